@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSL-1.0
+# GoogleTest from its source package, so that it is compiled by the toolchain under test: Debian's
+# compiled library is made for libstdc++ and crashes inside a libc++ program.
+find_path(POOLED_GTEST_SOURCE_DIR NAMES googletest/src/gtest-all.cc PATH_SUFFIXES src/googletest
+          DOC "Directory of the GoogleTest sources")
+if(NOT POOLED_GTEST_SOURCE_DIR)
+  message(FATAL_ERROR "GoogleTest's sources were not found. Install them (Debian, Ubuntu: apt-get install "
+                      "googletest), or pass -DPOOLED_GTEST_SOURCE_DIR=<a googletest checkout>, or configure "
+                      "with -DPOOLED_BUILD_TESTS=OFF.")
+endif()
+
+enable_language(C)  # GoogleTest's own project() asks for it
+set(INSTALL_GTEST OFF CACHE INTERNAL "")
+set(BUILD_GMOCK OFF CACHE INTERNAL "")
+add_subdirectory("${POOLED_GTEST_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL SYSTEM)
+include(GoogleTest)
+
+# GCC 12 warns wrongly inside it (-Wrestrict, GCC bug 105651); its warnings are not ours to mend.
+target_compile_options(gtest PRIVATE -w)
+target_compile_options(gtest_main PRIVATE -w)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSL-1.0
+# Install rules: headers, the exported CMake package and a pkg-config file.
+# Nothing here depends on the architecture, so the package lives under share/, and both it and the
+# .pc file find the headers relative to themselves: the prefix can be moved after installation.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+target_include_directories(pooled INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pooled" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.hpp")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/pooled")
+
+set(pooled_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/pooled")
+install(TARGETS pooled EXPORT pooledTargets)
+install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_dir}")
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/pooledConfig.cmake.in" "${PROJECT_BINARY_DIR}/pooledConfig.cmake"
+  INSTALL_DESTINATION "${pooled_package_dir}" NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break its users (semver.org, item 4).
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/pooledConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES "${PROJECT_BINARY_DIR}/pooledConfig.cmake" "${PROJECT_BINARY_DIR}/pooledConfigVersion.cmake"
+        DESTINATION "${pooled_package_dir}")
+
+set(pooled_pc_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(pooled_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+  set(pooled_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+if(IS_ABSOLUTE "${pooled_pc_dir}")
+  set(pooled_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  # From the .pc file's own directory up to the prefix: one ".." a path element.
+  string(REGEX REPLACE "[^/]+" ".." pooled_pc_up "${pooled_pc_dir}")
+  set(pooled_pc_prefix "\${pcfiledir}/${pooled_pc_up}")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled.pc.in" "${PROJECT_BINARY_DIR}/pooled.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/pooled.pc" DESTINATION "${pooled_pc_dir}")
