@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSL-1.0
+# Makes a benchmark executable: one translation unit for each pair of a workload and a contender.
+
+set(POOLED_BENCH_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+
+# pooled_bench_executable(<name> OPTIMISATION <flag> WORKLOADS <folder>...)
+function(pooled_bench_executable name)
+  cmake_parse_arguments(arg "" "OPTIMISATION" "WORKLOADS" ${ARGN})
+  if(POOLED_BENCH_WORKLOADS)
+    list(FILTER arg_WORKLOADS INCLUDE REGEX "^(${POOLED_BENCH_WORKLOADS})$")
+    if(NOT arg_WORKLOADS)
+      return()
+    endif()
+  endif()
+
+  add_executable(${name} main.cpp support/environment.cpp support/registry.cpp support/report.cpp)
+  target_link_libraries(${name} PRIVATE pooled::pooled CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_include_directories(${name} PRIVATE "${POOLED_BENCH_DIR}")
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)
+  target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${arg_OPTIMISATION}")
+  # A sanitizer or debug build runs the benchmark for its arithmetic and keeps its own flags.
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
+  endif()
+  # Nearly all the time of so many small units goes into the same standard headers.
+  target_precompile_headers(${name} PRIVATE <algorithm> <chrono> <memory> <string> <thread> <vector>)
+
+  set(not_built "")
+  foreach(workload IN LISTS arg_WORKLOADS)
+    target_sources(${name} PRIVATE ${workload}/description.cpp)
+    foreach(contender IN LISTS POOLED_CONTENDERS_${workload})
+      pooled_bench_family(${contender} family)
+      if(POOLED_WHY_NOT_${family})
+        string(APPEND not_built "    registry::instance().add(entry{\"${workload}\", \"${contender}\", nullptr, {}, "
+                                "\"${POOLED_WHY_NOT_${family}}\"});\n")
+        continue()
+      endif()
+      pooled_bench_pair(${workload} ${contender} unit)
+      target_sources(${name} PRIVATE "${unit}")
+      if(POOLED_LINK_${family})
+        target_link_libraries(${name} PRIVATE ${POOLED_LINK_${family}})
+      endif()
+    endforeach()
+  endforeach()
+
+  set(POOLED_NOT_BUILT "${not_built}")
+  configure_file("${POOLED_BENCH_DIR}/support/not_built.cpp.in" "${CMAKE_CURRENT_BINARY_DIR}/${name}-not-built.cpp" @ONLY)
+  target_sources(${name} PRIVATE "${CMAKE_CURRENT_BINARY_DIR}/${name}-not-built.cpp")
+endfunction()
+
+# Writes the translation unit of a pair. A contender of the workload's own folder goes before a general one.
+function(pooled_bench_pair workload contender result)
+  set(POOLED_PAIR_WORKLOAD ${workload})
+  set(POOLED_PAIR_NAME ${contender})
+  set(POOLED_PAIR_HEADER "contender/${contender}.hpp")
+  if(EXISTS "${POOLED_BENCH_DIR}/${workload}/${contender}.hpp")
+    set(POOLED_PAIR_HEADER "${workload}/${contender}.hpp")
+  endif()
+  set(unit "${CMAKE_CURRENT_BINARY_DIR}/pairs/${workload}/${contender}.cpp")
+  configure_file("${POOLED_BENCH_DIR}/support/pair.cpp.in" "${unit}" @ONLY)
+  set(${result} "${unit}" PARENT_SCOPE)
+endfunction()

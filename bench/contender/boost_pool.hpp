@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSL-1.0
+// Contender `boost_pool`: allocate_shared on boost::pool_allocator, with its default mutex.
+#pragma once
+
+#include "contender/contender.hpp"
+
+#include <boost/pool/pool_alloc.hpp>
+
+namespace bench {
+
+template <class T> using boost_pool_allocator = boost::pool_allocator<T>;
+
+struct boost_pool_contender : allocate_shared_contender<boost_pool_allocator> {};
+
+}  // namespace bench

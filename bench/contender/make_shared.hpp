@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSL-1.0
+// Contender `make_shared`: what everybody writes, and what the ratios are taken against.
+#pragma once
+
+#include "contender/contender.hpp"
+
+namespace bench {
+
+struct make_shared_contender : shared_contender {
+    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+        return std::make_shared<T>(std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace bench

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSL-1.0
+// E2: create a million packets into a reserved vector, then clear it. Ten runs; the fastest and the slowest
+// do not count, the rest is averaged. After "performance of several ways to construct a shared_ptr".
+#pragma once
+
+#include "contender/contender.hpp"
+#include "support/measure.hpp"
+#include "support/payload.hpp"
+#include "support/registry.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+namespace bench::e2_packet_burst {
+
+inline constexpr std::uint64_t k_packets = 1'000'000;
+inline constexpr std::uint64_t k_runs = 10;
+inline constexpr std::uint64_t k_least_runs = 3;  // with fewer nothing is left once two are dropped
+
+template <class C, std::size_t Payload> measurement burst(const parameters& p) {
+    using packet_type = packet<Payload>;
+    // A smaller burst would fit a cache and be another experiment: quick runs are fewer, not smaller.
+    const std::uint64_t packets = is_tiny(p.scale) ? scaled(k_packets, p.scale) : k_packets;
+    const std::uint64_t runs = std::min(k_runs, scaled(k_runs, p.scale, k_least_runs));
+    start_and_join_one_thread();
+
+    C from;
+    std::vector<double> seconds;
+    for (std::uint64_t run = 0; run < runs; ++run) {
+        std::vector<typename C::template pointer<packet_type>> burst;
+        burst.reserve(packets);
+        const stopwatch watch;
+        for (std::uint64_t i = 0; i < packets; ++i)
+            burst.push_back(from.template make<packet_type>());
+        keep_alive(burst.data());
+        drop_all(from, burst);
+        seconds.push_back(watch.seconds());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    const double sum = std::accumulate(seconds.begin() + 1, seconds.end() - 1, 0.0);
+    return {sum, packets * (runs - 2), {{"ms_per_run", sum * 1e3 / static_cast<double>(runs - 2)}}};
+}
+
+template <contender C> measurement run(const parameters& p) {
+    return p.payload == 1500 ? burst<C, 1500>(p) : burst<C, 48>(p);
+}
+
+}  // namespace bench::e2_packet_burst

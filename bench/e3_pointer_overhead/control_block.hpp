@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+// How many bytes a shared_ptr asks of its allocator beside the object, found by asking.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace bench::e3_pointer_overhead {
+
+// Adds the bytes asked for to a count outside, since the standard library rebinds and copies the allocator.
+// Empty, like std::allocator, so that the control block is no larger than with that one.
+struct byte_count {
+    static inline std::size_t s_bytes = 0;
+};
+
+template <class T> struct counting_allocator {
+    using value_type = T;
+
+    counting_allocator() = default;
+    template <class U>
+    counting_allocator(const counting_allocator<U>&) {}  // NOLINT: converting, as allocators do
+
+    T* allocate(std::size_t n) {
+        byte_count::s_bytes += n * sizeof(T);
+        return std::allocator<T>{}.allocate(n);
+    }
+    void deallocate(T* p, std::size_t n) { std::allocator<T>{}.deallocate(p, n); }
+    friend bool operator==(counting_allocator, counting_allocator) { return true; }
+};
+
+// The block that make_shared<int> asks for, less the int.
+inline std::size_t joint_control_block_bytes() {
+    byte_count::s_bytes = 0;
+    const auto p = std::allocate_shared<int>(counting_allocator<int>{}, 1);
+    return byte_count::s_bytes - sizeof(int);
+}
+
+// The block that shared_ptr<int>(new int) asks for beside the int.
+inline std::size_t separate_control_block_bytes() {
+    byte_count::s_bytes = 0;
+    const std::shared_ptr<int> p(new int(1), std::default_delete<int>{}, counting_allocator<int>{});
+    return byte_count::s_bytes;
+}
+
+}  // namespace bench::e3_pointer_overhead

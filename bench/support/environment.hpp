@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSL-1.0
+// What the process really is: compiler, standard library, optimisation, the malloc mapped, memory in use.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace bench {
+
+std::string compiler_name();     // "gcc 12.2.0"
+std::string standard_library();  // "libstdc++ 20220819"
+std::string optimisation();      // "-O3", as the build system set it
+
+struct malloc_in_use {
+    std::string name;  // "glibc", "tcmalloc", "jemalloc", "mimalloc", "tbbmalloc_proxy"
+    std::string path;  // the mapped file
+};
+
+// Reads /proc/self/maps: an LD_PRELOAD path that does not exist is ignored by the loader with exit
+// status 0, so only what is mapped tells which malloc was measured.
+malloc_in_use mapped_malloc();
+
+std::size_t resident_bytes();       // now, from /proc/self/statm
+std::size_t peak_resident_bytes();  // so far, from getrusage
+
+}  // namespace bench

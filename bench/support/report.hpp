@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSL-1.0
+// One result, printed as a table row or as a JSON object on a line.
+#pragma once
+
+#include "support/registry.hpp"
+
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct result {
+    const workload* what = nullptr;
+    std::string contender;
+    parameters asked;
+    unsigned repeat = 0;
+    measurement found;
+};
+
+double ns_per_op(const measurement& m);
+
+void print_json_line(const result& r);
+void print_table(const std::vector<result>& results);
+void print_list(const std::vector<std::string_view>& only_workloads);
+
+}  // namespace bench
