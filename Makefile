@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSL-1.0
+# The front door. Every goal does its own set-up and is quick when there is nothing to do.
+.DEFAULT_GOAL := help
+.PHONY: help bench test lint format clean
+
+# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json.
+PRESETS ?= gcc clang-libstdcxx clang-libcxx asan tsan checked
+# More arguments for the benchmark driver, e.g. ARGS="--repeat 5".
+ARGS ?=
+
+bench: ## Measure pooled against every malloc and pool on this machine (about 5 minutes)
+	@tools/setup bench
+	@.venv/bin/python tools/run_bench.py -- $(ARGS)
+
+test: ## Build and run all tests: three toolchains, ASan+UBSan, TSan, checked, consumers, benchmarks at tiny scale
+	@tools/setup test
+	@.venv/bin/python tools/run_tests.py $(PRESETS)
+
+lint: ## Check layers, formatting, clang-tidy and the Python code
+	@tools/setup lint
+	@.venv/bin/python tools/run_lint.py
+
+format: ## Rewrite the C++ and Python files in the project's format
+	@tools/setup lint
+	@.venv/bin/python tools/run_lint.py --fix
+
+clean: ## Remove everything that was built; results under bench/results stay
+	rm -rf build .venv
+
+help: ## Show this list
+	@echo "pooled: memory pools for objects owned by smart pointers"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo
+	@echo "  make test PRESETS=\"gcc tsan\"    only those (of: $(PRESETS))"
+	@echo "  make bench ARGS=\"--help\"        options of the benchmark driver"

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Checks that the library's headers keep to their layers and can each be read and compiled alone.
+
+usage: lint_layers.py [--include DIR] [--compiler CXX]... [--no-compile]
+
+What is refused, each with file, line and what to do about it:
+
+  upward      a header includes a header of a higher layer
+  cycle       headers include one another in a circle
+  unknown     an include that names no file, or a folder that is no layer
+  long        a header of more than 400 lines
+  opening     a header that does not begin with the licence line and `#pragma once`
+  macro       a macro without the prefix POOLED_
+  version     config.hpp and CMakeLists.txt name different versions
+  alone       a header that does not compile by itself, on each compiler, with warnings as errors
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
+LAYERS = [
+    ["fwd.hpp", "config.hpp"],
+    ["core"],
+    ["source", "freelist"],
+    ["pool"],
+    ["smart"],
+    ["object"],
+    ["compat"],
+    ["pooled.hpp"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+MAX_LINES = 400
+LICENCE = "// SPDX-License-Identifier: BSL-1.0"
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+COMPILERS = ["g++", "clang++-19"]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
+
+
+class Finding(NamedTuple):
+    path: str
+    line: int
+    message: str
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+class Header(NamedTuple):
+    name: str  # relative to include/pooled, e.g. core/bits.hpp
+    lines: List[str]
+    includes: Dict[str, int]  # name of a header of the library -> line
+
+    @property
+    def shown(self):
+        return f"include/pooled/{self.name}"
+
+
+def layer_of(name: str) -> Optional[int]:
+    return RANK.get(name.split("/", 1)[0])
+
+
+def layer_name(rank: int) -> str:
+    return "/".join(LAYERS[rank])
+
+
+def library_name(quote: str, target: str, includer: str) -> Optional[str]:
+    """What an include names inside include/pooled, or None when it is not of the library."""
+    if target.startswith("pooled/"):
+        return target[len("pooled/") :]
+    if quote == '"':
+        return os.path.normpath(os.path.join(os.path.dirname(includer), target))
+    return None
+
+
+def read_headers(include: Path) -> Dict[str, Header]:
+    base = include / "pooled"
+    headers = {}
+    for path in sorted(base.rglob("*.hpp")):
+        name = path.relative_to(base).as_posix()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        includes = {}
+        for number, line in enumerate(lines, 1):
+            match = INCLUDE.match(line)
+            target = match and library_name(match[1], match[2], name)
+            if target:
+                includes.setdefault(target, number)
+        headers[name] = Header(name, lines, includes)
+    return headers
+
+
+def check_opening(header: Header) -> List[Finding]:
+    if not header.lines or header.lines[0] != LICENCE:
+        return [Finding(header.shown, 1, f"the first line must be `{LICENCE}`")]
+    following = next(((n, text) for n, text in enumerate(header.lines[1:], 2) if text.strip()), (2, ""))
+    if following[1] != "#pragma once":
+        return [Finding(header.shown, following[0], "`#pragma once` must follow the licence line")]
+    return []
+
+
+def check_length(header: Header) -> List[Finding]:
+    if len(header.lines) <= MAX_LINES:
+        return []
+    return [
+        Finding(
+            header.shown,
+            MAX_LINES + 1,
+            f"{len(header.lines)} lines, {MAX_LINES} are allowed: find the second idea in it and give it a file",
+        )
+    ]
+
+
+def check_macros(header: Header) -> List[Finding]:
+    findings = []
+    if header.name.startswith("compat/"):  # these answer to the names of other libraries
+        return findings
+    for number, line in enumerate(header.lines, 1):
+        match = DEFINE.match(line)
+        if match and not match[1].startswith("POOLED_"):
+            findings.append(Finding(header.shown, number, f"macro {match[1]}: name it POOLED_{match[1].upper()}"))
+    return findings
+
+
+def check_layers(headers: Dict[str, Header]) -> List[Finding]:
+    findings = []
+    for header in headers.values():
+        own = layer_of(header.name)
+        if own is None:
+            findings.append(
+                Finding(header.shown, 1, "is in no layer: move it, or add its folder to LAYERS in tools/lint_layers.py")
+            )
+            continue
+        for target, line in header.includes.items():
+            other = layer_of(target)
+            if target not in headers:
+                findings.append(Finding(header.shown, line, f"includes pooled/{target}, which does not exist"))
+            elif other is not None and other > own:
+                findings.append(
+                    Finding(
+                        header.shown,
+                        line,
+                        f"includes pooled/{target}: layer {layer_name(own)} is below {layer_name(other)}. Move what is "
+                        "shared down, or pass it in as a parameter",
+                    )
+                )
+    return findings
+
+
+def check_cycles(headers: Dict[str, Header]) -> List[Finding]:
+    findings = []
+    done = set()
+
+    def visit(name: str, trail: List[str]):
+        if name in trail:
+            circle = trail[trail.index(name) :] + [name]
+            last = headers[trail[-1]]
+            findings.append(
+                Finding(
+                    last.shown,
+                    last.includes[name],
+                    "closes a circle of includes: " + " -> ".join(circle) + ". Split what both sides need into a header "
+                    "below them",
+                )
+            )
+            return
+        if name in done:
+            return
+        for target in headers[name].includes:
+            if target in headers:
+                visit(target, [*trail, name])
+        done.add(name)
+
+    for name in headers:
+        visit(name, [])
+    return findings
+
+
+def check_version(headers: Dict[str, Header], cmake_lists: Path) -> List[Finding]:
+    config = headers.get("config.hpp")
+    if config is None or not cmake_lists.is_file():
+        return []
+    declared = re.search(r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake_lists.read_text(encoding="utf-8").split("project(", 1)[-1])
+    text = "\n".join(config.lines)
+    findings = []
+    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared.groups() if declared else ()):
+        macro = re.search(rf"^#define POOLED_VERSION_{part} (\d+)$", text, re.MULTILINE)
+        if macro and macro[1] != value:
+            line = text[: macro.start()].count("\n") + 1
+            findings.append(
+                Finding(config.shown, line, f"says {part.lower()} version {macro[1]}, CMakeLists.txt says {value}")
+            )
+    return findings
+
+
+def compile_alone(include: Path, header: Header, compiler: str) -> Optional[Finding]:
+    command = [compiler, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}", "-x", "c++", "-"]
+    done = subprocess.run(
+        command,
+        input=f'#include "pooled/{header.name}"\n',
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    first = next((text for text in done.stdout.splitlines() if "error" in text), done.stdout.strip()[:200])
+    return Finding(
+        header.shown, 1, f"does not compile alone with {compiler}; include what it uses. First error:\n    {first}"
+    )
+
+
+def check_alone(include: Path, headers: Dict[str, Header], compilers: List[str]) -> List[Finding]:
+    for compiler in compilers:
+        if shutil.which(compiler) is None:
+            return [Finding(str(include), 0, f"compiler {compiler} is not installed; `tools/setup lint` installs it")]
+    jobs = [(header.name, compiler) for header in headers.values() for compiler in compilers]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        results = list(workers.map(lambda job: compile_alone(include, headers[job[0]], job[1]), jobs))
+    failed = {job: finding for job, finding in zip(jobs, results) if finding}
+    # A header whose own includes fail says nothing new.
+    return [
+        finding
+        for (name, compiler), finding in failed.items()
+        if not any((target, compiler) in failed for target in headers[name].includes)
+    ]
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
+    parser.add_argument("--compiler", action="append", help=f"compilers for `alone` (default: {', '.join(COMPILERS)})")
+    parser.add_argument("--no-compile", action="store_true", help="leave out `alone`, which takes most of the time")
+    options = parser.parse_args(argv)
+
+    headers = read_headers(options.include)
+    if not headers:
+        print(f"{options.include}/pooled holds no header", file=sys.stderr)
+        return 2
+    findings = check_layers(headers) + check_cycles(headers) + check_version(headers, options.include.parent / "CMakeLists.txt")
+    for header in headers.values():
+        findings += check_opening(header) + check_length(header) + check_macros(header)
+    if not options.no_compile:
+        findings += check_alone(options.include, headers, options.compiler or COMPILERS)
+
+    for finding in sorted(findings):
+        print(finding)
+    print(f"layers: {len(headers)} headers, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

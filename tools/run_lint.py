@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Runs every check that needs no program to be built; what `make lint` calls. With --fix, rewrites what a tool can mend.
+
+usage: run_lint.py [--fix]
+"""
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import List
+
+ROOT = Path(__file__).resolve().parent.parent
+CLANG_FORMAT = "clang-format-19"
+CLANG_TIDY = "clang-tidy-19"
+CXX_FOLDERS = ["include", "test", "bench", "examples"]
+PYTHON_FOLDERS = ["tools", "poolbench"]
+
+
+def run(*command) -> bool:
+    return subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def cxx_files() -> List[Path]:
+    return sorted(
+        path.relative_to(ROOT)
+        for folder in CXX_FOLDERS
+        for suffix in ("hpp", "cpp")
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    )
+
+
+def check_layers() -> bool:
+    return run(sys.executable, "tools/lint_layers.py")
+
+
+def check_tools() -> bool:
+    return run(sys.executable, "-m", "unittest", "discover", "-q", "-s", "tools/tests")
+
+
+def check_format() -> bool:
+    return run(CLANG_FORMAT, "--dry-run", "-Werror", *cxx_files()) or bool(
+        print("format: `make format` rewrites these files")
+    )
+
+
+def check_tidy() -> bool:
+    """clang-tidy on one file a layer, so that the layers are checked side by side."""
+    out = ROOT / "build" / "lint"
+    out.mkdir(parents=True, exist_ok=True)
+    groups = {}
+    for header in sorted((ROOT / "include/pooled").rglob("*.hpp")):
+        name = header.relative_to(ROOT / "include")
+        groups.setdefault(name.parent.name, []).append(name.as_posix())
+    files = []
+    for group, names in groups.items():
+        file = out / f"all_of_{group}.cpp"
+        file.write_text("".join(f'#include "{name}"\n' for name in names), encoding="utf-8")
+        files.append(file)
+    files += sorted((ROOT / "examples").glob("*.cpp"))
+
+    def tidy(file: Path):
+        command = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", f"--config-file={ROOT / '.clang-tidy'}", str(file)]
+        command += ["--", "-std=c++20", f"-I{ROOT / 'include'}"]
+        return subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        results = list(workers.map(tidy, files))
+    seen = set()
+    for result in results:
+        if result.returncode != 0 and result.stdout not in seen:
+            seen.add(result.stdout)
+            print((result.stdout or result.stderr).replace(f"{ROOT}/", ""))
+    return all(result.returncode == 0 for result in results)
+
+
+def check_python() -> bool:
+    if importlib.util.find_spec("ruff") is None:
+        print("python: ruff is not in .venv, so the Python code was not checked")
+        return True
+    return run(sys.executable, "-m", "ruff", "check", *PYTHON_FOLDERS) and run(
+        sys.executable, "-m", "ruff", "format", "--check", *PYTHON_FOLDERS
+    )
+
+
+def check_shell() -> bool:
+    return run("bash", "-n", "tools/setup") and run("bash", "-n", ".ci/run")
+
+
+def fix() -> int:
+    ok = run(CLANG_FORMAT, "-i", *cxx_files())
+    if importlib.util.find_spec("ruff"):
+        ok = run(sys.executable, "-m", "ruff", "check", "--fix", *PYTHON_FOLDERS) and ok
+        ok = run(sys.executable, "-m", "ruff", "format", *PYTHON_FOLDERS) and ok
+    return 0 if ok else 1
+
+
+def main(argv: List[str]) -> int:
+    if argv == ["--fix"]:
+        return fix()
+    if argv:
+        print(__doc__, file=sys.stderr)
+        return 2
+    failed = []
+    for check in (check_layers, check_tools, check_format, check_tidy, check_python, check_shell):
+        name = check.__name__[len("check_") :]
+        started = time.monotonic()
+        ok = check()
+        print(f"lint: {name:8}{'ok' if ok else 'FAILED':8}{time.monotonic() - started:5.1f} s", flush=True)
+        if not ok:
+            failed.append(name)
+    print(f"make lint: {'FAILED: ' + ', '.join(failed) if failed else 'PASSED'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The summary of `make test` must not call a run that tested nothing a success."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import run_tests  # noqa: E402
+
+
+class SummaryTest(unittest.TestCase):
+    def outcome(self, text, passed):
+        with tempfile.TemporaryDirectory() as directory:
+            junit = Path(directory) / "junit.xml"
+            if text is not None:
+                junit.write_text(text, encoding="utf-8")
+            return run_tests.outcome_of("name", junit, passed, 0.0, time.monotonic())
+
+    def summary(self, *outcomes):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            run_tests.print_summary(list(outcomes))
+        return output.getvalue().splitlines()[-1]
+
+    def test_counts_come_from_one_suite_or_several(self):
+        one = self.outcome('<testsuite tests="5" failures="0" skipped="1" disabled="1"/>', True)
+        self.assertEqual((one.tests, one.failed, one.skipped, one.ok), (5, 0, 2, True))
+        two = self.outcome(
+            '<testsuites><testsuite tests="2" errors="1"/><testsuite tests="3" failures="1"/></testsuites>', False
+        )
+        self.assertEqual((two.tests, two.failed, two.ok), (5, 2, False))
+
+    def test_a_runner_that_fails_without_a_failing_test_is_a_failure(self):
+        self.assertFalse(self.outcome('<testsuite tests="5" failures="0"/>', False).ok)
+
+    def test_no_tests_is_a_failure(self):
+        self.assertFalse(self.outcome('<testsuite tests="0"/>', True).ok)
+        self.assertFalse(self.outcome(None, True).ok)
+
+    def test_the_last_line_tells_totals_and_who_failed(self):
+        good = run_tests.Outcome("gcc", 10, 0, 1)
+        bad = run_tests.Outcome("tsan", broken="build failed")
+        self.assertEqual(self.summary(good), "make test: PASSED: 10 tests, 9 passed, 0 failed, 1 skipped")
+        self.assertIn("FAILED in tsan", self.summary(good, bad))
+
+
+if __name__ == "__main__":
+    unittest.main()
