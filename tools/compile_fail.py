@@ -11,6 +11,7 @@ compilations are made:
   with -DPOOLED_CONTROL  must succeed: the program's mistake is inside `#ifndef POOLED_CONTROL`, so this
                          shows that the mistake, and nothing else in the file, is what is refused.
 """
+
 import os
 import re
 import subprocess
@@ -30,8 +31,13 @@ def fail(source, what, output=""):
 def compiled(command, source, *extra):
     done = subprocess.run(
         [*command, *extra, "-fsyntax-only", str(source)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        env={**os.environ, "LC_ALL": "C"}, check=False)
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        check=False,
+    )
     return done.returncode == 0, done.stdout
 
 
@@ -41,8 +47,11 @@ def check(source, command):
     if not first:
         return fail(source, "the first line must be `// expect: <regex>`")
     if "POOLED_CONTROL" not in text:
-        return fail(source, "has no `#ifndef POOLED_CONTROL` around its mistake, so nothing shows that the "
-                            "mistake is what the compiler refuses")
+        return fail(
+            source,
+            "has no `#ifndef POOLED_CONTROL` around its mistake, so nothing shows that the "
+            "mistake is what the compiler refuses",
+        )
 
     ok, output = compiled(command, source, "-DPOOLED_CONTROL")
     if not ok:

@@ -15,6 +15,7 @@ What is refused, each with file, line and what to do about it:
   version     config.hpp and CMakeLists.txt name different versions
   alone       a header that does not compile by itself, on each compiler, with warnings as errors
 """
+
 import argparse
 import os
 import re
@@ -23,7 +24,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,15 +60,15 @@ class Finding(NamedTuple):
 
 class Header(NamedTuple):
     name: str  # relative to include/pooled, e.g. core/bits.hpp
-    lines: List[str]
-    includes: Dict[str, int]  # name of a header of the library -> line
+    lines: list[str]
+    includes: dict[str, int]  # name of a header of the library -> line
 
     @property
     def shown(self):
         return f"include/pooled/{self.name}"
 
 
-def layer_of(name: str) -> Optional[int]:
+def layer_of(name: str) -> int | None:
     return RANK.get(name.split("/", 1)[0])
 
 
@@ -75,7 +76,7 @@ def layer_name(rank: int) -> str:
     return "/".join(LAYERS[rank])
 
 
-def library_name(quote: str, target: str, includer: str) -> Optional[str]:
+def library_name(quote: str, target: str, includer: str) -> str | None:
     """What an include names inside include/pooled, or None when it is not of the library."""
     if target.startswith("pooled/"):
         return target[len("pooled/") :]
@@ -84,7 +85,7 @@ def library_name(quote: str, target: str, includer: str) -> Optional[str]:
     return None
 
 
-def read_headers(include: Path) -> Dict[str, Header]:
+def read_headers(include: Path) -> dict[str, Header]:
     base = include / "pooled"
     headers = {}
     for path in sorted(base.rglob("*.hpp")):
@@ -100,7 +101,7 @@ def read_headers(include: Path) -> Dict[str, Header]:
     return headers
 
 
-def check_opening(header: Header) -> List[Finding]:
+def check_opening(header: Header) -> list[Finding]:
     if not header.lines or header.lines[0] != LICENCE:
         return [Finding(header.shown, 1, f"the first line must be `{LICENCE}`")]
     following = next(((n, text) for n, text in enumerate(header.lines[1:], 2) if text.strip()), (2, ""))
@@ -109,7 +110,7 @@ def check_opening(header: Header) -> List[Finding]:
     return []
 
 
-def check_length(header: Header) -> List[Finding]:
+def check_length(header: Header) -> list[Finding]:
     if len(header.lines) <= MAX_LINES:
         return []
     return [
@@ -121,7 +122,7 @@ def check_length(header: Header) -> List[Finding]:
     ]
 
 
-def check_macros(header: Header) -> List[Finding]:
+def check_macros(header: Header) -> list[Finding]:
     findings = []
     if header.name.startswith("compat/"):  # these answer to the names of other libraries
         return findings
@@ -132,13 +133,17 @@ def check_macros(header: Header) -> List[Finding]:
     return findings
 
 
-def check_layers(headers: Dict[str, Header]) -> List[Finding]:
+def check_layers(headers: dict[str, Header]) -> list[Finding]:
     findings = []
     for header in headers.values():
         own = layer_of(header.name)
         if own is None:
             findings.append(
-                Finding(header.shown, 1, "is in no layer: move it, or add its folder to LAYERS in tools/lint_layers.py")
+                Finding(
+                    header.shown,
+                    1,
+                    "is in no layer: move it, or add its folder to LAYERS in tools/lint_layers.py",
+                )
             )
             continue
         for target, line in header.includes.items():
@@ -157,11 +162,11 @@ def check_layers(headers: Dict[str, Header]) -> List[Finding]:
     return findings
 
 
-def check_cycles(headers: Dict[str, Header]) -> List[Finding]:
+def check_cycles(headers: dict[str, Header]) -> list[Finding]:
     findings = []
     done = set()
 
-    def visit(name: str, trail: List[str]):
+    def visit(name: str, trail: list[str]):
         if name in trail:
             circle = trail[trail.index(name) :] + [name]
             last = headers[trail[-1]]
@@ -169,7 +174,9 @@ def check_cycles(headers: Dict[str, Header]) -> List[Finding]:
                 Finding(
                     last.shown,
                     last.includes[name],
-                    "closes a circle of includes: " + " -> ".join(circle) + ". Split what both sides need into a header "
+                    "closes a circle of includes: "
+                    + " -> ".join(circle)
+                    + ". Split what both sides need into a header "
                     "below them",
                 )
             )
@@ -186,14 +193,16 @@ def check_cycles(headers: Dict[str, Header]) -> List[Finding]:
     return findings
 
 
-def check_version(headers: Dict[str, Header], cmake_lists: Path) -> List[Finding]:
+def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding]:
     config = headers.get("config.hpp")
     if config is None or not cmake_lists.is_file():
         return []
-    declared = re.search(r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake_lists.read_text(encoding="utf-8").split("project(", 1)[-1])
+    declared = re.search(
+        r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake_lists.read_text(encoding="utf-8").split("project(", 1)[-1]
+    )
     text = "\n".join(config.lines)
     findings = []
-    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared.groups() if declared else ()):
+    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared.groups() if declared else (), strict=False):
         macro = re.search(rf"^#define POOLED_VERSION_{part} (\d+)$", text, re.MULTILINE)
         if macro and macro[1] != value:
             line = text[: macro.start()].count("\n") + 1
@@ -203,7 +212,7 @@ def check_version(headers: Dict[str, Header], cmake_lists: Path) -> List[Finding
     return findings
 
 
-def compile_alone(include: Path, header: Header, compiler: str) -> Optional[Finding]:
+def compile_alone(include: Path, header: Header, compiler: str) -> Finding | None:
     command = [compiler, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}", "-x", "c++", "-"]
     done = subprocess.run(
         command,
@@ -219,18 +228,20 @@ def compile_alone(include: Path, header: Header, compiler: str) -> Optional[Find
         return None
     first = next((text for text in done.stdout.splitlines() if "error" in text), done.stdout.strip()[:200])
     return Finding(
-        header.shown, 1, f"does not compile alone with {compiler}; include what it uses. First error:\n    {first}"
+        header.shown,
+        1,
+        f"does not compile alone with {compiler}; include what it uses. First error:\n    {first}",
     )
 
 
-def check_alone(include: Path, headers: Dict[str, Header], compilers: List[str]) -> List[Finding]:
+def check_alone(include: Path, headers: dict[str, Header], compilers: list[str]) -> list[Finding]:
     for compiler in compilers:
         if shutil.which(compiler) is None:
             return [Finding(str(include), 0, f"compiler {compiler} is not installed; `tools/setup lint` installs it")]
     jobs = [(header.name, compiler) for header in headers.values() for compiler in compilers]
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         results = list(workers.map(lambda job: compile_alone(include, headers[job[0]], job[1]), jobs))
-    failed = {job: finding for job, finding in zip(jobs, results) if finding}
+    failed = {job: finding for job, finding in zip(jobs, results, strict=True) if finding}
     # A header whose own includes fail says nothing new.
     return [
         finding
@@ -239,7 +250,7 @@ def check_alone(include: Path, headers: Dict[str, Header], compilers: List[str])
     ]
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
     parser.add_argument("--compiler", action="append", help=f"compilers for `alone` (default: {', '.join(COMPILERS)})")
@@ -250,7 +261,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     if not headers:
         print(f"{options.include}/pooled holds no header", file=sys.stderr)
         return 2
-    findings = check_layers(headers) + check_cycles(headers) + check_version(headers, options.include.parent / "CMakeLists.txt")
+    findings = (
+        check_layers(headers)
+        + check_cycles(headers)
+        + check_version(headers, options.include.parent / "CMakeLists.txt")
+    )
     for header in headers.values():
         findings += check_opening(header) + check_length(header) + check_macros(header)
     if not options.no_compile:

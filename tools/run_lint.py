@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Runs every check that needs no program to be built; what `make lint` calls. With --fix, rewrites what a tool can mend.
+"""Runs every check that needs no program to be built; what `make lint` calls.
+
+With --fix it rewrites what a tool can mend instead.
 
 usage: run_lint.py [--fix]
 """
+
 import importlib.util
 import os
 import subprocess
@@ -11,7 +14,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import List
 
 ROOT = Path(__file__).resolve().parent.parent
 CLANG_FORMAT = "clang-format-19"
@@ -21,10 +23,12 @@ PYTHON_FOLDERS = ["tools", "poolbench"]
 
 
 def run(*command) -> bool:
-    return subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    return (
+        subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    )
 
 
-def cxx_files() -> List[Path]:
+def cxx_files() -> list[Path]:
     return sorted(
         path.relative_to(ROOT)
         for folder in CXX_FOLDERS
@@ -63,10 +67,22 @@ def check_tidy() -> bool:
     files += sorted((ROOT / "examples").glob("*.cpp"))
 
     def tidy(file: Path):
-        command = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", f"--config-file={ROOT / '.clang-tidy'}", str(file)]
+        command = [
+            CLANG_TIDY,
+            "--quiet",
+            "--warnings-as-errors=*",
+            f"--config-file={ROOT / '.clang-tidy'}",
+            str(file),
+        ]
         command += ["--", "-std=c++20", f"-I{ROOT / 'include'}"]
         return subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
@@ -100,7 +116,7 @@ def fix() -> int:
     return 0 if ok else 1
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     if argv == ["--fix"]:
         return fix()
     if argv:

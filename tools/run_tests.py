@@ -7,13 +7,14 @@ usage: run_tests.py [PRESET]...
 For each preset of CMakePresets.json: configure, build, ctest. Then the Python tests, then every benchmark at tiny
 scale. All of it runs even when a part fails; the table at the end says what did, and so does the exit status.
 """
+
 import os
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "build/gcc/bench/pooled-bench"
@@ -36,7 +37,9 @@ class Outcome(NamedTuple):
 
 def run(*command) -> bool:
     print("+ " + " ".join(str(part) for part in command), flush=True)
-    return subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    return (
+        subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    )
 
 
 def read_junit(path: Path):
@@ -95,7 +98,7 @@ def test_benchmarks() -> Outcome:
     return Outcome("bench smoke", 1, 0 if passed else 1, run_seconds=time.monotonic() - started)
 
 
-def print_summary(outcomes: List[Outcome]):
+def print_summary(outcomes: list[Outcome]):
     print(f"\n{'':18}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'build s':>9}{'run s':>8}")
     for each in outcomes:
         passed = each.tests - each.failed - each.skipped
@@ -109,7 +112,7 @@ def print_summary(outcomes: List[Outcome]):
     print(f"make test: {verdict}: {tests} tests, {tests - failed - skipped} passed, {failed} failed, {skipped} skipped")
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
     presets = argv or PRESETS
     outcomes = [test_preset(preset) for preset in presets]
     if "gcc" in presets:  # the benchmarks that are run are this preset's

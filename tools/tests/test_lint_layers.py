@@ -83,7 +83,9 @@ class LintTest(unittest.TestCase):
 
     def test_pragma_once_follows_the_licence(self):
         self.header("core/a.hpp", "int x;\n#pragma once\n", opening=lint.LICENCE + "\n\n")
-        self.assert_one(lint.check_opening(self.headers()["core/a.hpp"]), "include/pooled/core/a.hpp", 3, "#pragma once")
+        self.assert_one(
+            lint.check_opening(self.headers()["core/a.hpp"]), "include/pooled/core/a.hpp", 3, "#pragma once"
+        )
 
     def test_a_macro_without_the_prefix_is_refused_outside_compat(self):
         self.header("core/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
