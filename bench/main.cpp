@@ -150,7 +150,11 @@ void run(const command_line& line) {
     if (line.list) {
         std::vector<std::string_view> only;
         if (!line.workload.empty()) only.push_back(chosen_workload(line).name);
-        print_list(only);
+        if (line.json) {
+            print_list_as_json();
+        } else {
+            print_list(only);
+        }
         return;
     }
     const workload& w = chosen_workload(line);

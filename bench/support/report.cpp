@@ -71,6 +71,29 @@ void print_table(const std::vector<result>& results) {
     }
 }
 
+void print_list_as_json() {
+    nlohmann::ordered_json list;
+    list["compiler"] = compiler_name();
+    list["stdlib"] = standard_library();
+    list["optimisation"] = optimisation();
+    list["workloads"] = nlohmann::ordered_json::array();
+    for (const workload& w : registry::instance().workloads()) {
+        nlohmann::ordered_json one{{"name", w.name}, {"variants", w.variants}, {"payloads", w.payloads}};
+        one["contenders"] = nlohmann::ordered_json::array();
+        for (const entry& e : registry::instance().entries_of(w.name)) {
+            nlohmann::ordered_json contender{{"name", e.contender}};
+            if (e.run == nullptr) {
+                contender["not_built"] = e.not_built;
+            } else {
+                contender["variants"] = e.variants.empty() ? w.variants : e.variants;
+            }
+            one["contenders"].push_back(std::move(contender));
+        }
+        list["workloads"].push_back(std::move(one));
+    }
+    std::cout << list.dump() << std::endl;
+}
+
 void print_list(const std::vector<std::string_view>& only_workloads) {
     const auto joined = [](const auto& items) {
         std::string text;

@@ -21,6 +21,8 @@ double ns_per_op(const measurement& m);
 
 void print_json_line(const result& r);
 void print_table(const std::vector<result>& results);
+// What a runner asks first: everything as one JSON object.
+void print_list_as_json();
 void print_list(const std::vector<std::string_view>& only_workloads);
 
 }  // namespace bench
