@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Every macro of the library, with its default. Define any of them before the first include, and the same way in
+// every translation unit of a program: they change code that the linker shares.
+//
+//   POOLED_CHECKED            0 | 1   the checked build: each deallocation is verified (double free, wrong pool, wrong
+//                                     size, foreign pointer) and reported at the offending call. About 20 ns a call
+//   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
+//   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
+//   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
+//   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
+//   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
+
+#include <cstdio>   // fputs, in the default POOLED_FAIL
+#include <cstdlib>  // abort, in the default POOLED_FAIL
+
+#define POOLED_VERSION_MAJOR 0
+#define POOLED_VERSION_MINOR 1
+#define POOLED_VERSION_PATCH 0
+
+#ifndef POOLED_CHECKED
+#define POOLED_CHECKED 0
+#endif
+
+#ifndef POOLED_HAS_MEMBARRIER
+#if defined(__linux__)
+#define POOLED_HAS_MEMBARRIER 1
+#else
+#define POOLED_HAS_MEMBARRIER 0
+#endif
+#endif
+
+// The state of the process (address map, registry, thread table) must exist once, also when a shared library of the
+// program is built with -fvisibility=hidden.
+#define POOLED_EXPORT __attribute__((visibility("default")))
+
+#define POOLED_NOINLINE __attribute__((noinline))
+#define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
+
+namespace pooled::detail {
+
+[[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
+    std::fputs(message, stderr);
+    std::fputc('\n', stderr);
+    std::abort();
+}
+
+}  // namespace pooled::detail
+
+#ifndef POOLED_FAIL
+#define POOLED_FAIL(message) ::pooled::detail::fail(message)
+#endif
+
+#ifndef POOLED_CHECK
+#define POOLED_CHECK(condition, message) \
+    do {                                 \
+        if (!(condition)) [[unlikely]]   \
+            POOLED_FAIL(message);        \
+    } while (false)
+#endif
+
+#ifndef POOLED_ASSERT
+#ifdef NDEBUG
+#define POOLED_ASSERT(condition, message) static_cast<void>(0)
+#else
+#define POOLED_ASSERT(condition, message) POOLED_CHECK(condition, message)
+#endif
+#endif
+
+#ifndef POOLED_EXPENSIVE_CHECK
+#if POOLED_CHECKED
+#define POOLED_EXPENSIVE_CHECK(condition, message) POOLED_CHECK(condition, message)
+#else
+#define POOLED_EXPENSIVE_CHECK(condition, message) static_cast<void>(0)
+#endif
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The atomics that the lock-free parts are written in terms of. They take them as a template parameter, so that a model
+// checker can put its own in their place and run the production code (test/model).
+//
+// A policy has:
+//   atomic<T>         load and store with a std::memory_order
+//   light_barrier()   one side of an asymmetric Dekker handshake: a store before it and a load after it are not
+//                     exchanged, provided that the other side runs platform::heavy_barrier() between its own store and
+//                     load (the idea is P1202's, Goldblatt: asymmetric fences)
+//
+// Where the platform has membarrier, the light side keeps only the compiler from reordering; elsewhere it is a fence.
+
+#include "pooled/config.hpp"
+
+#include <atomic>
+
+namespace pooled::detail {
+
+struct std_atomics {
+    template <class T>
+    using atomic = std::atomic<T>;
+
+    static void light_barrier() noexcept {
+#if POOLED_HAS_MEMBARRIER
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+    }
+};
+
+// A counter or pointer with one writer at a time, which others may read for statistics at any moment. Compiles to plain
+// moves: reading it never orders anything.
+template <class T>
+class observed {
+public:
+    constexpr observed() noexcept = default;
+    constexpr explicit observed(T value) noexcept : m_value(value) {}
+    constexpr observed(observed const& other) noexcept : m_value(T(other)) {}
+    observed& operator=(observed const& other) noexcept { return *this = T(other); }
+    observed& operator=(T value) noexcept {
+        m_value.store(value, std::memory_order_relaxed);
+        return *this;
+    }
+    operator T() const noexcept { return m_value.load(std::memory_order_relaxed); }  // NOLINT: reads as the value
+    void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
+    void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
+
+private:
+    std::atomic<T> m_value{};
+};
+
+}  // namespace pooled::detail

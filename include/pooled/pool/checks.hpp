@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the checked build (POOLED_CHECKED) verifies at every deallocation: that the address is of this pool and this size
+// class, and that it is the start of a block in use. In other builds all of it is empty.
+//
+// One bit for 16 bytes of memory says "a block in use starts here": blocks are at least 16 bytes, so each has a bit of
+// its own. Any thread may call; O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/core/bits.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/address_map.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/source/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+namespace pooled::detail::checks {
+
+#if POOLED_CHECKED
+
+class live_map {
+public:
+    // The bit's former value.
+    bool set(void const* p, bool live) noexcept {
+        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
+        std::uint64_t const bit = std::uint64_t{1} << (unit % 64);
+        std::atomic<std::uint64_t>& word = leaf_for(unit / k_leaf_units)[unit % k_leaf_units / 64];
+        std::uint64_t const before = live ? word.fetch_or(bit, std::memory_order_relaxed)
+                                          : word.fetch_and(~bit, std::memory_order_relaxed);
+        return (before & bit) != 0;
+    }
+
+private:
+    static constexpr std::size_t k_leaf_units = std::size_t{1} << 28;  // 4 GiB of addresses, 32 MiB of bits
+    using word_type = std::atomic<std::uint64_t>;
+
+    word_type* leaf_for(std::size_t index) noexcept {
+        // acquire: pairs with the release below.
+        if (word_type* const leaf = m_leaves[index].load(std::memory_order_acquire)) return leaf;
+        void* const pages = platform::map_pages(k_leaf_units / 8, platform::k_page_bytes);
+        POOLED_CHECK(pages != nullptr, "pooled: the checked build has no memory for its books");
+        word_type* expected = nullptr;
+        // acq_rel: publishes zero pages, or sees those of a thread that was faster.
+        if (m_leaves[index].compare_exchange_strong(expected, static_cast<word_type*>(pages),
+                                                    std::memory_order_acq_rel))
+            return static_cast<word_type*>(pages);
+        platform::unmap_pages(pages, k_leaf_units / 8);
+        return expected;
+    }
+
+    std::array<std::atomic<word_type*>, 65536> m_leaves{};
+};
+
+POOLED_EXPORT inline constinit live_map g_live;
+
+[[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
+                                                std::size_t freed_as, std::size_t is) noexcept(false) {
+    pool_core const* const core = g_registry.find(pool_id);
+    std::array<char, 320> message{};
+    std::snprintf(message.data(), message.size(),
+                  "pooled: bad deallocation of %p into pool '%s': %s (freed as a block of %zu bytes, is one of %zu)", p,
+                  core != nullptr ? core->name() : "?", kind, freed_as, is);
+    POOLED_FAIL(message.data());
+}
+
+inline std::size_t bytes_of(class_index c) noexcept { return c < k_class_count ? k_geometry[c].block_bytes : 0; }
+
+inline void* on_pop(void* block) noexcept {
+    if (block != nullptr)
+        POOLED_CHECK(!g_live.set(block, true), "pooled: internal error: a block in use was handed out again");
+    return block;
+}
+
+inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
+    map_entry const entry = g_address_map.find(block);
+    if (entry.empty())
+        report(pool_id, block, "the address is of no pool; free it where it was allocated", bytes_of(c), 0);
+    if (entry.pool_id() != pool_id)
+        report(pool_id, block, "it belongs to another pool; free it there", bytes_of(c), bytes_of(entry.size_class()));
+    if (entry.size_class() != c)
+        report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
+               bytes_of(entry.size_class()));
+    if (!g_live.set(block, false))
+        report(pool_id, block, "no block in use starts there; it was freed before, or points into a block", bytes_of(c),
+               bytes_of(c));
+}
+
+inline void on_deallocate_large(std::uint32_t pool_id, void* p) {
+    map_entry const entry = g_address_map.find(p);
+    if (entry.empty() || entry.pool_id() != pool_id || entry.size_class() != k_large)
+        report(pool_id, p, "no large block of this pool; freed before, or allocated with another size", 0,
+               bytes_of(entry.size_class()));
+}
+
+#else
+
+POOLED_ALWAYS_INLINE void* on_pop(void* block) noexcept { return block; }
+POOLED_ALWAYS_INLINE void on_push(std::uint32_t, class_index, void*) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*) noexcept {}
+
+#endif
+
+}  // namespace pooled::detail::checks

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a pool is behind its handle: the central stocks, the chunks, the list of thread caches. It outlives the handle:
+// a pool that is destroyed while blocks are out is closed, and its core is destroyed by whoever brings the last one home.
+//
+//   thread_cache ◀─ magazines ─▶ central[size class] ◀─ slabs ─ chunks ◀─ upstream
+//
+// Locks, in the order in which they may be taken: registry, core.m_mutex (chunks, caches, large allocations), the mutex
+// of one size class, metadata. The user's upstream is called under core.m_mutex.
+//
+// Invariants: each central's (see there); a closed core has no caches; remaining = blocks outside, once closed.
+// Any thread may call unless said otherwise; a core with a local cache is for one thread at a time.
+
+#include "pooled/config.hpp"
+#include "pooled/core/error.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/address_map.hpp"
+#include "pooled/pool/central.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/stats.hpp"
+#include "pooled/pool/thread_cache.hpp"
+#include "pooled/source/chunk.hpp"
+#include "pooled/source/upstream.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <utility>
+
+namespace pooled::detail {
+
+// Which threads a pool serves.
+enum class sharing : bool { local, shared };
+
+// In front of an allocation that no size class serves.
+struct alignas(k_cache_line) large_header {
+    std::byte* base;  // what upstream gave
+    std::size_t total;
+    std::size_t align;
+    std::size_t bytes;  // what was asked
+};
+
+class pool_core final : public std::pmr::memory_resource {
+public:
+    // For the registry, which knows the ids. Throws std::bad_alloc.
+    [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id);
+
+    // The handle goes. Blocks that are out keep the core alive; no one may allocate from it any more.
+    void close() noexcept;
+
+    [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
+    [[nodiscard]] bool is_local() const noexcept { return m_local != nullptr; }
+    [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
+    [[nodiscard]] thread_cache& local_cache() const noexcept { return *m_local; }
+
+    // When the fast path found nothing. Null when the bound is reached; throws what upstream throws.
+    [[nodiscard]] void* pop_slow(class_index c);
+    void push_slow(class_index c, void* block) noexcept;
+
+    // Beyond the largest size class. Null when the bound is reached; throws what upstream throws.
+    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align);
+    void deallocate_large(void* p) noexcept;
+
+    // From here on `count` blocks of the class can be in use at once without a call to upstream. False when the bound
+    // does not allow that.
+    [[nodiscard]] bool reserve(class_index c, std::size_t count);
+
+    // Returns the bytes given back to upstream.
+    std::size_t trim() noexcept;
+
+    [[nodiscard]] pool_stats stats();
+
+    [[noreturn]] void throw_exhausted(std::size_t bytes) const;
+
+    // Walks every structure, with all threads kept out; for tests.
+    [[nodiscard]] bool is_valid();
+
+private:
+    friend class registry;
+
+    template <std::size_t... Classes>
+    pool_core(pool_options const& options, sharing kind, std::uint32_t id, std::index_sequence<Classes...>) noexcept;
+    ~pool_core() override = default;
+    pool_core(pool_core const&) = delete;
+    pool_core& operator=(pool_core const&) = delete;
+
+    void* do_allocate(std::size_t bytes, std::size_t align) override;
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    // core_memory.hpp: all require m_mutex.
+    struct grown {
+        void* block;      // found in another thread's cache
+        bool is_at_bound;  // and none was found
+    };
+    [[nodiscard]] grown grow(class_index c);
+    [[nodiscard]] slab* take_slab(std::size_t block_bytes);
+    [[nodiscard]] chunk* new_chunk(std::size_t bytes, std::size_t slab_bytes);
+    void put_slab(slab& s) noexcept;
+    void reclaim_slabs() noexcept;
+    std::size_t release_free_chunks() noexcept;
+    void release_chunk(chunk& c) noexcept;
+    [[nodiscard]] slab* take_reclaimed_slab(std::size_t block_bytes);
+
+    // core_caches.hpp: all require m_mutex.
+    void stop_caches() noexcept;
+    void resume_caches() noexcept;
+    void collect_caches(class_index c) noexcept;
+    void collect_all_caches() noexcept;
+    [[nodiscard]] void* raid(class_index c) noexcept;
+    [[nodiscard]] std::uint64_t held_in_caches(class_index c) const noexcept;
+    [[nodiscard]] std::uint64_t in_use(class_index c) const noexcept;
+    void link(thread_cache& cache) noexcept;
+    void unlink(thread_cache& cache) noexcept;
+    void retire(thread_cache& cache) noexcept;
+    void lock_all() noexcept;
+    void unlock_all() noexcept;
+
+    void came_home(std::int64_t count) noexcept;
+    void destroy() noexcept;
+
+    std::array<char, 48> m_name{};
+    std::uint32_t m_id;
+    thread_cache* m_local = nullptr;
+    std::size_t m_slab_bytes;
+    std::size_t m_chunk_bytes;
+
+    pool_mutex m_mutex;
+    upstream m_upstream;
+    chunk* m_chunks = nullptr;
+    slab* m_free_slabs = nullptr;  // without a size class
+    thread_cache* m_caches = nullptr;
+    std::uint64_t m_large_count = 0;
+    std::uint64_t m_large_bytes = 0;
+    bool m_large_closed = false;
+    std::atomic<bool> m_closed{false};
+    std::atomic<std::int64_t> m_remaining{0};
+
+    std::array<central, k_class_count> m_central;
+};
+
+}  // namespace pooled::detail

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The part of pool_core that deals with the threads' caches: exchanging magazines with them, and raiding them when free
+// blocks are needed that other threads hold.
+//
+// All private functions require m_mutex. Raids: O(threads + blocks moved); the rest O(1).
+
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/source/platform.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+namespace pooled::detail {
+
+inline void* pool_core::pop_slow(class_index c) {
+    class_geometry const g = k_geometry[c];
+    central& stock = m_central[c];
+    thread_cache* const cache = m_local != nullptr ? m_local : g_registry.attach(*this);
+    for (;;) {
+        {
+            std::scoped_lock const lock(stock.mutex);
+            if (void* const block = cache != nullptr ? stock.pop(cache->classes[c], g) : stock.pop_one(g)) return block;
+        }
+        std::scoped_lock const lock(m_mutex);
+        grown const more = grow(c);
+        if (more.block != nullptr || more.is_at_bound) return more.block;
+    }
+}
+
+inline void pool_core::push_slow(class_index c, void* block) noexcept {
+    class_geometry const g = k_geometry[c];
+    central& stock = m_central[c];
+    thread_cache* const cache = m_local != nullptr ? m_local : g_registry.attach(*this);
+    bool is_closed = false;
+    {
+        std::scoped_lock const lock(stock.mutex);
+        is_closed = stock.is_closed;
+        if (cache != nullptr && !is_closed)
+            stock.push(block, cache->classes[c], g);
+        else
+            stock.push_one(block, g);
+    }
+    if (is_closed) came_home(1);  // outside the lock: the core may be gone after this
+}
+
+// The gate keeps every owner but the caller out; a local pool's owner is the caller.
+inline void pool_core::stop_caches() noexcept {
+    bool others = false;
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
+        if (cache->owner == nullptr || cache->owner == &t_state) continue;
+        cache->door.stop();
+        others = true;
+    }
+    if (!others) return;
+    platform::heavy_barrier();
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
+        while (cache->owner != &t_state && !cache->door.is_idle()) platform::yield();
+}
+
+inline void pool_core::resume_caches() noexcept {
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) cache->door.resume();
+}
+
+// Requires stopped caches and the lock of the class.
+inline void pool_core::collect_caches(class_index c) noexcept {
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
+        if (cache->classes[c].held(k_geometry[c]) != 0) m_central[c].collect(cache->classes[c], k_geometry[c]);
+}
+
+inline void pool_core::collect_all_caches() noexcept {
+    stop_caches();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        std::scoped_lock const lock(m_central[c].mutex);
+        collect_caches(c);
+    }
+    resume_caches();
+}
+
+// A block found in any thread's cache; all that they held is in the depot then. Null means that at one moment no block of
+// the class was free anywhere: owners are kept out, and those on the slow path wait for the lock of the class.
+inline void* pool_core::raid(class_index c) noexcept {
+    stop_caches();
+    void* block = nullptr;
+    {
+        std::scoped_lock const lock(m_central[c].mutex);
+        collect_caches(c);
+        block = m_central[c].pop_one(k_geometry[c]);
+    }
+    resume_caches();
+    return block;
+}
+
+inline std::uint64_t pool_core::held_in_caches(class_index c) const noexcept {
+    std::uint64_t held = 0;
+    for (thread_cache const* cache = m_caches; cache != nullptr; cache = cache->next)
+        held += cache->classes[c].held(k_geometry[c]);
+    return held;
+}
+
+// Read without stopping anyone, so clamped: a block may be counted in two places at that moment.
+inline std::uint64_t pool_core::in_use(class_index c) const noexcept {
+    std::uint64_t const outside = m_central[c].outside();
+    return outside - std::min(outside, held_in_caches(c));
+}
+
+inline void pool_core::link(thread_cache& cache) noexcept {
+    cache.previous = nullptr;
+    cache.next = m_caches;
+    if (m_caches != nullptr) m_caches->previous = &cache;
+    m_caches = &cache;
+}
+
+inline void pool_core::unlink(thread_cache& cache) noexcept {
+    (cache.previous != nullptr ? cache.previous->next : m_caches) = cache.next;
+    if (cache.next != nullptr) cache.next->previous = cache.previous;
+}
+
+// The cache's owner has ended, or is the caller and about to: what it holds is free for all.
+inline void pool_core::retire(thread_cache& cache) noexcept {
+    for (class_index c = 0; c < k_class_count; ++c) {
+        class_cache& mine = cache.classes[c];
+        if (mine.held(k_geometry[c]) == 0 && mine.net_taken() == 0) continue;
+        std::scoped_lock const lock(m_central[c].mutex);
+        m_central[c].retire(mine, k_geometry[c]);
+    }
+    unlink(cache);
+}
+
+inline void pool_core::lock_all() noexcept {
+    m_mutex.lock();
+    for (central& stock : m_central) stock.mutex.lock();
+}
+
+inline void pool_core::unlock_all() noexcept {
+    for (central& stock : m_central) stock.mutex.unlock();
+    m_mutex.unlock();
+}
+
+}  // namespace pooled::detail

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a pool is made with. An aggregate, to be written with designated initialisers: {.name = "packets"}.
+
+#include "pooled/core/geometry.hpp"
+
+#include <cstddef>
+#include <memory_resource>
+#include <string_view>
+
+namespace pooled {
+
+// When destruction cascades (dropping the head of a list drops the next node, and so on).
+enum class teardown : unsigned char {
+    immediate,  // as the language does it: at once
+};
+
+struct pool_options {
+    // Shown in statistics and errors; the first 47 characters are kept.
+    std::string_view name = "pool";
+
+    // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (64 KiB, or 16 KiB
+    // when the bound is under 4 MiB), so leave room for one slab for each size in use. The library's own books (some
+    // 5 KiB for each thread, 0.1 % of the memory) are not counted.
+    std::size_t max_bytes = 0;
+
+    // What upstream is asked for at a time: rounded up to whole slabs, cut down to what max_bytes leaves. 0: 2 MiB,
+    // or a sixteenth of max_bytes if that is less.
+    std::size_t chunk_bytes = 0;
+
+    // Ask the operating system for huge pages, for all but the pool's first chunk. Without effect with an upstream, or
+    // with chunks under 2 MiB.
+    bool huge_pages = true;
+
+    // Where chunks come from; null: pages of the operating system. Called under a lock of the pool, from whichever
+    // thread needs memory; asked for an alignment of 16 KiB. Must outlive the pool and every block of it.
+    std::pmr::memory_resource* upstream = nullptr;
+
+    pooled::teardown teardown = pooled::teardown::immediate;
+};
+
+}  // namespace pooled

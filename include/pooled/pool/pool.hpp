@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pool: blocks of any size for any thread. local_pool: the same for one thread, without atomics.
+//
+//   pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};
+//   packets.reserve<Packet>(1'000'000);
+//   std::shared_ptr<Packet> p = packets.make_shared<Packet>(arguments...);
+//
+// A pool may be destroyed while blocks are out, a weak_ptr's included: its memory lives until the last one has come home.
+// Only allocating from it afterwards is undefined.
+//
+// The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
+
+#include "pooled/core/size_class.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/pool/stats.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+namespace pooled {
+
+namespace detail {
+
+template <class T>
+concept unbounded_array = std::is_unbounded_array_v<T>;
+template <class T>
+concept not_array = !std::is_array_v<T>;
+
+template <sharing Sharing>
+class basic_pool {
+public:
+    static constexpr sharing k_sharing = Sharing;
+
+    // Throws std::bad_alloc when memory for the pool's own books, or pools (65536 at once), run out, and
+    // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
+    explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
+    ~basic_pool() {
+        if (m_core->id() != k_default_pool_id) m_core->close();
+    }
+    basic_pool(basic_pool const&) = delete;
+    basic_pool& operator=(basic_pool const&) = delete;
+
+    // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
+    // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        void* const p = allocate_bytes<Sharing>(*m_core, bytes, align);
+        if (p == nullptr) [[unlikely]] m_core->throw_exhausted(bytes);
+        return p;
+    }
+
+    // The same; null instead of exhausted or another std::bad_alloc.
+    [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        try {
+            return allocate_bytes<Sharing>(*m_core, bytes, align);
+        } catch (std::bad_alloc const&) {
+            return nullptr;
+        }
+    }
+
+    // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
+    void deallocate(void* p, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) noexcept {
+        if (p != nullptr) deallocate_bytes<Sharing>(*m_core, p, bytes, align);
+    }
+
+    // A new object of this pool. Throws what allocate() and the constructor throw; the pool is then as before.
+    template <not_array T, class... Args>
+    [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
+
+    // The same; an empty pointer when the pool is exhausted. What the constructor throws is still thrown.
+    template <not_array T, class... Args>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args);
+
+    // `count` value-initialised elements, or copies of `value`.
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> make_unique(std::size_t count);
+
+    // Default-initialised: a trivial T is not written at all.
+    template <not_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
+
+    // Memory for `count` make_shared<T> at once: as long as no more are alive, they call neither malloc nor upstream.
+    // What was free already counts. Throws exhausted when the bound does not allow it. O(count / blocks of a slab).
+    template <class T>
+    void reserve(std::size_t count);
+
+    // The same for blocks.
+    void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        class_index const c = class_for(bytes, align);
+        if (c != k_large && !m_core->reserve(c, count)) m_core->throw_exhausted(saturating_multiply(count, bytes));
+    }
+
+    // Gives chunks without a block in use back to upstream, those whose free blocks lie in other threads' caches included.
+    // Returns how many bytes. O(free blocks).
+    std::size_t trim() noexcept { return m_core->trim(); }
+
+    [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
+
+    // Whether `p` points into memory that this pool has given to a size class or as a large block. Any address may be
+    // asked about; it is not read. O(1).
+    [[nodiscard]] bool owns(void const* p) const noexcept {
+        map_entry const entry = g_address_map.find(p);
+        return !entry.empty() && entry.pool_id() == m_core->id();
+    }
+
+    // For std::pmr containers. Good for deallocation as long as a block is out, also when the pool is gone.
+    [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
+
+    [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
+
+    // Walks every structure, with other threads kept out: for tests.
+    [[nodiscard]] bool is_valid() const { return m_core->is_valid(); }
+
+    [[nodiscard]] pool_core& core() const noexcept { return *m_core; }  // for the library's own pointers
+
+protected:
+    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
+
+private:
+    pool_core* m_core;
+};
+
+struct default_pool_access;
+
+}  // namespace detail
+
+// Thread-safe.
+class pool : public detail::basic_pool<detail::sharing::shared> {
+public:
+    using basic_pool::basic_pool;
+
+private:
+    friend struct detail::default_pool_access;
+};
+
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used.
+class local_pool : public detail::basic_pool<detail::sharing::local> {
+public:
+    using basic_pool::basic_pool;
+};
+
+}  // namespace pooled

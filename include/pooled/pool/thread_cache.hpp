@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A thread's caches, and how it finds them.
+//
+//   thread_state (thread_local)            thread_cache: one per (thread, pool)
+//     near[32]  ── pool id ──▶               gate, one class_cache a size class
+//     far       ── pool id − 32 ──▶
+//
+// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. The state is
+// constant-initialised and trivially destructible: it works before main, in thread-local destructors and after them.
+//
+// thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
+
+#include "pooled/config.hpp"
+#include "pooled/core/geometry.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/freelist/gate.hpp"
+#include "pooled/pool/class_cache.hpp"
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+namespace pooled::detail {
+
+class pool_core;
+struct thread_state;
+
+struct alignas(k_cache_line) thread_cache {
+    gate<> door;
+    std::uint32_t pool_id = 0;
+    pool_core* core = nullptr;           // null once the pool is closed: guarded by the registry's lock
+    thread_state* owner = nullptr;       // null: belongs to a local_pool
+    thread_cache* next_owned = nullptr;  // the owner's list: owner only
+    thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
+    thread_cache* previous = nullptr;
+    std::array<class_cache, k_class_count> classes;
+};
+
+struct thread_state {
+    static constexpr std::uint32_t k_near = 32;
+
+    std::array<thread_cache*, k_near> near;
+    thread_cache** far;
+    std::uint32_t far_count;
+    bool armed;  // the exit hook will run
+    bool ended;  // it has run: no caches any more
+    thread_cache* owned;
+
+    // The cache for a pool, or null.
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find(std::uint32_t pool_id) const noexcept {
+        if (pool_id < k_near) [[likely]] return near[pool_id];
+        return pool_id - k_near < far_count ? far[pool_id - k_near] : nullptr;
+    }
+};
+static_assert(std::is_trivially_destructible_v<thread_state>);
+
+POOLED_EXPORT inline constinit thread_local thread_state t_state{};
+
+}  // namespace pooled::detail

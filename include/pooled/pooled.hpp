@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pooled: memory pools for objects owned by smart pointers. This header includes all of the library but compat/.
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/pool/default_pool.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/pool/stats.hpp"
+#include "pooled/smart/allocator.hpp"
+#include "pooled/smart/deleter.hpp"
+#include "pooled/smart/make_shared.hpp"
+#include "pooled/smart/make_unique.hpp"

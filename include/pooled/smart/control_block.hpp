@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The allocator behind pool.make_shared. It is empty, so std::shared_ptr's control block stays at 16 bytes; a pointer to
+// the pool would cost 8 more. Where to allocate is said in a thread_local, for the one call; where to deallocate is asked
+// of the address map.
+
+#include "pooled/config.hpp"
+#include "pooled/core/bits.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/address_map.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/allocator.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace pooled::detail {
+
+// The pool of the allocate_shared that is about to allocate on this thread; null once it has.
+POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
+
+template <class T, sharing Sharing>
+class control_block_allocator {
+public:
+    using value_type = T;
+    using is_always_equal = std::true_type;
+    template <class U>
+    struct rebind {
+        using other = control_block_allocator<U, Sharing>;
+    };
+
+    constexpr control_block_allocator() noexcept = default;
+    template <class U>
+    constexpr control_block_allocator(control_block_allocator<U, Sharing> const&) noexcept {}  // NOLINT: as allocators do
+
+    // Requires t_making; leaves it set when it throws, so that the caller can tell this from a constructor's throwing.
+    [[nodiscard]] T* allocate(std::size_t n) {
+        pool_core& core = *t_making;
+        void* p = nullptr;
+        std::size_t bytes = sizeof(T);
+        if (n == 1 && k_class_of<T> != k_large) [[likely]] {
+            p = pop<Sharing>(core, k_class_of<T>);
+        } else {
+            bytes = array_bytes<T>(n);
+            p = allocate_bytes<Sharing>(core, bytes, alignof(T));
+        }
+        if (p == nullptr) [[unlikely]] core.throw_exhausted(bytes);
+        t_making = nullptr;
+        return static_cast<T*>(p);
+    }
+
+    void deallocate(T* p, std::size_t n) noexcept {
+        map_entry const entry = g_address_map.find_owned(p);
+        class_index const c = n == 1 ? k_class_of<T> : class_for(n * sizeof(T), alignof(T));
+        if (c == k_large) [[unlikely]] return deallocate_found(entry, c, p);
+        if constexpr (Sharing == sharing::shared)
+            push_shared(entry.pool_id(), c, p);
+        else
+            push_local(*g_registry.find(entry.pool_id()), c, p);
+    }
+
+    template <class U>
+    [[nodiscard]] friend constexpr bool operator==(control_block_allocator const&,
+                                                   control_block_allocator<U, Sharing> const&) noexcept {
+        return true;
+    }
+};
+
+// What std::allocate_shared asks its allocator for, found by letting it ask: the standard libraries name their control
+// blocks differently, but each lays one out by the object's size, alignment and emptiness alone.
+struct block_shape {
+    std::size_t bytes = 0;
+    std::size_t align = 0;
+};
+
+template <std::size_t Bytes, std::size_t Align>
+struct alignas(Align) stand_in {
+    stand_in() noexcept {}  // NOLINT: leaves the bytes alone
+    std::byte bytes[Bytes];
+};
+template <std::size_t Align>
+struct alignas(Align) empty_stand_in {};
+
+inline thread_local block_shape t_probed{};
+
+// Empty, as the allocators of the library are.
+template <class T>
+struct shape_probe {
+    using value_type = T;
+
+    constexpr shape_probe() noexcept = default;
+    template <class U>
+    constexpr shape_probe(shape_probe<U> const&) noexcept {}  // NOLINT: as allocators do
+
+    [[nodiscard]] T* allocate(std::size_t n) {
+        t_probed = {n * sizeof(T), alignof(T)};
+        return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{alignof(T)}));
+    }
+    void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, std::align_val_t{alignof(T)}); }
+
+    template <class U>
+    [[nodiscard]] friend constexpr bool operator==(shape_probe const&, shape_probe<U> const&) noexcept {
+        return true;
+    }
+};
+
+// The block that make_shared<T> takes. The first call for a shape allocates with operator new. Throws std::bad_alloc.
+template <class T>
+[[nodiscard]] block_shape shared_block_shape() {
+    using shape = std::conditional_t<std::is_empty_v<T> && !std::is_final_v<T>, empty_stand_in<alignof(T)>,
+                                     stand_in<sizeof(T), alignof(T)>>;
+    static block_shape const found = [] {
+        static_cast<void>(std::allocate_shared<shape>(shape_probe<shape>{}));
+        return t_probed;
+    }();
+    return found;
+}
+
+}  // namespace pooled::detail

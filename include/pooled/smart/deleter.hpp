@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the address map says which
+// pool and which size class an address belongs to.
+//
+// It converts to a unique_ptr of any base that has a virtual destructor, also one that does not lie at the object's
+// start; other bases are refused at compile time, since nobody would know how to destroy the object.
+
+#include "pooled/core/size_class.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/pool/address_map.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/allocator.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace pooled {
+
+namespace detail {
+
+// T is what the pointer says, the object may be of a class derived from it.
+template <class T>
+inline constexpr bool k_may_be_derived = std::is_polymorphic_v<T> && !std::is_final_v<T>;
+
+// Frees the block at `p`, whose class is T's unless the object is of a derived class.
+template <class T>
+POOLED_ALWAYS_INLINE void deallocate_object(void* p) noexcept {
+    map_entry const entry = g_address_map.find_owned(p);
+    if constexpr (k_may_be_derived<T>)
+        deallocate_found(entry, entry.size_class(), p);
+    else
+        deallocate_found(entry, k_class_of<T>, p);
+}
+
+}  // namespace detail
+
+// Destroys an object that a pool's make_unique made, and frees its block. As thread-safe as the pool.
+template <class T>
+struct deleter {
+    constexpr deleter() noexcept = default;
+
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    constexpr deleter(deleter<U> const&) noexcept {  // NOLINT: as std::default_delete converts
+        static_assert(std::same_as<std::remove_cv_t<U>, std::remove_cv_t<T>> || std::has_virtual_destructor_v<T>,
+                      "pooled::unique_ptr: a base without a virtual destructor cannot own an object of a derived class");
+    }
+
+    void operator()(T* p) const noexcept {
+        static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
+        void* block = nullptr;
+        if constexpr (detail::k_may_be_derived<T>)
+            block = const_cast<void*>(dynamic_cast<void const volatile*>(p));  // the whole object's start
+        else
+            block = const_cast<std::remove_cv_t<T>*>(p);
+        std::destroy_at(p);
+        detail::deallocate_object<T>(block);
+    }
+};
+
+// Arrays: the number of elements lies in front of the first.
+//
+//   | count | padding to alignof(T) | element 0 | element 1 | …
+template <class T>
+struct deleter<T[]> {
+    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T) : alignof(std::size_t);
+    static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
+
+    constexpr deleter() noexcept = default;
+
+    template <class U>
+        requires std::convertible_to<U (*)[], T (*)[]>
+    constexpr deleter(deleter<U[]> const&) noexcept {}  // NOLINT: as std::default_delete converts
+
+    void operator()(T* p) const noexcept {
+        auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
+        std::byte* const block = reinterpret_cast<std::byte*>(elements) - k_offset;
+        std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
+        for (std::size_t i = count; i-- != 0;) std::destroy_at(elements + i);  // in reverse, as delete[] does
+        detail::map_entry const entry = detail::g_address_map.find_owned(block);
+        detail::deallocate_found(entry, entry.size_class(), block);
+    }
+};
+
+}  // namespace pooled

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// make_shared, from the default pool and from a given one: the object and its control block in one block of the pool,
+// with 16 bytes of overhead in libstdc++ and libc++ (24 in libc++ for its array form).
+
+#include "pooled/core/error.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/smart/allocator.hpp"
+#include "pooled/smart/control_block.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace pooled {
+
+namespace detail {
+
+template <class T>
+using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
+
+template <class T, sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE control_block_allocator<element_of<T>, Sharing> making(pool_core& core) noexcept {
+    t_making = &core;
+    return {};
+}
+
+// Runs `make`; an empty pointer when the pool itself was exhausted, which has left t_making set. An `exhausted` that the
+// object's constructor threw goes on.
+template <class Make>
+[[nodiscard]] auto empty_when_exhausted(Make&& make) -> decltype(make()) {
+    try {
+        return make();
+    } catch (std::bad_alloc const&) {
+        if (t_making == nullptr) throw;
+        t_making = nullptr;
+        return {};
+    }
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
+    return std::allocate_shared<T>(making<T, Sharing>(*m_core), std::forward<Args>(args)...);
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
+    return std::allocate_shared<T>(making<T, Sharing>(*m_core), count);
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+    return std::allocate_shared<T>(making<T, Sharing>(*m_core), count, value);
+}
+
+template <sharing Sharing>
+template <not_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core));
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
+    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core), count);
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+    return empty_when_exhausted([&] { return make_shared<T>(std::forward<Args>(args)...); });
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    return empty_when_exhausted([&] { return make_shared<T>(count); });
+}
+
+template <sharing Sharing>
+template <class T>
+void basic_pool<Sharing>::reserve(std::size_t count) {
+    block_shape const shape = shared_block_shape<T>();
+    reserve_bytes(count, shape.bytes, shape.align);
+}
+
+}  // namespace detail
+
+// From the default pool. Thread-safe. Throws std::bad_alloc, and what the constructor throws.
+template <detail::not_array T, class... Args>
+[[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
+    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, std::forward<Args>(args)...);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
+    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, count, value);
+}
+template <detail::not_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
+    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{});
+}
+template <detail::unbounded_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
+    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{}, count);
+}
+
+}  // namespace pooled

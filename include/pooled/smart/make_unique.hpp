@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// make_unique, from the default pool and from a given one.
+
+#include "pooled/core/bits.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/default_pool.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/smart/allocator.hpp"
+#include "pooled/smart/deleter.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled {
+
+namespace detail {
+
+// A block that goes back unless it is released: for as long as a constructor may throw.
+template <sharing Sharing>
+class held_block {
+public:
+    held_block(pool_core& core, std::size_t bytes, std::size_t align)
+        : m_core(core), m_bytes(bytes), m_align(align), m_block(allocate_bytes<Sharing>(core, bytes, align)) {}
+    ~held_block() {
+        if (m_block != nullptr) deallocate_bytes<Sharing>(m_core, m_block, m_bytes, m_align);
+    }
+    held_block(held_block const&) = delete;
+    held_block& operator=(held_block const&) = delete;
+
+    [[nodiscard]] void* get() const noexcept { return m_block; }
+    void release() noexcept { m_block = nullptr; }
+
+private:
+    pool_core& m_core;
+    std::size_t m_bytes;
+    std::size_t m_align;
+    void* m_block;
+};
+
+// Empty when the bound is reached.
+template <class T, sharing Sharing, class... Args>
+[[nodiscard]] unique_ptr<T> make_unique_or_null(pool_core& core, Args&&... args) {
+    held_block<Sharing> block(core, sizeof(T), alignof(T));
+    if (block.get() == nullptr) [[unlikely]] return {};
+    T* const object = ::new (block.get()) T(std::forward<Args>(args)...);
+    block.release();
+    return unique_ptr<T>(object);
+}
+
+// Requires unbounded-array T.
+template <class T, sharing Sharing>
+[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
+    using element = std::remove_extent_t<T>;
+    using array_deleter = deleter<T>;
+    std::size_t const bytes = saturating_add(array_bytes<element>(count), array_deleter::k_offset);
+    if (bytes == k_size_max) throw std::bad_array_new_length();
+    held_block<Sharing> block(core, bytes, array_deleter::k_align);
+    if (block.get() == nullptr) [[unlikely]] core.throw_exhausted(bytes);
+    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(block.get()) + array_deleter::k_offset);
+    std::uninitialized_value_construct_n(first, count);
+    ::new (block.get()) std::size_t(count);
+    block.release();
+    return unique_ptr<T>(first);
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
+    unique_ptr<T> made = make_unique_or_null<T, Sharing>(*m_core, std::forward<Args>(args)...);
+    if (made == nullptr) [[unlikely]] m_core->throw_exhausted(sizeof(T));
+    return made;
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
+    return make_unique_or_null<T, Sharing>(*m_core, std::forward<Args>(args)...);
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
+    return make_unique_array<T, Sharing>(*m_core, count);
+}
+
+}  // namespace detail
+
+// From the default pool. Throws std::bad_alloc, and what the constructor throws.
+template <detail::not_array T, class... Args>
+[[nodiscard]] unique_ptr<T> make_unique(Args&&... args) {
+    return default_pool().make_unique<T>(std::forward<Args>(args)...);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
+    return default_pool().make_unique<T>(count);
+}
+
+}  // namespace pooled

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Where the library's own structures live: pools, thread caches, chunk descriptors, leaves of the address map. Never
+// malloc, so that a pool can stand under one; immortal, so that it works in static destructors; shared by all pools.
+//
+//   arena  256 KiB of pages at a time ──cut──▶ powers of two from 64 B to 64 KiB, each with a free list
+//   larger pieces are pages of their own
+//
+// Invariant: a piece is cache-line aligned and belongs to exactly one of: a caller, one free list, the uncut rest.
+// Any thread may call; one lock, taken only on slow paths. O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/core/bits.hpp"
+#include "pooled/core/geometry.hpp"
+#include "pooled/source/platform.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <mutex>
+#include <new>
+
+namespace pooled::detail {
+
+class metadata_arena {
+public:
+    constexpr metadata_arena() noexcept = default;
+    metadata_arena(metadata_arena const&) = delete;
+    metadata_arena& operator=(metadata_arena const&) = delete;
+
+    // `bytes` of uninitialised memory, cache-line aligned; null when the system has no more.
+    [[nodiscard]] void* try_allocate(std::size_t bytes) noexcept {
+        std::size_t const size = piece_bytes(bytes);
+        if (size > k_largest_piece) return platform::map_pages(size, platform::k_page_bytes);
+        std::scoped_lock const lock(m_mutex);
+        piece*& list = m_free[list_of(size)];
+        if (list != nullptr) {
+            piece* const p = list;
+            list = p->next;
+            return p;
+        }
+        return cut(size);
+    }
+
+    // The same; throws std::bad_alloc.
+    [[nodiscard]] void* allocate(std::size_t bytes) {
+        if (void* const p = try_allocate(bytes)) return p;
+        throw std::bad_alloc();
+    }
+
+    // Requires a result of allocate with the same `bytes`.
+    void deallocate(void* p, std::size_t bytes) noexcept {
+        std::size_t const size = piece_bytes(bytes);
+        if (size > k_largest_piece) return platform::unmap_pages(p, size);
+        std::scoped_lock const lock(m_mutex);
+        piece*& list = m_free[list_of(size)];
+        list = ::new (p) piece{list};
+    }
+
+    // Sets aside room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing.
+    // Throws std::bad_alloc.
+    void reserve(std::size_t bytes, std::size_t count) {
+        std::size_t const size = piece_bytes(bytes);
+        std::scoped_lock const lock(m_mutex);
+        piece*& list = m_free[list_of(size)];
+        for (piece* p = list; p != nullptr && count != 0; p = p->next) --count;
+        for (; count != 0; --count) {
+            void* const p = cut(size);
+            if (p == nullptr) throw std::bad_alloc();
+            list = ::new (p) piece{list};
+        }
+    }
+
+    [[nodiscard]] std::mutex& mutex() noexcept { return m_mutex; }  // for fork only
+
+private:
+    struct piece {
+        piece* next;
+    };
+    static constexpr std::size_t k_arena_bytes = std::size_t{256} << 10;
+    static constexpr std::size_t k_largest_piece = std::size_t{64} << 10;
+    static constexpr std::size_t k_lists = 16;  // 2^6 … 2^16; a power of two, so that the compiler sees the index in range
+
+    static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
+        if (bytes > k_largest_piece) return round_up(bytes, platform::k_page_bytes);
+        return std::bit_ceil(bytes < k_cache_line ? k_cache_line : bytes);
+    }
+    static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
+        return static_cast<std::size_t>(std::countr_zero(piece_size) - 6) % k_lists;
+    }
+
+    // Requires the lock. What is left of an arena too small for `size` is cut into smaller pieces, not lost.
+    void* cut(std::size_t size) noexcept {
+        if (m_left < size) {
+            auto* const fresh = static_cast<std::byte*>(platform::map_pages(k_arena_bytes, platform::k_page_bytes));
+            if (fresh == nullptr) return nullptr;
+            while (m_left != 0) {
+                std::size_t const part = std::bit_floor(m_left);
+                piece*& list = m_free[list_of(part)];
+                m_left -= part;
+                list = ::new (m_next + m_left) piece{list};
+            }
+            m_next = fresh;
+            m_left = k_arena_bytes;
+        }
+        m_left -= size;
+        return m_next + m_left;  // from the end: the rest stays a sum of powers of two
+    }
+
+    std::mutex m_mutex;
+    std::array<piece*, k_lists> m_free{};
+    std::byte* m_next = nullptr;
+    std::size_t m_left = 0;
+};
+
+POOLED_EXPORT inline constinit metadata_arena g_metadata;
+
+}  // namespace pooled::detail
