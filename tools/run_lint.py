@@ -9,6 +9,7 @@ usage: run_lint.py [--fix]
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -87,11 +88,14 @@ def check_tidy() -> bool:
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         results = list(workers.map(tidy, files))
-    seen = set()
+    # A header is seen from many files: each of its findings is told once.
+    told = set()
     for result in results:
-        if result.returncode != 0 and result.stdout not in seen:
-            seen.add(result.stdout)
-            print((result.stdout or result.stderr).replace(f"{ROOT}/", ""))
+        if result.returncode == 0:
+            continue
+        findings = re.split(r"^(?=\S+:\d+:\d+: (?:error|warning))", result.stdout or result.stderr, flags=re.MULTILINE)
+        print("".join(each for each in findings if each not in told).replace(f"{ROOT}/", ""), end="")
+        told.update(findings)
     return all(result.returncode == 0 for result in results)
 
 
