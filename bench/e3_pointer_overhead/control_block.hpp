@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace bench::e3_pointer_overhead {
@@ -28,11 +29,11 @@ template <class T> struct counting_allocator {
     friend bool operator==(counting_allocator, counting_allocator) { return true; }
 };
 
-// The block that make_shared<int> asks for, less the int.
+// The block that make_shared asks for, less an object of eight bytes: an int would be padded to as many.
 inline std::size_t joint_control_block_bytes() {
     byte_count::s_bytes = 0;
-    const auto p = std::allocate_shared<int>(counting_allocator<int>{}, 1);
-    return byte_count::s_bytes - sizeof(int);
+    const auto p = std::allocate_shared<std::int64_t>(counting_allocator<std::int64_t>{}, 1);
+    return byte_count::s_bytes - sizeof(std::int64_t);
 }
 
 // The block that shared_ptr<int>(new int) asks for beside the int.

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSL-1.0
+// Registers E7.
+#include "support/registry.hpp"
+
+namespace bench {
+namespace {
+
+const register_workload k_workload{{
+    .name = "e7_random_replacement",
+    .purpose = "each thread replaces random objects of its own",
+    .operation = "one object replaced (wall time over the replacements of all threads)",
+    .variants = {"replace"},
+    .payloads = {48, 1500},
+    .default_threads = 2,
+    .default_live = 10'000,
+}};
+
+}  // namespace
+}  // namespace bench

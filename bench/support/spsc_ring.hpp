@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+// A bounded ring from one producer thread to one consumer thread: the hand-off of E5 and E10.
+//
+//   tail - head <= Slots      both only grow; slot of index i is i mod Slots
+//
+// Each side works on its own copy of both indices and publishes its own only every k_batch moves, so that the
+// cache line of an index crosses between the cores once a batch: the ring should cost little beside what
+// travels through it. A side that must wait publishes first, or both would wait for ever.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+namespace bench {
+
+template <class T, std::size_t Slots = 1024> class spsc_ring {
+    static_assert((Slots & (Slots - 1)) == 0, "the slot is found by masking");
+
+public:
+    // Producer only. Waits while the ring is full.
+    void push(T&& value) {
+        if (m_producer.own - m_producer.other == Slots) wait_for_room();
+        m_slots[m_producer.own & (Slots - 1)] = std::move(value);
+        if ((++m_producer.own & (k_batch - 1)) == 0) flush();
+    }
+
+    // Producer only: publishes what it pushed. Needed after the last push.
+    void flush() { m_tail.store(m_producer.own, std::memory_order_release); }  // pairs with pop's acquire
+
+    // Consumer only. Waits while the ring is empty.
+    T pop() {
+        if (m_consumer.own == m_consumer.other) wait_for_value();
+        T value = std::move(m_slots[m_consumer.own & (Slots - 1)]);
+        if ((++m_consumer.own & (k_batch - 1)) == 0) publish_head();
+        return value;
+    }
+
+private:
+    static constexpr std::size_t k_batch = 32;
+    static constexpr std::size_t k_line = 128;  // two cache lines: adjacent ones are prefetched together
+    static constexpr int k_spins = 64;
+
+    struct alignas(k_line) side {
+        std::size_t own = 0;    // this side's index
+        std::size_t other = 0;  // the other side's, as last seen
+    };
+
+    void publish_head() {
+        m_head.store(m_consumer.own, std::memory_order_release);
+    }  // pairs with wait_for_room
+
+    [[gnu::noinline]] void wait_for_room() {
+        flush();
+        for (int spins = 0;; ++spins) {
+            m_producer.other = m_head.load(std::memory_order_acquire);  // pairs with publish_head
+            if (m_producer.own - m_producer.other != Slots) return;
+            pause(spins);
+        }
+    }
+
+    [[gnu::noinline]] void wait_for_value() {
+        publish_head();
+        for (int spins = 0;; ++spins) {
+            m_consumer.other = m_tail.load(std::memory_order_acquire);  // pairs with flush
+            if (m_consumer.own != m_consumer.other) return;
+            pause(spins);
+        }
+    }
+
+    static void pause(int spins) {
+        // Spinning is quicker while the other side runs; on a machine with fewer cores it may not be running.
+        if (spins % k_spins == k_spins - 1) std::this_thread::yield();
+    }
+
+    side m_producer;
+    side m_consumer;
+    alignas(k_line) std::atomic<std::size_t> m_tail{0};
+    alignas(k_line) std::atomic<std::size_t> m_head{0};
+    alignas(k_line) std::array<T, Slots> m_slots{};
+};
+
+}  // namespace bench
