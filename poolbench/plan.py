@@ -27,6 +27,7 @@ class Executable:
     # workload -> variant -> contenders built
     contenders: dict[str, dict[str, list[str]]] = field(default_factory=dict, hash=False, compare=False)
     not_built: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
+    payloads: dict[str, list[int]] = field(default_factory=dict, hash=False, compare=False)
 
     def has(self, workload: str, variant: str, contender: str) -> bool:
         return contender in self.contenders.get(workload, {}).get(variant, [])
@@ -83,7 +84,8 @@ def load_executable(toolchain: str, path: Path) -> Executable:
                 continue
             for variant in contender["variants"]:
                 by_variant[variant].append(contender["name"])
-    return Executable(toolchain, path, listed["optimisation"], contenders, not_built)
+    payloads = {workload["name"]: workload["payloads"] for workload in listed["workloads"]}
+    return Executable(toolchain, path, listed["optimisation"], contenders, not_built, payloads)
 
 
 class _Builder:
@@ -94,13 +96,13 @@ class _Builder:
         self.cells: list[Cell] = []
 
     def add(self, exe: Executable | None, workload: str, variant: str, contenders: Iterable[str], *,
-            every_malloc: bool = False, **parameters) -> None:  # fmt: skip
-        if exe is None:
-            return
-        for contender in contenders:
+            every_malloc: bool = False, glibc: dict | None = None, **parameters) -> None:  # fmt: skip
+        """`glibc`: parameters that differ on glibc, whose cost may be twenty times that of the others."""
+        for contender in contenders if exe else ():
             if exe.has(workload, variant, contender):
                 for malloc in self.mallocs if every_malloc else self.mallocs[:1]:
-                    self.cells.append(Cell(exe, workload, variant, contender, malloc, **parameters))
+                    own = {**parameters, **(glibc or {})} if malloc.name == "glibc" else parameters
+                    self.cells.append(Cell(exe, workload, variant, contender, malloc, **own))
 
 
 def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
@@ -110,27 +112,46 @@ def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
     plain = next((e for e in executables if e.optimisation == "-O0"), None)
     b = _Builder(mallocs)
 
+    # A hundredth to a twentieth of the full counts: 20 to 300 ms a cell. The slow ones get fewer still; a
+    # result is per operation, and a row that was scaled differently from its table says so.
+    loop = {"scale": 0.05, "payload": 48}
+    b.add(main, "create_drop", "loop", ("make_shared",), every_malloc=True, **loop)
+    b.add(main, "create_drop", "loop", (*OURS, "one_slot", "raw", "new", "boost_fast_pool_unlocked"), **loop)
+    slower = {"scale": 0.01, "payload": 48}
+    b.add(main, "create_drop", "loop", ("boost_fast_pool", "boost_pool", "block_pool_mutex", "block_pool_spin",
+          "pmr_unsynchronized", "pmr_synchronized", "foonathan", "foonathan_locked", "tbb_scalable", "raw_new"),
+          **slower)  # fmt: skip
+
     # E1: the ramp-up of five million nodes takes a second whatever the scale; 400 iterations renew 40 % of it.
     e1 = {"scale": 0.008}
-    b.add(main, "e1_list_churn", "text", ("new", "make_shared"), every_malloc=True, **e1)
+    b.add(main, "e1_list_churn", "text", ("new",), every_malloc=True, **e1)
+    b.add(main, "e1_list_churn", "text", ("make_shared",), every_malloc=True, **e1)
     b.add(main, "e1_list_churn", "text", ("boost_fast_pool", "raw", *OURS), **e1)
-    b.add(main, "e1_list_churn", "text", ("boost_fast_pool_unlocked", "boost_pool", "pmr_unsynchronized",
-          "foonathan", "tbb_scalable", "raw_new"), optional=True, **e1)  # fmt: skip
+    b.add(main, "e1_list_churn", "text", ("boost_fast_pool_unlocked", "pmr_unsynchronized", "foonathan",
+          "tbb_scalable", "raw_new"), optional=True, **e1)  # fmt: skip
     for other in optimised:
         if other is not main:
             b.add(other, "e1_list_churn", "text", ("new", "make_shared", "boost_fast_pool", "pooled"), **e1)
+    # boost::pool_allocator searches its free list in order on each deallocation: at full size it needs hours.
+    b.add(main, "e1_list_churn", "text", ("boost_pool",), scale=0.0002)
 
-    # E2: three bursts of the published size, of which the middle one counts.
+    # E2: ten bursts of the published size; three, of which the middle one counts, where a burst takes 0.7 s.
     for payload in (1500, 48):
-        e2 = {"scale": 0.3, "payload": payload}
-        b.add(main, "e2_packet_burst", "burst", ("make_shared",), every_malloc=True, **e2)
-        b.add(main, "e2_packet_burst", "burst", OURS, **e2)
-    e2 = {"scale": 0.3, "payload": 1500}
-    b.add(main, "e2_packet_burst", "burst", ("new", "raw_new", "raw", "block_pool_mutex", "block_pool_spin",
+        b.add(main, "e2_packet_burst", "burst", ("make_shared",), every_malloc=True, scale=1.0, payload=payload,
+              glibc={"scale": 0.3})  # fmt: skip
+        b.add(main, "e2_packet_burst", "burst", OURS, scale=1.0, payload=payload)
+    e2 = {"scale": 1.0, "payload": 1500}
+    b.add(main, "e2_packet_burst", "burst", ("raw", "block_pool_mutex", "block_pool_spin",
           "block_pool_mutex_raw", "block_pool_mutex_shared_ptr", "block_pool_spin_raw",
           "block_pool_spin_shared_ptr", "pooled_raw", "pooled_shared_ptr", "pooled_allocate_shared"), **e2)  # fmt: skip
-    b.add(main, "e2_packet_burst", "burst", ("boost_fast_pool", "boost_pool", "pmr_unsynchronized",
-          "pmr_synchronized", "foonathan", "tbb_scalable"), optional=True, **e2)  # fmt: skip
+    e2 = {"scale": 0.3, "payload": 1500}
+    b.add(main, "e2_packet_burst", "burst", ("new", "raw_new"), **e2)
+    b.add(main, "e2_packet_burst", "burst", ("boost_fast_pool", "pmr_unsynchronized", "pmr_synchronized",
+          "foonathan", "tbb_scalable"), optional=True, **e2)  # fmt: skip
+    b.add(main, "e2_packet_burst", "burst", ("boost_pool",), scale=0.0005, payload=1500)
+    for exe in optimised:
+        b.add(exe, "e2_packet_burst", "untouched", ("new", "make_shared", "block_pool_mutex", "pooled"), scale=1.0,
+              payload=1500)  # fmt: skip
 
     # E3: two million of the hundred: a pair of new and delete is 20 ns, so 40 ms a cell.
     for exe in (main, plain):
@@ -139,19 +160,56 @@ def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
             b.add(exe, "e3_pointer_overhead", variant, known, scale=0.02)
     memory = main.contenders.get("e3_pointer_overhead", {}).get("memory", []) if main else []
     b.add(main, "e3_pointer_overhead", "memory", memory, scale=0.02)
+
+    # E5: a million and more hand-overs; some contenders need a microsecond or ten for each.
+    for payload in (48, 1500):
+        e5 = {"scale": 0.1, "payload": payload}
+        b.add(main, "e5_handoff", "ring", ("make_shared",), every_malloc=True, **e5)
+        b.add(main, "e5_handoff", "ring", (*OURS, "raw"), **e5)
+    e5 = {"scale": 0.02, "payload": 48}
+    b.add(main, "e5_handoff", "ring", ("new", "raw_new", "block_pool_mutex", "block_pool_spin", "boost_fast_pool",
+          "foonathan_locked", "tbb_scalable"), **e5)  # fmt: skip
+    b.add(main, "e5_handoff", "ring", ("boost_pool", "pmr_synchronized"), scale=0.002, payload=48)
+
+    # E7: two threads; then how cost grows with threads (cores: two) and with live objects.
+    e7 = {"scale": 0.1, "payload": 48}
+    two = {**e7, "threads": 2, "live": 10_000}
+    b.add(main, "e7_random_replacement", "replace", ("make_shared",), every_malloc=True, **two)
+    b.add(main, "e7_random_replacement", "replace", (*OURS, "raw", "tbb_scalable"), **two)
+    slower = {**two, "scale": 0.01}
+    b.add(main, "e7_random_replacement", "replace", ("new", "block_pool_mutex", "block_pool_spin",
+          "boost_fast_pool", "boost_pool", "pmr_synchronized", "pmr_unsynchronized", "foonathan_locked"), **slower)  # fmt: skip
+    for threads in (1, 4, 8):
+        b.add(main, "e7_random_replacement", "replace", ("make_shared", "pooled"), threads=threads, live=10_000, **e7)
+    for live in (1_000, 100_000, 1_000_000, 10_000_000):
+        fewer = {**e7, "scale": 0.02} if live > 100_000 else e7  # a miss in every cache: 50 ns and more
+        b.add(main, "e7_random_replacement", "replace", ("make_shared", "pooled"), threads=2, live=live, **fewer)
+
+    # E10: full size, since memory is what is measured; boost_pool's drop would take hours.
+    b.add(main, "e10_resident", "live", ("make_shared",), every_malloc=True, scale=1.0, live=5_000_000)
+    b.add(main, "e10_resident", "live", (*OURS, "new", "block_pool_spin"), scale=1.0, live=5_000_000)
+    b.add(main, "e10_resident", "live", ("boost_fast_pool", "pmr_unsynchronized", "tbb_scalable"), optional=True,
+          scale=1.0, live=5_000_000)  # fmt: skip
+    b.add(main, "e10_resident", "one_way", ("make_shared",), every_malloc=True, scale=1.0)
+    b.add(main, "e10_resident", "one_way", ("pooled", "pooled_instance"), scale=1.0)
     return b.cells
 
 
 def smoke(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
-    """Every workload, variant and contender of every executable once, tiny: arithmetic, not speed."""
-    return [Cell(exe, workload, variant, contender, mallocs[0], 0.0001)
+    """Every workload, variant, payload and contender of every executable once, tiny: arithmetic, not speed."""
+    return [Cell(exe, workload, variant, contender, mallocs[0], 0.0001, payload=payload)
             for exe in executables
             for workload, variants in exe.contenders.items()
             for variant, contenders in variants.items()
-            for contender in contenders]  # fmt: skip
+            for contender in contenders
+            for payload in exe.payloads.get(workload) or (None,)]  # fmt: skip
 
 
 def not_built(executables: list[Executable]) -> Iterator[str]:
+    """One sentence an executable and reason."""
     for exe in executables:
-        for contender, why in sorted(exe.not_built.items()):
-            yield f"{exe.toolchain} {exe.optimisation}: {contender} is not built: {why}"
+        by_reason: dict[str, list[str]] = {}
+        for contender, why in exe.not_built.items():
+            by_reason.setdefault(why, []).append(contender)
+        for why, contenders in by_reason.items():
+            yield f"{exe.toolchain} {exe.optimisation}: {', '.join(sorted(contenders))}: not built: {why}"

@@ -27,6 +27,7 @@ EXTRA_COLUMNS = {
     "resident_mib_after_drop": "MiB after drop",
     "resident_mib_after_trim": "MiB after trim",
     "growth_mib": "MiB grown",
+    "bytes_touched": "bytes touched",
 }
 
 
@@ -89,8 +90,9 @@ def row(outcome: Outcome, members: list[Outcome], base_name: str, extras: list[s
     toolchain = cell.executable.toolchain
     if cell.executable.optimisation != "-O3":
         toolchain += " " + cell.executable.optimisation
+    usual = max(o.cell.scale for o in members)
     return [
-        cell.contender, toolchain, cell.malloc.name,
+        cell.contender + (f" (scale {cell.scale:g})" if cell.scale != usual else ""), toolchain, cell.malloc.name,
         "FAILED" if outcome.failures else number(ns),
         f"±{50 * s:.0f} %" if (s := spread(outcome.values("ns_per_op"))) is not None else "-",
         str(len(outcome.samples)),

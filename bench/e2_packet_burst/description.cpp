@@ -9,7 +9,7 @@ const register_workload k_workload{{
     .name = "e2_packet_burst",
     .purpose = "a million packets created into a vector, then all dropped",
     .operation = "one packet created and dropped",
-    .variants = {"burst"},
+    .variants = {"burst", "untouched"},
     .payloads = {1500, 48},
 }};
 
