@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import subprocess
 import sys
 import time
@@ -23,8 +24,14 @@ UNOPTIMISED = "-O0"
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs pooled's benchmark.")
 
-Bin = Annotated[list[str] | None, typer.Option("--bin", metavar="TOOLCHAIN=PATH",
-                help="A built pooled-bench; its pooled-bench-O0 is found beside it. Default: build/*/bench.")]  # fmt: skip
+BIN_HELP = "A built pooled-bench; its pooled-bench-O0 is found beside it. Default: those under build/*/bench."
+BUDGET_HELP = "Seconds of measuring; when they do not suffice, optional cells run fewer times."
+Bin = Annotated[list[str] | None, typer.Option("--bin", metavar="TOOLCHAIN=PATH", help=BIN_HELP)]
+Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Process runs of each cell.")]
+Budget = Annotated[float, typer.Option(min=1, max=1e6, help=BUDGET_HELP)]
+Timeout = Annotated[float, typer.Option(min=1, max=1e6, help="Seconds after which one run counts as failed.")]
+Workloads = Annotated[list[str] | None, typer.Option(help="This workload only (may be given several times).")]
+Output = Annotated[Path | None, typer.Option(help="Directory of the results file. Default: bench/results.")]
 
 
 def fail(message: str) -> typer.Exit:
@@ -83,13 +90,15 @@ def session(name: str, cells: list[plan.Cell], notes: list[str], sink: TextIO | 
 @app.command()
 def quick(
     bin: Bin = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Process runs of each cell.")] = 3,
-    budget: Annotated[float, typer.Option(min=1, help="Seconds: optional cells are run once when these do not suffice.")] = 270,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which one run counts as failed.")] = 60,
-    workload: Annotated[list[str] | None, typer.Option(help="This workload only (may be given several times).")] = None,
-    output: Annotated[Path | None, typer.Option(help="Directory of the results file.")] = None,
+    rounds: Rounds = 3,
+    budget: Budget = 270,
+    timeout: Timeout = 60,
+    workload: Workloads = None,
+    output: Output = None,
 ) -> None:
     """Every workload at quick scale, on every malloc installed, in at most five minutes."""
+    if math.isnan(budget) or math.isnan(timeout):  # which no range excludes
+        raise fail("--budget and --timeout are numbers of seconds")
     begun = time.monotonic()
     built = executables(bin)
     mallocs, missing = machine.find_mallocs()
@@ -119,10 +128,7 @@ def quick(
 
 
 @app.command()
-def smoke(
-    bin: Bin = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds after which one run counts as failed.")] = 60,
-) -> None:
+def smoke(bin: Bin = None, timeout: Timeout = 60) -> None:
     """Every workload and contender once at a tiny scale: that they run and count, not how fast."""
     built = executables(bin)
     for why in plan.not_built(built):

@@ -178,7 +178,8 @@ def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
     b.add(main, "e7_random_replacement", "replace", (*OURS, "raw", "tbb_scalable"), **two)
     slower = {**two, "scale": 0.01}
     b.add(main, "e7_random_replacement", "replace", ("new", "block_pool_mutex", "block_pool_spin",
-          "boost_fast_pool", "boost_pool", "pmr_synchronized", "pmr_unsynchronized", "foonathan_locked"), **slower)  # fmt: skip
+          "boost_fast_pool", "boost_pool", "pmr_synchronized", "pmr_unsynchronized", "foonathan_locked"),
+          **slower)  # fmt: skip
     for threads in (1, 4, 8):
         b.add(main, "e7_random_replacement", "replace", ("make_shared", "pooled"), threads=threads, live=10_000, **e7)
     for live in (1_000, 100_000, 1_000_000, 10_000_000):

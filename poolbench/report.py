@@ -18,6 +18,16 @@ from poolbench.stats import median, ratio, spread
 
 PUBLISHED = tomllib.loads(Path(__file__).with_name("published.toml").read_text())
 OURS_PREFIX = "pooled"
+# What the ratios of a table are taken against, where it is not make_shared.
+BASES = {
+    ("e3_pointer_overhead", "create"): "raw_new",
+    ("e3_pointer_overhead", "memory"): "raw_new",
+    ("e3_pointer_overhead", "pass"): "pass_raw_pointer",
+    ("e3_pointer_overhead", "vector"): "vector_raw_pointer",
+}
+GROWTH_WORKLOAD = "e7_random_replacement"
+GROWTH_CONTENDERS = ("pooled", "make_shared")
+GROWTH_USUAL = {"threads": 2, "live": 10_000}
 # Figures a workload reports beside its time, with the heading they get.
 EXTRA_COLUMNS = {
     "ms_per_run": "ms per burst",
@@ -85,8 +95,9 @@ def row(outcome: Outcome, members: list[Outcome], base_name: str, extras: list[s
                 and (m := median(o.values("ns_per_op"))) is not None]  # fmt: skip
 
     same_malloc = peer(base_name, cell.malloc.name)
-    best = min(peer(base_name, None), default=None)
-    ours = cell.contender.startswith(OURS_PREFIX)
+    # "The best malloc" needs several to choose from.
+    mallocs = peer("make_shared", None)
+    best = min(mallocs) if len(mallocs) > 1 and cell.contender.startswith(OURS_PREFIX) else None
     toolchain = cell.executable.toolchain
     if cell.executable.optimisation != "-O3":
         toolchain += " " + cell.executable.optimisation
@@ -97,14 +108,14 @@ def row(outcome: Outcome, members: list[Outcome], base_name: str, extras: list[s
         f"±{50 * s:.0f} %" if (s := spread(outcome.values("ns_per_op"))) is not None else "-",
         str(len(outcome.samples)),
         number(ratio(ns, same_malloc[0] if same_malloc else None)),
-        number(ratio(ns, best)) if ours else "",
+        number(ratio(ns, best)) if best else "",
         *[number(median(outcome.values(key)), 1) for key in extras],
         published(cell),
     ]  # fmt: skip
 
 
 def experiment_table(group: tuple, members: list[Outcome]) -> Table:
-    base = "raw_new" if group[0] == "e3_pointer_overhead" else "make_shared"
+    base = BASES.get(group[:2], "make_shared")
     operation = next((o.samples[0]["operation"] for o in members if o.samples), "")
     extras = [k for k in EXTRA_COLUMNS if any(o.values(k) for o in members)]
     table = Table(title=title(group), caption=f"one op: {operation}", title_justify="left", caption_justify="left")
@@ -117,6 +128,29 @@ def experiment_table(group: tuple, members: list[Outcome]) -> Table:
                                                    median(o.values("ns_per_op")) or float("inf")))  # fmt: skip
     for outcome in fastest_first:
         table.add_row(*row(outcome, members, base, extras))
+    return table
+
+
+def is_growth(group: tuple, members: list[Outcome]) -> bool:
+    """Groups that are only points of a growth table: a table each would say nothing."""
+    return group[0] == GROWTH_WORKLOAD and {o.cell.contender for o in members} <= set(GROWTH_CONTENDERS)
+
+
+def growth_table(axis: str, outcomes: list[Outcome]) -> Table:
+    """ns per operation of both contenders on glibc along one axis, the other one at its usual value."""
+    other, usual = next((k, v) for k, v in GROWTH_USUAL.items() if k != axis)
+    table = Table(title=f"{GROWTH_WORKLOAD}: how cost grows with {axis} ({other}: {usual:,})", title_justify="left")
+    ours, theirs = GROWTH_CONTENDERS
+    for heading in (axis, f"{theirs} on glibc, ns/op", f"{ours}, ns/op", f"{ours} ÷ {theirs}"):
+        table.add_column(heading, justify="right")
+    points: dict[int, dict[str, float | None]] = {}
+    for o in outcomes:
+        cell = o.cell
+        if cell.workload == GROWTH_WORKLOAD and getattr(cell, other) == usual and cell.malloc.name == "glibc":
+            points.setdefault(getattr(cell, axis), {})[cell.contender] = median(o.values("ns_per_op"))
+    for value, found in sorted(points.items()):
+        mine, base = found.get(ours), found.get(theirs)
+        table.add_row(f"{value:,}", number(base), number(mine), number(ratio(mine, base)))
     return table
 
 
@@ -137,8 +171,13 @@ def figures_table(outcomes: list[Outcome]) -> Table:
 def print_session(outcomes: list[Outcome], notes: list[str]) -> None:
     out = console()
     for group, members in groups(outcomes).items():
-        out.print(experiment_table(group, members))
-        out.print()
+        if not is_growth(group, members):
+            out.print(experiment_table(group, members))
+            out.print()
+    if any(o.cell.workload == GROWTH_WORKLOAD for o in outcomes):
+        for axis in GROWTH_USUAL:
+            out.print(growth_table(axis, outcomes))
+            out.print()
     out.print(figures_table(outcomes))
     for note in notes:
         out.print(note)
