@@ -24,7 +24,8 @@ struct usage_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-template <class Items> std::string joined(const Items& items) {
+template <class Items>
+std::string joined(const Items& items) {
     std::string text;
     for (const auto& item : items)
         text += (text.empty() ? "" : ", ") + std::string(item);
@@ -48,12 +49,12 @@ std::uint64_t parse_count(const std::string& text, const std::string& option, st
 }
 
 double parse_scale(const std::string& text) {
-    constexpr double k_most = 1000;
+    constexpr double k_most = 10;  // E1 prepares 500 MB of choices at scale 1
     char* end = nullptr;
     const bool plain = !text.empty() && ((text[0] >= '0' && text[0] <= '9') || text[0] == '.');
     const double value = plain ? std::strtod(text.c_str(), &end) : 0.0;
     if (!plain || *end != '\0' || !std::isfinite(value) || value <= 0 || value > k_most) {
-        throw usage_error("--scale must be a number above 0 and at most 1000, not '" + text + "'");
+        throw usage_error("--scale must be a number above 0 and at most 10, not '" + text + "'");
     }
     return value;
 }
@@ -88,12 +89,13 @@ parameters chosen_parameters(const command_line& line, const workload& w) {
     };
     refuse(!w.payloads.empty(), line.payload, "--payload");
     refuse(w.default_threads != 0, line.threads, "--threads");
-    refuse(w.default_live != 0, line.live, "--live");
+    refuse(!w.default_live.empty(), line.live, "--live");
 
     parameters p;
     p.scale = parse_scale(line.scale);
     p.variant = line.variant.empty() ? std::string(w.variants.front()) : line.variant;
-    if (std::find(w.variants.begin(), w.variants.end(), p.variant) == w.variants.end()) {
+    const auto variant = std::find(w.variants.begin(), w.variants.end(), p.variant);
+    if (variant == w.variants.end()) {
         throw usage_error(name + " has no variant '" + p.variant + "'; there are: " + joined(w.variants));
     }
     if (!w.payloads.empty()) {
@@ -108,7 +110,11 @@ parameters chosen_parameters(const command_line& line, const workload& w) {
     }
     p.threads = line.threads.empty() ? w.default_threads
                                      : static_cast<unsigned>(parse_count(line.threads, "--threads", 1024));
-    p.live = line.live.empty() ? w.default_live : parse_count(line.live, "--live", 1'000'000'000);
+    if (!line.live.empty()) {
+        p.live = parse_count(line.live, "--live", 1'000'000'000);
+    } else if (!w.default_live.empty()) {
+        p.live = w.default_live[static_cast<std::size_t>(variant - w.variants.begin())];
+    }
     return p;
 }
 

@@ -35,7 +35,8 @@ private:
 };
 
 // The free blocks' addresses lie in a vector rather than in the blocks: a push does not touch cold payload.
-template <class Lock> class block_pool {
+template <class Lock>
+class block_pool {
 public:
     explicit block_pool(std::size_t block_bytes) : m_block_bytes((block_bytes + 15) / 16 * 16) {}
     block_pool(const block_pool&) = delete;
@@ -81,13 +82,16 @@ private:
 };
 
 // One pool a block size and kind of lock, made before main, so that no use pays a guard of initialisation.
-template <std::size_t BlockBytes, class Lock> inline block_pool<Lock> block_pool_of{BlockBytes};
+template <std::size_t BlockBytes, class Lock>
+inline block_pool<Lock> block_pool_of{BlockBytes};
 
 inline constexpr std::size_t k_block_headroom = 64;
 
-template <class T, class Lock, std::size_t BlockBytes> struct block_pool_allocator {
+template <class T, class Lock, std::size_t BlockBytes>
+struct block_pool_allocator {
     using value_type = T;
-    template <class U> struct rebind {
+    template <class U>
+    struct rebind {
         using other = block_pool_allocator<U, Lock, BlockBytes>;
     };
 
@@ -107,8 +111,10 @@ template <class T, class Lock, std::size_t BlockBytes> struct block_pool_allocat
 };
 
 // allocate_shared on the pool.
-template <class Lock> struct block_pool_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+template <class Lock>
+struct block_pool_contender : shared_contender {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         using allocator = block_pool_allocator<T, Lock, sizeof(T) + k_block_headroom>;
         return std::allocate_shared<T>(allocator{}, std::forward<Args>(args)...);
     }

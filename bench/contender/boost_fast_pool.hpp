@@ -8,7 +8,8 @@
 
 namespace bench {
 
-template <class T> using boost_fast_pool_allocator = boost::fast_pool_allocator<T>;
+template <class T>
+using boost_fast_pool_allocator = boost::fast_pool_allocator<T>;
 
 struct boost_fast_pool_contender : allocate_shared_contender<boost_fast_pool_allocator> {};
 

@@ -8,7 +8,8 @@
 
 namespace bench {
 
-template <class T> using boost_pool_allocator = boost::pool_allocator<T>;
+template <class T>
+using boost_pool_allocator = boost::pool_allocator<T>;
 
 struct boost_pool_contender : allocate_shared_contender<boost_pool_allocator> {};
 

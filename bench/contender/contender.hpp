@@ -30,19 +30,26 @@ concept contender = std::default_initializable<C> && requires(C c, typename C::t
 struct shared_contender {
     static constexpr bool k_counted = true;
     static constexpr bool k_thread_safe = true;
-    template <class T> using pointer = std::shared_ptr<T>;
-    template <class T> void drop(std::shared_ptr<T>& p) { p.reset(); }
+    template <class T>
+    using pointer = std::shared_ptr<T>;
+    template <class T>
+    void drop(std::shared_ptr<T>& p) {
+        p.reset();
+    }
 };
 
 // allocate_shared on a stateless allocator.
-template <template <class> class Allocator> struct allocate_shared_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+template <template <class> class Allocator>
+struct allocate_shared_contender : shared_contender {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::allocate_shared<T>(Allocator<T>{}, std::forward<Args>(args)...);
     }
 };
 
 // Empties a container of pointers, front to back like std::vector::clear.
-template <contender C, class Pointers> void drop_all(C& c, Pointers& pointers) {
+template <contender C, class Pointers>
+void drop_all(C& c, Pointers& pointers) {
     if constexpr (!C::k_counted) {
         for (auto& p : pointers)
             c.drop(p);

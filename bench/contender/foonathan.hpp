@@ -24,7 +24,8 @@ inline fm::memory_pool<> foonathan_pool_of{
 struct foonathan_contender : shared_contender {
     static constexpr bool k_thread_safe = false;
 
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::allocate_shared<T>(fm::std_allocator<T, fm::memory_pool<>>(foonathan_pool_of<sizeof(T)>),
                                        std::forward<Args>(args)...);
     }

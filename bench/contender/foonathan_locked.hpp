@@ -17,7 +17,8 @@ inline foonathan_locked_pool foonathan_locked_pool_of{fm::memory_pool<>(
     fm::memory_pool<>::min_block_size(k_foonathan_node_bytes<ObjectBytes>, k_foonathan_first_nodes))};
 
 struct foonathan_locked_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::allocate_shared<T>(
             fm::std_allocator<T, foonathan_locked_pool>(foonathan_locked_pool_of<sizeof(T)>),
             std::forward<Args>(args)...);

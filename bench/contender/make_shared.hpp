@@ -7,7 +7,8 @@
 namespace bench {
 
 struct make_shared_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::make_shared<T>(std::forward<Args>(args)...);
     }
 };

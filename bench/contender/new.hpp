@@ -7,7 +7,8 @@
 namespace bench {
 
 struct new_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::shared_ptr<T>(new T(std::forward<Args>(args)...));
     }
 };

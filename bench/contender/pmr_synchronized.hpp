@@ -11,7 +11,8 @@ namespace bench {
 struct pmr_synchronized_contender : shared_contender {
     static constexpr bool k_thread_safe = true;
 
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::allocate_shared<T>(std::pmr::polymorphic_allocator<T>(&m_pool),
                                        std::forward<Args>(args)...);
     }

@@ -9,7 +9,8 @@
 namespace bench {
 
 struct pooled_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return pooled::make_shared<T>(std::forward<Args>(args)...);
     }
     void trim() { pooled::default_pool().trim(); }

@@ -9,7 +9,8 @@
 namespace bench {
 
 struct pooled_instance_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return m_pool.template make_shared<T>(std::forward<Args>(args)...);
     }
     void trim() { m_pool.trim(); }

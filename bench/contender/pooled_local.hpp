@@ -11,7 +11,8 @@ namespace bench {
 struct pooled_local_contender : shared_contender {
     static constexpr bool k_thread_safe = false;
 
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return m_pool.template make_shared<T>(std::forward<Args>(args)...);
     }
     void trim() { m_pool.trim(); }

@@ -16,7 +16,8 @@ class raw_contender {
 public:
     static constexpr bool k_counted = false;
     static constexpr bool k_thread_safe = false;
-    template <class T> using pointer = T*;
+    template <class T>
+    using pointer = T*;
 
     raw_contender() = default;
     raw_contender(const raw_contender&) = delete;
@@ -26,11 +27,13 @@ public:
             ::operator delete(block);
     }
 
-    template <class T, class... Args> T* make(Args&&... args) {
+    template <class T, class... Args>
+    T* make(Args&&... args) {
         return ::new (take<k_class<T>>()) T(std::forward<Args>(args)...);
     }
 
-    template <class T> void drop(T*& object) {
+    template <class T>
+    void drop(T*& object) {
         object->~T();
         auto* freed = ::new (static_cast<void*>(object)) free_node{m_free[k_class<T>]};
         m_free[k_class<T>] = freed;
@@ -45,9 +48,11 @@ private:
     static constexpr std::size_t k_classes = 128;
     static constexpr std::size_t k_block_bytes = std::size_t{1} << 20;
 
-    template <class T> static constexpr std::size_t k_class = (sizeof(T) + k_granule - 1) / k_granule;
+    template <class T>
+    static constexpr std::size_t k_class = (sizeof(T) + k_granule - 1) / k_granule;
 
-    template <std::size_t Class> void* take() {
+    template <std::size_t Class>
+    void* take() {
         static_assert(Class < k_classes);
         if (free_node* node = m_free[Class]) {
             m_free[Class] = node->next;

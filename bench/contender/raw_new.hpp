@@ -9,10 +9,15 @@ namespace bench {
 struct raw_new_contender {
     static constexpr bool k_counted = false;
     static constexpr bool k_thread_safe = true;
-    template <class T> using pointer = T*;
+    template <class T>
+    using pointer = T*;
 
-    template <class T, class... Args> T* make(Args&&... args) { return new T(std::forward<Args>(args)...); }
-    template <class T> void drop(T*& object) {
+    template <class T, class... Args>
+    T* make(Args&&... args) {
+        return new T(std::forward<Args>(args)...);
+    }
+    template <class T>
+    void drop(T*& object) {
         delete object;
         object = nullptr;
     }

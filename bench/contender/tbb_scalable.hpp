@@ -8,7 +8,8 @@
 
 namespace bench {
 
-template <class T> using tbb_scalable_allocator = tbb::scalable_allocator<T>;
+template <class T>
+using tbb_scalable_allocator = tbb::scalable_allocator<T>;
 
 struct tbb_scalable_contender : allocate_shared_contender<tbb_scalable_allocator> {};
 

@@ -9,7 +9,8 @@
 
 namespace bench::create_drop {
 
-template <class T> struct one_slot_allocator {
+template <class T>
+struct one_slot_allocator {
     using value_type = T;
 
     one_slot_allocator() = default;

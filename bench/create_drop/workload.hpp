@@ -13,7 +13,8 @@ namespace bench::create_drop {
 
 inline constexpr std::uint64_t k_operations = 100'000'000;
 
-template <std::size_t Payload, class C> void create_and_drop(C& from, std::uint64_t n) {
+template <std::size_t Payload, class C>
+void create_and_drop(C& from, std::uint64_t n) {
     for (std::uint64_t i = 0; i < n; ++i) {
         auto object = from.template make<packet<Payload>>();
         keep_alive(std::to_address(object));
@@ -21,7 +22,8 @@ template <std::size_t Payload, class C> void create_and_drop(C& from, std::uint6
     }
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     const std::uint64_t operations = scaled(k_operations, p.scale);
     start_and_join_one_thread();
     C from;

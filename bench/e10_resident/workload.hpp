@@ -2,8 +2,8 @@
 // E10: resident memory of 48-byte objects behind smart pointers.
 //
 // live:    bytes per object with --live of them alive; then what stays when all are dropped, and after trim().
-// one_way: 20,000,000 objects created by one thread and dropped by another, 100,000 alive at any time: how far
-//          the process grows. A pool whose freed blocks never find the way back to the creator grows for ever.
+// one_way: 20,000,000 objects created by one thread and dropped by another, --live of them (100,000) alive at
+//          any time: how far the process grows. A pool whose freed blocks never find the way back to the creator grows for ever.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -25,10 +25,10 @@ namespace bench::e10_resident {
 using object = packet<48>;
 
 inline constexpr std::uint64_t k_one_way_objects = 20'000'000;
-inline constexpr std::size_t k_one_way_alive = 100'000;
 
 // A hand-off needs a contender that any thread may free to.
-template <class C> std::vector<std::string_view> variants() {
+template <class C>
+std::vector<std::string_view> variants() {
     if (C::k_thread_safe) return {"live", "one_way"};
     return {"live"};
 }
@@ -37,7 +37,8 @@ inline double mib_above(std::size_t before) {
     return (static_cast<double>(resident_bytes()) - static_cast<double>(before)) / (1024.0 * 1024.0);
 }
 
-template <class C> measurement live(const parameters& p) {
+template <class C>
+measurement live(const parameters& p) {
     const std::size_t count = is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live;
     C from;
     std::vector<typename C::template pointer<object>> objects(count);  // resident before the first reading
@@ -59,12 +60,13 @@ template <class C> measurement live(const parameters& p) {
     return m;
 }
 
-template <class C> measurement one_way(const parameters& p) {
+template <class C>
+measurement one_way(const parameters& p) {
     using pointer = typename C::template pointer<object>;
     const std::uint64_t count = is_tiny(p.scale) ? scaled(k_one_way_objects, p.scale) : k_one_way_objects;
     auto from = std::make_unique<C>();
     auto ring = std::make_unique<spsc_ring<pointer>>();
-    std::vector<pointer> alive(std::min<std::uint64_t>(k_one_way_alive, count));
+    std::vector<pointer> alive(std::min<std::uint64_t>(p.live, count));
     const std::size_t before = resident_bytes();
     double grown = 0;
     const stopwatch watch;
@@ -88,7 +90,8 @@ template <class C> measurement one_way(const parameters& p) {
     return {seconds, count, {{"growth_mib", grown}}};
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     start_and_join_one_thread();
     if constexpr (C::k_thread_safe) {
         if (p.variant == "one_way") return one_way<C>(p);

@@ -29,13 +29,16 @@ inline constexpr std::uint64_t k_ramp_up_nodes = 1'000'000;  // of each size: li
 inline constexpr std::uint64_t k_text_iterations = 50'000;
 inline constexpr std::uint64_t k_code_iterations = 250'000;
 
-template <std::size_t S> struct node_data {
+template <std::size_t S>
+struct node_data {
     std::array<unsigned char, 16 * S> bytes;  // never written: neither did the published program
 };
-template <> struct node_data<0> {};
+template <>
+struct node_data<0> {};
 
 // 16-byte link whatever the pointer: nodes of 16, 32, 48, 64 and 80 bytes, as published, for raw pointers too.
-template <class C, std::size_t S> struct node {
+template <class C, std::size_t S>
+struct node {
     explicit node(typename C::template pointer<node> successor) : next(std::move(successor)) {}
     node(const node&) = delete;
     node& operator=(const node&) = delete;
@@ -44,10 +47,12 @@ template <class C, std::size_t S> struct node {
     [[no_unique_address]] node_data<S> data;
 };
 
-template <class C, class Sizes = std::make_index_sequence<k_sizes>> class lists;
+template <class C, class Sizes = std::make_index_sequence<k_sizes>>
+class lists;
 
 // All the lists of one contender, and the two moves of the experiment.
-template <class C, std::size_t... S> class lists<C, std::index_sequence<S...>> {
+template <class C, std::size_t... S>
+class lists<C, std::index_sequence<S...>> {
 public:
     explicit lists(C& from) : m_contender(from) {}
     lists(const lists&) = delete;
@@ -57,7 +62,8 @@ public:
             drop_all_sizes(list);
     }
 
-    template <std::size_t Size> void push(std::size_t list) {
+    template <std::size_t Size>
+    void push(std::size_t list) {
         static_assert(sizeof(node<C, Size>) == 16 * (Size + 1));
         auto& first = std::get<Size>(m_heads)[list];
         first = m_contender.template make<node<C, Size>>(std::move(first));
@@ -74,14 +80,17 @@ public:
     }
 
 private:
-    template <std::size_t Size> using head = typename C::template pointer<node<C, Size>>;
+    template <std::size_t Size>
+    using head = typename C::template pointer<node<C, Size>>;
 
-    template <std::size_t Size> void push_thousand(const std::uint16_t* choices) {
+    template <std::size_t Size>
+    void push_thousand(const std::uint16_t* choices) {
         for (std::uint64_t i = 0; i < k_nodes_per_push; ++i)
             push<Size>(choices[i]);
     }
 
-    template <class Head> void drop(Head& first) {
+    template <class Head>
+    void drop(Head& first) {
         if constexpr (C::k_counted) {
             first.reset();  // cascades, recursively
         } else {
@@ -104,7 +113,8 @@ inline std::vector<std::uint16_t> random_lists(std::uint64_t count, random_sourc
     return choices;
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     const bool text = p.variant == "text";
     const std::uint64_t iterations = scaled(text ? k_text_iterations : k_code_iterations, p.scale);
     const std::uint64_t ramp_up = is_tiny(p.scale) ? scaled(k_ramp_up_nodes, p.scale) : k_ramp_up_nodes;

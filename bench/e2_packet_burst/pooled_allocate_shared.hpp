@@ -9,7 +9,8 @@
 namespace bench {
 
 struct pooled_allocate_shared_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         return std::allocate_shared<T>(pooled::allocator<T>{}, std::forward<Args>(args)...);
     }
 };

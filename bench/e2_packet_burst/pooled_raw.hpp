@@ -13,12 +13,15 @@ namespace bench {
 struct pooled_raw_contender {
     static constexpr bool k_counted = false;
     static constexpr bool k_thread_safe = true;
-    template <class T> using pointer = T*;
+    template <class T>
+    using pointer = T*;
 
-    template <class T, class... Args> T* make(Args&&... args) {
+    template <class T, class... Args>
+    T* make(Args&&... args) {
         return ::new (m_pool.allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
     }
-    template <class T> void drop(T*& object) {
+    template <class T>
+    void drop(T*& object) {
         object->~T();
         m_pool.deallocate(object, sizeof(T), alignof(T));
         object = nullptr;

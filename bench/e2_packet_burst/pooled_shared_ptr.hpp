@@ -12,7 +12,8 @@
 namespace bench {
 
 struct pooled_shared_ptr_contender : shared_contender {
-    template <class T, class... Args> std::shared_ptr<T> make(Args&&... args) {
+    template <class T, class... Args>
+    std::shared_ptr<T> make(Args&&... args) {
         pooled::pool* pool = &m_pool;
         return std::shared_ptr<T>(
             ::new (pool->allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...), [pool](T* object) {

@@ -3,16 +3,16 @@
 // (VS2017's library zeroed the payload first; mending that made allocate_shared twice as fast.)
 #pragma once
 
+#include "contender/contender.hpp"
+#include "support/measure.hpp"
+#include "support/payload.hpp"
+#include "support/registry.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
-
-#include "contender/contender.hpp"
-#include "support/measure.hpp"
-#include "support/payload.hpp"
-#include "support/registry.hpp"
 
 namespace bench::e2_packet_burst {
 
@@ -39,7 +39,8 @@ measurement untouched() {
     std::uint64_t found = 0;
     const stopwatch watch;
     for (std::uint64_t tries = 0; found < k_wanted; ++tries) {
-        if (tries == k_most_tries) throw std::runtime_error("freed blocks are not given out again: cannot tell");
+        if (tries == k_most_tries)
+            throw std::runtime_error("freed blocks are not given out again: cannot tell");
         auto first = from.template make<packet<Payload>>();
         auto* const bytes = const_cast<unsigned char*>(first->bytes());
         const auto where = reinterpret_cast<std::uintptr_t>(std::to_address(first));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // E2: create a million packets into a reserved vector, then clear it. Ten runs; the fastest and the slowest
-// do not count, the rest is averaged. Variant `untouched` is in untouched.hpp. After "performance of several ways to construct a shared_ptr".
+// do not count, the rest is averaged. After "performance of several ways to construct a shared_ptr".
+// Variant `untouched` is in untouched.hpp.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -20,7 +21,8 @@ inline constexpr std::uint64_t k_packets = 1'000'000;
 inline constexpr std::uint64_t k_runs = 10;
 inline constexpr std::uint64_t k_least_runs = 3;  // with fewer nothing is left once two are dropped
 
-template <class C, std::size_t Payload> measurement burst(const parameters& p) {
+template <class C, std::size_t Payload>
+measurement burst(const parameters& p) {
     using packet_type = packet<Payload>;
     // A smaller burst would fit a cache and be another experiment: quick runs are fewer, not smaller.
     const std::uint64_t packets = is_tiny(p.scale) ? scaled(k_packets, p.scale) : k_packets;
@@ -44,7 +46,8 @@ template <class C, std::size_t Payload> measurement burst(const parameters& p) {
     return {sum, packets * (runs - 2), {{"ms_per_run", sum * 1e3 / static_cast<double>(runs - 2)}}};
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     if (p.variant == "untouched") return p.payload == 1500 ? untouched<C, 1500>() : untouched<C, 48>();
     return p.payload == 1500 ? burst<C, 1500>(p) : burst<C, 48>(p);
 }

@@ -14,7 +14,8 @@ struct byte_count {
     static inline std::size_t s_bytes = 0;
 };
 
-template <class T> struct counting_allocator {
+template <class T>
+struct counting_allocator {
     using value_type = T;
 
     counting_allocator() = default;

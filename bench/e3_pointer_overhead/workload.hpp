@@ -35,7 +35,8 @@ concept holds = requires(typename C::pointer p) {
     C::drop(p);
 };
 
-template <class C> std::vector<std::string_view> variants() {
+template <class C>
+std::vector<std::string_view> variants() {
     std::vector<std::string_view> names;
     if (creates<C>) names.push_back("create");
     if (passes<C>) names.push_back("pass");
@@ -44,7 +45,8 @@ template <class C> std::vector<std::string_view> variants() {
     return names;
 }
 
-template <class C> measurement memory(std::uint64_t objects) {
+template <class C>
+measurement memory(std::uint64_t objects) {
     std::vector<typename C::pointer> live(objects);  // constructed, so resident, before the first reading
     const std::size_t before = resident_bytes();
     const stopwatch watch;
@@ -65,7 +67,8 @@ template <class C> measurement memory(std::uint64_t objects) {
     return m;
 }
 
-template <class C> measurement run(const parameters& p) {
+template <class C>
+measurement run(const parameters& p) {
     const std::uint64_t operations = scaled(k_operations, p.scale);
     start_and_join_one_thread();
     if constexpr (holds<C>) {

@@ -17,7 +17,8 @@ namespace bench::e5_handoff {
 
 inline constexpr std::uint64_t k_operations = 20'000'000;
 
-template <class C, std::size_t Payload> measurement hand_off(const parameters& p) {
+template <class C, std::size_t Payload>
+measurement hand_off(const parameters& p) {
     using object = packet<Payload>;
     using pointer = typename C::template pointer<object>;
     const std::uint64_t operations = scaled(k_operations, p.scale);
@@ -58,7 +59,8 @@ template <class C, std::size_t Payload> measurement hand_off(const parameters& p
     return {seconds, operations, {}};
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     return p.payload == 48 ? hand_off<C, 48>(p) : hand_off<C, 1500>(p);
 }
 

@@ -12,7 +12,7 @@ const register_workload k_workload{{
     .variants = {"replace"},
     .payloads = {48, 1500},
     .default_threads = 2,
-    .default_live = 10'000,
+    .default_live = {10'000},
 }};
 
 }  // namespace

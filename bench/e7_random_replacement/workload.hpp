@@ -13,13 +13,15 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace bench::e7_random_replacement {
 
 inline constexpr std::uint64_t k_operations = 100'000'000;  // of all threads together
 
-template <class C, std::size_t Payload> class replacer {
+template <class C, std::size_t Payload>
+class replacer {
 public:
     replacer(C& from, std::size_t live, unsigned thread)
         : m_from(from), m_objects(live), m_random(k_seed + thread) {
@@ -37,8 +39,9 @@ public:
         const auto live = static_cast<std::uint32_t>(m_objects.size());
         for (std::uint64_t i = 0; i < n; ++i) {
             auto& object = m_objects[random.below(live)];
+            auto fresh = m_from.template make<packet<Payload>>();  // first: so does `p = make_shared<T>()`
             m_from.drop(object);
-            object = m_from.template make<packet<Payload>>();
+            object = std::move(fresh);
         }
         m_random = random;
     }
@@ -49,7 +52,8 @@ private:
     random_source m_random;
 };
 
-template <class C, std::size_t Payload> measurement replace_at_random(const parameters& p) {
+template <class C, std::size_t Payload>
+measurement replace_at_random(const parameters& p) {
     const std::uint64_t each = std::max<std::uint64_t>(1, scaled(k_operations, p.scale) / p.threads);
     const std::size_t wanted = is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live;
     const std::size_t live_each = std::max<std::size_t>(1, wanted / p.threads);
@@ -81,7 +85,8 @@ template <class C, std::size_t Payload> measurement replace_at_random(const para
     return {seconds, each * p.threads, {}};
 }
 
-template <contender C> measurement run(const parameters& p) {
+template <contender C>
+measurement run(const parameters& p) {
     return p.payload == 48 ? replace_at_random<C, 48>(p) : replace_at_random<C, 1500>(p);
 }
 

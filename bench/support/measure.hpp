@@ -21,7 +21,10 @@ private:
 
 // Compilers may elide a pair of new and delete whose pointer nobody sees; an empty asm that takes the
 // pointer counts as somebody. The "memory" clobber also makes them store what the constructor wrote.
-template <class T> inline void keep_alive(const T* pointer) { asm volatile("" : : "r"(pointer) : "memory"); }
+template <class T>
+inline void keep_alive(const T* pointer) {
+    asm volatile("" : : "r"(pointer) : "memory");
+}
 
 // libstdc++ counts without atomics until the process has started its first thread (3.5 ns a copy against
 // 11.9 ns), and some mallocs skip their locks likewise. No program with a use for a pool is in that state.

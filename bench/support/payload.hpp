@@ -8,7 +8,8 @@ namespace bench {
 
 // Non-copyable; its constructor writes one byte and leaves the rest as it found it. A constructor that is
 // user-provided also keeps `make_shared<T>()` from zeroing the whole object first.
-template <std::size_t Bytes> class packet {
+template <std::size_t Bytes>
+class packet {
 public:
     packet() { m_bytes[0] = 1; }
     explicit packet(unsigned char first) { m_bytes[0] = first; }

@@ -35,11 +35,11 @@ struct measurement {
 struct workload {
     std::string_view name;
     std::string_view purpose;
-    std::string_view operation;              // what "one op" is
-    std::vector<std::string_view> variants;  // the first is the default
-    std::vector<std::size_t> payloads = {};  // the first is the default; empty: not selectable
-    unsigned default_threads = 0;            // 0: not selectable
-    std::size_t default_live = 0;            // 0: not selectable
+    std::string_view operation;                  // what "one op" is
+    std::vector<std::string_view> variants;      // the first is the default
+    std::vector<std::size_t> payloads = {};      // the first is the default; empty: not selectable
+    unsigned default_threads = 0;                // 0: not selectable
+    std::vector<std::size_t> default_live = {};  // one a variant; empty: not selectable
 };
 
 using run_function = measurement (*)(const parameters&);
@@ -80,7 +80,10 @@ struct register_entry {
 };
 
 // The variants a contender takes part in: all of them, unless the workload's own namespace says otherwise.
-template <class Contender> std::vector<std::string_view> variants() { return {}; }
+template <class Contender>
+std::vector<std::string_view> variants() {
+    return {};
+}
 
 // Fills the gaps: entries for the contenders that configuring left out, with the reason.
 void register_not_built();

@@ -26,7 +26,7 @@ void print_json_line(const result& r) {
     // Parameters appear only where the workload has them: a payload of 0 would read as a measurement.
     if (!r.what->payloads.empty()) line["payload"] = r.asked.payload;
     if (r.what->default_threads != 0) line["threads"] = r.asked.threads;
-    if (r.what->default_live != 0) line["live"] = r.asked.live;
+    if (!r.what->default_live.empty()) line["live"] = r.asked.live;
     line["repeat"] = r.repeat;
     line["operation"] = r.what->operation;
     line["ops"] = r.found.ops;
@@ -53,7 +53,7 @@ void print_table(const std::vector<result>& results) {
     std::printf("variant %s, scale %g", any.asked.variant.c_str(), any.asked.scale);
     if (!any.what->payloads.empty()) std::printf(", payload %zu bytes", any.asked.payload);
     if (any.what->default_threads != 0) std::printf(", %u thread(s)", any.asked.threads);
-    if (any.what->default_live != 0) std::printf(", %zu live", any.asked.live);
+    if (!any.what->default_live.empty()) std::printf(", %zu live", any.asked.live);
     std::printf("; one op: %s\n\n", std::string(any.what->operation).c_str());
 
     std::size_t width = 9;
@@ -116,7 +116,9 @@ void print_list(const std::vector<std::string_view>& only_workloads) {
         std::printf("  variants: %s\n", joined(w.variants).c_str());
         if (!w.payloads.empty()) std::printf("  payloads: %s bytes\n", joined(w.payloads).c_str());
         if (w.default_threads != 0) std::printf("  threads: %u by default\n", w.default_threads);
-        if (w.default_live != 0) std::printf("  live objects: %zu by default\n", w.default_live);
+        if (!w.default_live.empty()) {
+            std::printf("  live objects: %s by default\n", joined(w.default_live).c_str());
+        }
         std::printf("  contenders:\n");
         for (const entry& e : registry::instance().entries_of(w.name)) {
             std::printf("    %s", std::string(e.contender).c_str());

@@ -16,7 +16,8 @@
 
 namespace bench {
 
-template <class T, std::size_t Slots = 1024> class spsc_ring {
+template <class T, std::size_t Slots = 1024>
+class spsc_ring {
     static_assert((Slots & (Slots - 1)) == 0, "the slot is found by masking");
 
 public:
