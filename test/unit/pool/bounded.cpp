@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSL-1.0
+// Pools with max_bytes: the bound is hard, and nothing is stranded under it.
+
+#include "pooled/pooled.hpp"
+
+#include "support/blocks.hpp"
+#include "support/counting_upstream.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t k_kib = std::size_t{1} << 10;
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+
+// All the blocks of a size that there are.
+template <class Pool>
+std::vector<void*> take_all(Pool& pool, std::size_t bytes) {
+    std::vector<void*> blocks;
+    while (void* const p = pool.try_allocate(bytes, 8))
+        blocks.push_back(p);
+    return blocks;
+}
+
+template <class Pool>
+void give_back(Pool& pool, std::vector<void*>& blocks, std::size_t bytes) {
+    for (void* const p : blocks)
+        pool.deallocate(p, bytes, 8);
+    blocks.clear();
+}
+
+template <class Pool>
+class bounded : public testing::Test {
+protected:
+    test::counting_upstream upstream;
+};
+TYPED_TEST_SUITE(bounded, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(bounded, pool_never_takes_more_than_its_bound) {
+    for (std::size_t const max : {1UL, 15UL, 16UL, 100UL, 4095UL, 4096UL, 10'000UL, 16 * k_kib, 100'000UL,
+                                  k_mib, k_mib + 1, 4 * k_mib - 1, 4 * k_mib, 5'000'000UL})
+        for (std::size_t const bytes : {16UL, 48UL, 1500UL, 20'000UL, 32'768UL, 50'000UL}) {
+            test::counting_upstream books;
+            TypeParam pool{{.max_bytes = max, .upstream = &books}};
+            auto blocks = take_all(pool, bytes);
+            EXPECT_LE(books.most_bytes(), max) << bytes;
+            EXPECT_LE(blocks.size() * bytes, max);
+            EXPECT_TRUE(pool.is_valid());
+            give_back(pool, blocks, bytes);
+        }
+}
+
+TYPED_TEST(bounded, pool_makes_use_of_nearly_all_of_its_bound) {
+    for (std::size_t const max : {64 * k_kib, k_mib, 8 * k_mib})
+        for (std::size_t const bytes : {16UL, 48UL, 1500UL}) {
+            TypeParam pool{{.max_bytes = max}};
+            auto blocks = take_all(pool, bytes);
+            EXPECT_GE(blocks.size() * bytes, max / 100 * 85) << bytes << " of " << max;
+            give_back(pool, blocks, bytes);
+        }
+}
+
+TYPED_TEST(bounded, pool_gives_as_much_the_second_time) {
+    TypeParam pool{{.max_bytes = k_mib}};
+    auto blocks = take_all(pool, 48);
+    std::size_t const count = blocks.size();
+    for (int i = 0; i < 3; ++i) {
+        give_back(pool, blocks, 48);
+        blocks = take_all(pool, 48);
+        EXPECT_EQ(blocks.size(), count);
+    }
+    give_back(pool, blocks, 48);
+}
+
+TYPED_TEST(bounded, pool_says_what_was_asked_of_whom_when_exhausted) {
+    TypeParam pool{{.name = "packets", .max_bytes = 64 * k_kib}};
+    auto blocks = take_all(pool, 48);
+    try {
+        static_cast<void>(pool.allocate(48));
+        FAIL() << "nothing was thrown";
+    } catch (pooled::exhausted const& e) {
+        std::string const what = e.what();
+        for (char const* part : {"'packets'", "48 bytes", "max_bytes = 65536"})
+            EXPECT_NE(what.find(part), std::string::npos) << part << " is missing in: " << what;
+    }
+    EXPECT_TRUE(pool.is_valid());
+    give_back(pool, blocks, 48);
+}
+
+TYPED_TEST(bounded, pool_serves_again_as_soon_as_one_block_came_back) {
+    TypeParam pool{{.max_bytes = 64 * k_kib}};
+    auto blocks = take_all(pool, 48);
+    for (int i = 0; i < 100; ++i) {
+        pool.deallocate(blocks.back(), 48, 8);
+        blocks.back() = pool.try_allocate(48, 8);
+        ASSERT_NE(blocks.back(), nullptr);
+        ASSERT_EQ(pool.try_allocate(48, 8), nullptr);
+    }
+    give_back(pool, blocks, 48);
+}
+
+TYPED_TEST(bounded, pool_moves_memory_from_one_size_to_another) {
+    TypeParam pool{{.max_bytes = k_mib, .upstream = &this->upstream}};
+    for (std::size_t const bytes : {16UL, 1500UL, 48UL, 20'000UL, 128UL, 32'768UL, 300'000UL, 24UL}) {
+        auto blocks = take_all(pool, bytes);
+        EXPECT_GE(blocks.size() * bytes, k_mib / 2) << bytes;
+        EXPECT_TRUE(pool.is_valid());
+        give_back(pool, blocks, bytes);
+    }
+    EXPECT_LE(this->upstream.most_bytes(), k_mib);
+}
+
+TYPED_TEST(bounded, pool_counts_large_blocks_against_the_bound) {
+    TypeParam pool{{.max_bytes = k_mib, .upstream = &this->upstream}};
+    void* const large = pool.allocate(600 * k_kib);
+    EXPECT_THROW(static_cast<void>(pool.allocate(600 * k_kib)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.allocate(2 * k_mib)), pooled::exhausted);
+    EXPECT_EQ(pool.try_allocate(600 * k_kib), nullptr);
+    pool.deallocate(large, 600 * k_kib);
+    void* const again = pool.allocate(600 * k_kib);
+    pool.deallocate(again, 600 * k_kib);
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(bounded, pool_frees_small_chunks_to_make_room_for_a_large_block) {
+    TypeParam pool{{.max_bytes = k_mib}};
+    auto blocks = take_all(pool, 48);
+    give_back(pool, blocks, 48);
+    void* const large = pool.try_allocate(900 * k_kib);
+    EXPECT_NE(large, nullptr);
+    pool.deallocate(large, 900 * k_kib);
+}
+
+TYPED_TEST(bounded, pool_gives_empty_pointers_from_try_forms_and_throws_from_others) {
+    TypeParam pool{{.max_bytes = 64 * k_kib}};
+    auto blocks = take_all(pool, 8);
+    for (std::size_t bytes = 16; bytes <= 64; bytes += 8) {
+        auto more = take_all(pool, bytes);
+        blocks.insert(blocks.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(pool.template try_make_shared<int>(1), nullptr);
+    EXPECT_EQ(pool.template try_make_unique<int>(1), nullptr);
+    EXPECT_EQ(pool.template try_make_shared<int[]>(4), nullptr);
+    EXPECT_THROW(static_cast<void>(pool.template make_shared<int>(1)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_unique<int>(1)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_shared<int[]>(4)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_shared<int[]>(4, 1)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_unique<int[]>(4)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<int>()), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<int[]>(4)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.resource()->allocate(32)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>((pooled::pool_allocator<int, TypeParam>(pool).allocate(1))),
+                 pooled::exhausted);
+    EXPECT_THROW(static_cast<void>((pooled::pool_allocator<int, TypeParam>(pool).allocate(10))),
+                 pooled::exhausted);
+    EXPECT_TRUE(pool.is_valid());
+    EXPECT_EQ(pool.stats().in_use, blocks.size());
+    // 8 and 16 bytes are of one class; the others were all taken in vain.
+    give_back(pool, blocks, 16);
+}
+
+TYPED_TEST(bounded, pool_is_exhausted_to_the_object_and_recovers) {
+    TypeParam pool{{.max_bytes = 128 * k_kib}};
+    std::vector<std::shared_ptr<int>> all;
+    while (auto p = pool.template try_make_shared<int>(static_cast<int>(all.size())))
+        all.push_back(std::move(p));
+    EXPECT_GT(all.size(), 1000U);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(*all[i], static_cast<int>(i));
+    std::size_t const count = all.size();
+    all.clear();
+    while (auto p = pool.template try_make_shared<int>(0))
+        all.push_back(std::move(p));
+    EXPECT_EQ(all.size(), count);
+}
+
+TEST(bounded_pool, finds_blocks_that_a_sleeping_thread_has_cached) {
+    pooled::pool pool{{.max_bytes = k_mib}};
+    test::sleeper other;
+    std::vector<void*> blocks;
+    other.run([&] {
+        blocks = take_all(pool, 48);
+        give_back(pool, blocks, 48);
+    });
+    std::size_t const there = pool.stats().cached;
+    EXPECT_GT(there, 0U) << "the other thread has cached nothing: the test shows nothing";
+    auto mine = take_all(pool, 48);
+    EXPECT_EQ(mine.size(), pool.stats().classes[pooled::detail::class_for(48, 8)].high_water);
+    EXPECT_EQ(pool.stats().cached, 0U);
+    EXPECT_TRUE(pool.is_valid());
+    give_back(pool, mine, 48);
+    other.run([&] { EXPECT_NE(pool.try_allocate(48, 8), nullptr); });
+}
+
+TEST(bounded_pool, finds_one_block_that_a_sleeping_thread_has_freed) {
+    pooled::pool pool{{.max_bytes = 64 * k_kib}};
+    auto mine = take_all(pool, 48);
+    test::sleeper other;
+    for (int i = 0; i < 20; ++i) {
+        other.run([&] {
+            pool.deallocate(mine.back(), 48, 8);
+            mine.pop_back();
+        });
+        void* const found = pool.try_allocate(48, 8);
+        ASSERT_NE(found, nullptr);
+        mine.push_back(found);
+    }
+    give_back(pool, mine, 48);
+}
+
+TEST(bounded_pool, finds_memory_of_another_size_that_a_sleeping_thread_has_cached) {
+    pooled::pool pool{{.max_bytes = 256 * k_kib}};
+    test::sleeper other;
+    other.run([&] {
+        auto blocks = take_all(pool, 48);
+        give_back(pool, blocks, 48);
+    });
+    void* const large = pool.try_allocate(200 * k_kib);
+    EXPECT_NE(large, nullptr);
+    pool.deallocate(large, 200 * k_kib);
+    other.run([&] {
+        auto blocks = take_all(pool, 48);
+        give_back(pool, blocks, 48);
+    });
+    auto mine = take_all(pool, 1500);
+    EXPECT_GE(mine.size(), 100U);
+    give_back(pool, mine, 1500);
+}
+
+TEST(bounded_pool, finds_the_fresh_blocks_that_a_sleeping_thread_has_not_used_yet) {
+    pooled::pool pool{{.max_bytes = 16 * k_kib}};
+    test::sleeper other;
+    void* theirs = nullptr;
+    other.run([&] { theirs = pool.allocate(48, 8); });
+    auto mine = take_all(pool, 48);
+    EXPECT_EQ(mine.size() + 1, 16 * k_kib / 48);
+    give_back(pool, mine, 48);
+    pool.deallocate(theirs, 48, 8);
+}
+
+TEST(bounded_pool, has_everything_back_from_threads_that_ended) {
+    pooled::pool pool{{.max_bytes = 256 * k_kib}};
+    auto blocks = take_all(pool, 48);
+    std::size_t const count = blocks.size();
+    give_back(pool, blocks, 48);
+    for (int i = 0; i < 20; ++i)
+        std::thread([&] {
+            auto theirs = take_all(pool, 48);
+            EXPECT_EQ(theirs.size(), count);
+            give_back(pool, theirs, 48);
+        }).join();
+    EXPECT_EQ(pool.stats().threads, 1U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(pool, gives_a_sleeping_threads_cache_back_when_trimmed) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream}};
+    test::sleeper other;
+    other.run([&] {
+        std::vector<void*> blocks;
+        for (int i = 0; i < 1000; ++i)
+            blocks.push_back(pool.allocate(48, 8));
+        give_back(pool, blocks, 48);
+    });
+    EXPECT_GT(pool.trim(), 0U);
+    EXPECT_EQ(upstream.bytes(), 0U);
+    other.run([&] { pool.deallocate(pool.allocate(48, 8), 48, 8); });
+    EXPECT_TRUE(pool.is_valid());
+}
+
+}  // namespace

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSL-1.0
+// What a pool says of itself, to the block, when it is quiet.
+
+#include "pooled/pooled.hpp"
+
+#include "support/blocks.hpp"
+#include "support/counting_upstream.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using pooled::detail::class_for;
+using pooled::detail::class_geometry;
+using pooled::detail::k_geometry;
+
+constexpr std::size_t k_bytes = 48;
+constexpr pooled::detail::class_index k_class = class_for(k_bytes, 8);
+constexpr class_geometry k_shape = k_geometry[k_class];
+constexpr std::size_t k_slab_blocks = pooled::detail::k_slab_bytes / k_shape.block_bytes;
+
+template <class Pool>
+std::vector<void*> take(Pool& pool, std::size_t count) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < count; ++i)
+        blocks.push_back(pool.allocate(k_bytes, 8));
+    return blocks;
+}
+
+template <class Pool>
+void give_back(Pool& pool, std::vector<void*>& blocks, std::size_t count) {
+    for (; count != 0; --count) {
+        pool.deallocate(blocks.back(), k_bytes, 8);
+        blocks.pop_back();
+    }
+}
+
+template <class Pool>
+class stats_of : public testing::Test {};
+TYPED_TEST_SUITE(stats_of, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(stats_of, new_pool_are_zero) {
+    TypeParam pool{{.name = "new"}};
+    pooled::pool_stats const s = pool.stats();
+    EXPECT_EQ(s.name, "new");
+    EXPECT_EQ(s.in_use + s.free + s.cached + s.high_water + s.bytes_in_use + s.upstream_bytes +
+                  s.upstream_calls,
+              0U);
+    EXPECT_EQ(s.magazines_exchanged + s.remote_frees + s.large_in_use + s.large_bytes + s.max_bytes, 0U);
+}
+
+TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
+    TypeParam pool;
+    std::vector<void*> blocks;
+    for (std::size_t i = 1; i <= 3000; ++i) {
+        blocks.push_back(pool.allocate(k_bytes, 8));
+        if (i % 97 == 0) {
+            ASSERT_EQ(pool.stats().in_use, i);
+        }
+    }
+    for (std::size_t i = 3000; i-- != 0;) {
+        give_back(pool, blocks, 1);
+        if (i % 97 == 0) {
+            ASSERT_EQ(pool.stats().in_use, i);
+        }
+    }
+}
+
+TYPED_TEST(stats_of, a_class_account_for_every_block_of_its_slabs) {
+    TypeParam pool;
+    auto blocks = take(pool, 5000);
+    for (std::size_t const drop : {0UL, 1UL, 700UL, 1300UL, 2999UL}) {
+        give_back(pool, blocks, drop);
+        auto const c = pool.stats().classes[k_class];
+        EXPECT_EQ(c.block_bytes, k_shape.block_bytes);
+        EXPECT_EQ(c.in_use, blocks.size());
+        EXPECT_EQ(c.in_use + c.free + c.cached, c.slab_bytes / pooled::detail::k_slab_bytes * k_slab_blocks);
+    }
+    EXPECT_TRUE(blocks.empty());
+}
+
+TYPED_TEST(stats_of, the_sum_are_the_sum_of_the_classes) {
+    TypeParam pool;
+    std::vector<test::raw_block> blocks;
+    for (std::size_t i = 0; i < 4000; ++i)
+        blocks.push_back({pool.allocate(i * 8, 8), i * 8, 8});
+    pooled::pool_stats const s = pool.stats();
+    pooled::size_class_stats sum;
+    std::uint64_t bytes = 0;
+    for (auto const& c : s.classes) {
+        sum += c;
+        bytes += c.in_use * c.block_bytes;
+    }
+    EXPECT_EQ(s.in_use, sum.in_use);
+    EXPECT_EQ(s.free, sum.free);
+    EXPECT_EQ(s.cached, sum.cached);
+    EXPECT_EQ(s.high_water, sum.high_water);
+    EXPECT_EQ(s.magazines_exchanged, sum.magazines_exchanged);
+    EXPECT_EQ(s.bytes_in_use, bytes);
+    for (auto const& b : blocks)
+        pool.deallocate(b.p, b.bytes, b.align);
+}
+
+TYPED_TEST(stats_of, high_water_is_the_most_that_was_in_use_at_once) {
+    TypeParam pool;
+    auto blocks = take(pool, 1000);
+    EXPECT_EQ(pool.stats().high_water, 1000U);
+    give_back(pool, blocks, 1000);
+    blocks = take(pool, 400);
+    EXPECT_EQ(pool.stats().high_water, 1000U);
+    give_back(pool, blocks, 400);
+    pool.trim();
+    EXPECT_EQ(pool.stats().high_water, 1000U) << "a trim does not change the past";
+    blocks = take(pool, 1001);
+    EXPECT_EQ(pool.stats().high_water, 1001U);
+    give_back(pool, blocks, 1001);
+}
+
+TYPED_TEST(stats_of, upstream_are_what_upstream_itself_counts) {
+    test::counting_upstream upstream;
+    TypeParam pool{{.max_bytes = 64 << 20, .upstream = &upstream}};
+    auto blocks = take(pool, 200'000);
+    void* const large = pool.allocate(5'000'000);
+    EXPECT_EQ(pool.stats().upstream_bytes, upstream.bytes());
+    EXPECT_EQ(pool.stats().upstream_calls, upstream.allocations());
+    EXPECT_EQ(pool.stats().max_bytes, std::size_t{64} << 20);
+    pool.deallocate(large, 5'000'000);
+    give_back(pool, blocks, 200'000);
+    pool.trim();
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+    EXPECT_EQ(pool.stats().upstream_calls, upstream.allocations());
+}
+
+TYPED_TEST(stats_of, large_blocks_count_with_the_bytes_that_were_asked) {
+    TypeParam pool;
+    void* const a = pool.allocate(100'000);
+    void* const b = pool.allocate(10, 8192);
+    pooled::pool_stats const s = pool.stats();
+    EXPECT_EQ(s.large_in_use, 2U);
+    EXPECT_EQ(s.large_bytes, 100'010U);
+    EXPECT_EQ(s.in_use, 2U);
+    EXPECT_EQ(s.bytes_in_use, 100'010U);
+    pool.deallocate(a, 100'000);
+    pool.deallocate(b, 10, 8192);
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(stats_of, magazines_exchanged_are_those_that_went_to_the_depot_and_came_back) {
+    TypeParam pool;
+    auto blocks = take(pool, k_slab_blocks);
+    EXPECT_EQ(pool.stats().magazines_exchanged, 0U) << "fresh blocks are no exchange";
+    give_back(pool, blocks, k_slab_blocks);
+    pooled::pool_stats const s = pool.stats();
+    EXPECT_EQ(s.magazines_exchanged * k_shape.magazine_blocks(), s.free);
+    EXPECT_EQ(s.free + s.cached, k_slab_blocks);
+    EXPECT_LE(s.cached, 2 * k_shape.magazine_blocks() + 1);
+    blocks = take(pool, k_slab_blocks);
+    EXPECT_EQ(pool.stats().magazines_exchanged, 2 * s.magazines_exchanged);
+    give_back(pool, blocks, k_slab_blocks);
+}
+
+TYPED_TEST(stats_of, one_thread_know_no_remote_frees) {
+    TypeParam pool;
+    for (int i = 0; i < 5; ++i) {
+        auto blocks = take(pool, 3000);
+        give_back(pool, blocks, 3000);
+    }
+    pool.trim();
+    auto blocks = take(pool, 3000);
+    give_back(pool, blocks, 3000);
+    EXPECT_EQ(pool.stats().remote_frees, 0U);
+}
+
+TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
+    TypeParam pool{{.name = "a \"quoted\" \\ name\n\t\x01 of mine", .max_bytes = 1 << 20}};
+    auto blocks = take(pool, 100);
+    pooled::pool_stats const s = pool.stats();
+    auto const json = nlohmann::json::parse(s.to_json());
+    EXPECT_EQ(json.at("name").get<std::string>(), "a \"quoted\" \\ name\n\t\x01 of mine");
+    EXPECT_EQ(json.at("in_use"), s.in_use);
+    EXPECT_EQ(json.at("free"), s.free);
+    EXPECT_EQ(json.at("cached"), s.cached);
+    EXPECT_EQ(json.at("high_water"), s.high_water);
+    EXPECT_EQ(json.at("magazines_exchanged"), s.magazines_exchanged);
+    EXPECT_EQ(json.at("remote_frees"), s.remote_frees);
+    EXPECT_EQ(json.at("bytes_in_use"), s.bytes_in_use);
+    EXPECT_EQ(json.at("upstream_bytes"), s.upstream_bytes);
+    EXPECT_EQ(json.at("upstream_calls"), s.upstream_calls);
+    EXPECT_EQ(json.at("max_bytes"), s.max_bytes);
+    EXPECT_EQ(json.at("threads"), s.threads);
+    EXPECT_EQ(json.at("large_in_use"), s.large_in_use);
+    EXPECT_EQ(json.at("large_bytes"), s.large_bytes);
+    ASSERT_EQ(json.at("classes").size(), 1U);
+    EXPECT_EQ(json["classes"][0].at("block_bytes"), k_shape.block_bytes);
+    EXPECT_EQ(json["classes"][0].at("in_use"), 100U);
+    EXPECT_EQ(json["classes"][0].at("slab_bytes"), s.classes[k_class].slab_bytes);
+    give_back(pool, blocks, 100);
+}
+
+TYPED_TEST(stats_of, new_pool_are_valid_json) {
+    auto const json = nlohmann::json::parse(TypeParam{{.name = ""}}.stats().to_json());
+    EXPECT_EQ(json.at("name"), "");
+    EXPECT_TRUE(json.at("classes").empty());
+}
+
+TYPED_TEST(stats_of, any_pool_print_as_a_table) {
+    TypeParam pool{{.name = "packets"}};
+    auto blocks = take(pool, 3);
+    std::ostringstream out;
+    out << pool.stats();
+    EXPECT_NE(out.str().find("pool 'packets': 3 blocks in use"), std::string::npos) << out.str();
+    EXPECT_NE(out.str().find("\n  48 B: 3 in use"), std::string::npos) << out.str();
+    give_back(pool, blocks, 3);
+}
+
+TYPED_TEST(stats_of, long_name_is_cut_not_lost) {
+    TypeParam pool{{.name = "0123456789012345678901234567890123456789012345678901234567890123456789"}};
+    EXPECT_EQ(pool.name(), "01234567890123456789012345678901234567890123456");
+}
+
+TEST(pool_stats, count_every_free_on_another_thread) {
+    pooled::pool pool;
+    auto blocks = take(pool, 3000);
+    test::sleeper other;
+    other.run([&] { give_back(pool, blocks, 1); });
+    EXPECT_EQ(pool.stats().remote_frees, 1U);
+    other.run([&] { give_back(pool, blocks, 1999); });
+    EXPECT_EQ(pool.stats().remote_frees, 2000U);
+    EXPECT_EQ(pool.stats().in_use, 1000U);
+    other.end();
+    EXPECT_EQ(pool.stats().remote_frees, 2000U) << "and keep them when the thread ends";
+    pool.trim();
+    EXPECT_EQ(pool.stats().remote_frees, 2000U);
+    give_back(pool, blocks, 1000);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(pool_stats, count_the_threads_that_have_a_cache) {
+    pooled::pool pool;
+    EXPECT_EQ(pool.stats().threads, 0U);
+    auto blocks = take(pool, 1);
+    EXPECT_EQ(pool.stats().threads, 1U);
+    test::sleeper other;
+    other.run([&] { pool.deallocate(pool.allocate(k_bytes, 8), k_bytes, 8); });
+    EXPECT_EQ(pool.stats().threads, 2U);
+    other.end();
+    EXPECT_EQ(pool.stats().threads, 1U);
+    give_back(pool, blocks, 1);
+}
+
+TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
+    pooled::pool pool;
+    std::vector<std::vector<void*>> kept(8);
+    for (int round = 0; round < 5; ++round) {
+        std::vector<std::thread> threads;
+        for (auto& mine : kept)
+            threads.emplace_back([&] {
+                auto blocks = take(pool, 500);
+                give_back(pool, blocks, 400);
+                mine.insert(mine.end(), blocks.begin(), blocks.end());
+            });
+        for (std::thread& t : threads)
+            t.join();
+        EXPECT_EQ(pool.stats().in_use, (static_cast<std::size_t>(round) + 1) * 800);
+        EXPECT_EQ(pool.stats().cached, 0U);
+    }
+    EXPECT_TRUE(pool.is_valid());
+    for (auto& mine : kept)
+        give_back(pool, mine, mine.size());
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_GT(pool.trim(), 0U);
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+}  // namespace
