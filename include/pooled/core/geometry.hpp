@@ -34,6 +34,13 @@ inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 // as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
+// Where a thread keeps its cache of a pool: the first 31 pools have a slot of their own, the others share the last.
+inline constexpr std::uint32_t k_near_slots = 32;
+inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
+[[nodiscard]] constexpr std::uint32_t near_slot(std::uint32_t pool_id) noexcept {
+    return pool_id < k_far_slot ? pool_id : k_far_slot;
+}
+
 static_assert(k_slab_bytes % k_granule_bytes == 0);
 
 }  // namespace pooled::detail

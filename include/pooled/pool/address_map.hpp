@@ -8,7 +8,7 @@
 //
 //   root  65536 pointers, half a MiB of zero pages until used
 //   leaf  262144 entries of 4 bytes for 4 GiB of addresses, made when a chunk first needs it, never given back
-//   entry | 7: 0 | local: 1 | class + 1: 8 | pool: 16 |,  0: nobody's
+//   entry | near slot: 5 | 0: 1 | large: 1 | local: 1 | class + 1: 8 | pool: 16 |,  0: nobody's
 //
 // Two dependent loads from dense tables: a pool of 320 MiB has its entries in 80 KiB. A header at the base of each chunk
 // would take one load, but all headers fall in the same few cache sets, and it cannot be asked about foreign addresses.
@@ -34,12 +34,12 @@ public:
     constexpr map_entry() noexcept = default;
     constexpr explicit map_entry(std::uint32_t bits) noexcept : m_bits(bits) {}
     constexpr map_entry(std::uint32_t pool_id, class_index c, bool is_local) noexcept
-        : m_bits(pool_id | (((c + 1) & 0xff) << 16) | (is_local ? k_local : 0)) {
-        if (c == k_large) m_bits |= k_large_flag;
-    }
+        : m_bits(pool_id | (((c + 1) & 0xff) << 16) | (is_local ? k_local : 0) | (c == k_large ? k_large_flag : 0) |
+                 (near_slot(pool_id) << k_slot_shift)) {}
 
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] constexpr std::uint32_t pool_id() const noexcept { return m_bits & 0xffff; }
+    [[nodiscard]] constexpr std::uint32_t slot() const noexcept { return m_bits >> k_slot_shift; }
     [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & k_local) != 0; }
     [[nodiscard]] constexpr class_index size_class() const noexcept {
         return (m_bits & k_large_flag) != 0 ? k_large : ((m_bits >> 16) & 0xff) - 1;
@@ -47,8 +47,10 @@ public:
     [[nodiscard]] constexpr std::uint32_t bits() const noexcept { return m_bits; }
 
 private:
+    static_assert(k_max_pools == 1U << 16 && k_near_slots == 1U << 5);
     static constexpr std::uint32_t k_local = 1U << 24;
     static constexpr std::uint32_t k_large_flag = 1U << 25;
+    static constexpr unsigned k_slot_shift = 27;
     std::uint32_t m_bits = 0;
 };
 

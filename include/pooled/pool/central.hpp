@@ -91,6 +91,8 @@ public:
     void collect(class_cache& cache, class_geometry g) noexcept {
         note_high_water(cache.m_run_left);
         gave(cache, cache.held(g));
+        if (cache.m_hot != nullptr) m_depot.put(cache.m_hot, g);
+        cache.m_hot = nullptr;
         m_depot.put_all(cache.m_loaded, g);
         if (cache.m_spare != nullptr) m_depot.put_full(cache.m_spare);
         cache.m_spare = nullptr;

@@ -52,6 +52,7 @@ public:
     void close() noexcept;
 
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
+    [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
     [[nodiscard]] bool is_local() const noexcept { return m_local != nullptr; }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     [[nodiscard]] thread_cache& local_cache() const noexcept { return *m_local; }
@@ -126,6 +127,7 @@ private:
 
     std::array<char, 48> m_name{};
     std::uint32_t m_id;
+    std::uint32_t m_slot;
     thread_cache* m_local = nullptr;
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;

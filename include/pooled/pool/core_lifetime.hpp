@@ -34,6 +34,7 @@ template <std::size_t... Classes>
 pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id,
                      std::index_sequence<Classes...>) noexcept
     : m_id(id),
+      m_slot(near_slot(id)),
       m_slab_bytes(options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes),
       m_chunk_bytes(round_up(options.chunk_bytes != 0 ? options.chunk_bytes : default_chunk_bytes(options.max_bytes),
                              m_slab_bytes)),
@@ -162,7 +163,7 @@ inline bool pool_core::is_valid() {
            m_upstream.used() <= m_upstream.max_bytes();
 }
 
-inline void pool_core::throw_exhausted(std::size_t bytes) const {
+POOLED_NOINLINE inline void pool_core::throw_exhausted(std::size_t bytes) const {
     throw exhausted(name(), bytes, m_upstream.used(), m_upstream.max_bytes());
 }
 

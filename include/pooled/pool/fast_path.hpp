@@ -24,75 +24,132 @@
 
 namespace pooled::detail {
 
+// What is left to do once the gate is passed and the hot block did not serve. Out of line and, for a deallocation, in tail
+// position, so that the inlined part needs no stack frame.
+POOLED_NOINLINE inline void* pop_cold(thread_cache& cache, class_index c) noexcept {
+    void* const block = cache.classes[c].pop_cold(k_geometry[c]);
+    cache.door.leave();
+    return block;
+}
+POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* block) noexcept {
+    std::uint32_t const pool_id = cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+    bool const is_pushed = cache.classes[c].push_cold(block, k_geometry[c]);
+    cache.door.leave();
+    if (!is_pushed) g_registry.find(pool_id)->push_slow(c, block);
+}
+
+// A block that this thread has cached, or null.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(thread_cache* cache, class_index c) noexcept {
+    if (cache == nullptr || !cache->door.enter()) [[unlikely]] return nullptr;
+    void* const hot = cache->classes[c].pop_hot();
+    if (hot == nullptr) return pop_cold(*cache, c);
+    cache->door.leave();
+    return hot;
+}
+
+// False when there is no way into the cache; the block is then still the caller's.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool push_cached(thread_cache* cache, class_index c, void* block) noexcept {
+    if (cache == nullptr || !cache->door.enter()) [[unlikely]] return false;
+    if (!cache->classes[c].push_hot(block)) {
+        push_cold(*cache, c, block);
+    } else {
+        cache->door.leave();
+    }
+    return true;
+}
+
+// Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches.
 POOLED_NOINLINE inline void* pop_slow(std::uint32_t pool_id, class_index c) {
+    if (pool_id >= k_far_slot)
+        if (void* const block = pop_cached(t_state.find(pool_id), c)) return block;
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
     return core.pop_slow(c);
 }
+POOLED_NOINLINE inline void* pop_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
+    void* const block = pop_slow(pool_id, c);
+    if (block == nullptr) g_registry.find(pool_id)->throw_exhausted(bytes);
+    return checks::on_pop(block);
+}
 POOLED_NOINLINE inline void push_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    if (pool_id >= k_far_slot && push_cached(t_state.find(pool_id), c, block)) return;
     g_registry.find(pool_id)->push_slow(c, block);
 }
 
-// A block from a shared pool; null when its bound is reached. Throws what upstream throws.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_shared(std::uint32_t pool_id, class_index c) {
-    thread_cache* const cache = t_state.find(pool_id);
-    if (cache != nullptr && cache->door.enter()) [[likely]] {
-        void* const block = cache->classes[c].pop(k_geometry[c]);
-        cache->door.leave();
-        if (block != nullptr) [[likely]] return checks::on_pop(block);
-    }
-    return checks::on_pop(pop_slow(pool_id, c));
-}
-
-POOLED_ALWAYS_INLINE void push_shared(std::uint32_t pool_id, class_index c, void* block) noexcept {
+POOLED_ALWAYS_INLINE void push_shared(std::uint32_t slot, std::uint32_t pool_id, class_index c, void* block) noexcept {
     checks::on_push(pool_id, c, block);
-    thread_cache* const cache = t_state.find(pool_id);
-    if (cache != nullptr && cache->door.enter()) [[likely]] {
-        bool const is_pushed = cache->classes[c].push(block, k_geometry[c]);
-        cache->door.leave();
-        if (is_pushed) [[likely]] return;
-    }
-    push_slow(pool_id, c, block);
-}
-
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_local(pool_core& core, class_index c) {
-    void* const block = core.local_cache().classes[c].pop(k_geometry[c]);
-    return checks::on_pop(block != nullptr ? block : core.pop_slow(c));
+    if (!push_cached(t_state.near[slot], c, block)) [[unlikely]] push_slow(pool_id, c, block);
 }
 
 // A closed local pool counts its blocks home.
+POOLED_NOINLINE inline void push_local_cold(pool_core& core, class_index c, void* block) noexcept {
+    if (core.local_cache().door.is_closed() || !core.local_cache().classes[c].push(block, k_geometry[c]))
+        core.push_slow(c, block);
+}
 POOLED_ALWAYS_INLINE void push_local(pool_core& core, class_index c, void* block) noexcept {
     checks::on_push(core.id(), c, block);
-    if (core.local_cache().door.is_closed() || !core.local_cache().classes[c].push(block, k_geometry[c])) [[unlikely]]
-        core.push_slow(c, block);
+    thread_cache& cache = core.local_cache();
+    if (cache.door.is_closed() || !cache.classes[c].push_hot(block)) return push_local_cold(core, c, block);
 }
 
 // Either kind, for callers that know it at compile time.
 template <sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(pool_core& core, class_index c) noexcept {
+    if constexpr (Sharing == sharing::shared) {
+        return pop_cached(t_state.near[core.slot()], c);
+    } else {
+        void* const hot = core.local_cache().classes[c].pop_hot();
+        return hot != nullptr ? hot : pop_cold(core.local_cache(), c);
+    }
+}
+
+// Null when the bound is reached; throws what upstream throws.
+template <sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* pop(pool_core& core, class_index c) {
-    if constexpr (Sharing == sharing::shared)
-        return pop_shared(core.id(), c);
-    else
-        return pop_local(core, c);
+    void* const block = pop_cached<Sharing>(core, c);
+    return checks::on_pop(block != nullptr ? block : pop_slow(core.id(), c));
+}
+
+// Throws exhausted when the bound is reached. `bytes` is for the message.
+template <sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_or_throw(pool_core& core, class_index c, std::size_t bytes) {
+    void* const block = pop_cached<Sharing>(core, c);
+    return block != nullptr ? checks::on_pop(block) : pop_slow_or_throw(core.id(), c, bytes);
 }
 
 template <sharing Sharing>
 POOLED_ALWAYS_INLINE void push(pool_core& core, class_index c, void* block) noexcept {
     if constexpr (Sharing == sharing::shared)
-        push_shared(core.id(), c, block);
+        push_shared(core.slot(), core.id(), c, block);
     else
         push_local(core, c, block);
 }
 
+// From and to the default pool: its id is a constant.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_default_or_throw(class_index c, std::size_t bytes) {
+    void* const block = pop_cached(t_state.near[k_default_pool_id], c);
+    return block != nullptr ? checks::on_pop(block) : pop_slow_or_throw(k_default_pool_id, c, bytes);
+}
+POOLED_ALWAYS_INLINE void push_default(class_index c, void* block) noexcept {
+    push_shared(k_default_pool_id, k_default_pool_id, c, block);
+}
+
 // Any size. Null when the bound is reached; throws what upstream throws.
 template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
+[[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] return core.allocate_large(bytes, align);
     return pop<Sharing>(core, c);
 }
 
 template <sharing Sharing>
-POOLED_ALWAYS_INLINE void deallocate_bytes(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept {
+[[nodiscard]] inline void* allocate_bytes_or_throw(pool_core& core, std::size_t bytes, std::size_t align) {
+    void* const p = allocate_bytes<Sharing>(core, bytes, align);
+    if (p == nullptr) [[unlikely]] core.throw_exhausted(bytes);
+    return p;
+}
+
+template <sharing Sharing>
+inline void deallocate_bytes(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] {
         checks::on_deallocate_large(core.id(), p);
@@ -101,18 +158,25 @@ POOLED_ALWAYS_INLINE void deallocate_bytes(pool_core& core, void* p, std::size_t
     push<Sharing>(core, c, p);
 }
 
+// For those who hold no pool but know its kind: `entry` is what the address map says of `p`.
+template <sharing Sharing>
+POOLED_ALWAYS_INLINE void push_found(map_entry entry, class_index c, void* p) noexcept {
+    if constexpr (Sharing == sharing::shared)
+        push_shared(entry.slot(), entry.pool_id(), c, p);
+    else
+        push_local(*g_registry.find(entry.pool_id()), c, p);
+}
+
 // For those who hold no pool: `entry` is what the address map says of `p`.
 POOLED_ALWAYS_INLINE void deallocate_found(map_entry entry, class_index c, void* p) noexcept {
     if (c == k_large) [[unlikely]] return g_registry.find(entry.pool_id())->deallocate_large(p);
     if (entry.is_local()) [[unlikely]] return push_local(*g_registry.find(entry.pool_id()), c, p);
-    push_shared(entry.pool_id(), c, p);
+    push_found<sharing::shared>(entry, c, p);
 }
 
 inline void* pool_core::do_allocate(std::size_t bytes, std::size_t align) {
-    void* const p = is_local() ? allocate_bytes<sharing::local>(*this, bytes, align)
-                               : allocate_bytes<sharing::shared>(*this, bytes, align);
-    if (p == nullptr) throw_exhausted(bytes);
-    return p;
+    return is_local() ? allocate_bytes_or_throw<sharing::local>(*this, bytes, align)
+                      : allocate_bytes_or_throw<sharing::shared>(*this, bytes, align);
 }
 
 inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t align) {

@@ -53,9 +53,7 @@ public:
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        void* const p = allocate_bytes<Sharing>(*m_core, bytes, align);
-        if (p == nullptr) [[unlikely]] m_core->throw_exhausted(bytes);
-        return p;
+        return allocate_bytes_or_throw<Sharing>(*m_core, bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.

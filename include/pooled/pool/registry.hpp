@@ -116,8 +116,8 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
-    if (id < thread_state::k_near) return &state.near[id];
-    std::uint32_t const index = id - thread_state::k_near;
+    if (id < k_far_slot) return &state.near[id];
+    std::uint32_t const index = id - k_far_slot;
     if (index >= state.far_count) {
         std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
         auto** const far = static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));

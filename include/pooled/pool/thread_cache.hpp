@@ -4,10 +4,12 @@
 // A thread's caches, and how it finds them.
 //
 //   thread_state (thread_local)            thread_cache: one per (thread, pool)
-//     near[32]  ── pool id ──▶               gate, one class_cache a size class
-//     far       ── pool id − 32 ──▶
+//     near[31]  ── pool id ──▶               gate, one class_cache a size class
+//     null
+//     far       ── pool id − 31 ──▶
 //
-// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. The state is
+// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first
+// 31 share a slot that is always null, so the fast path needs no comparison; what it then calls looks into `far`. The state is
 // constant-initialised and trivially destructible: it works before main, in thread-local destructors and after them.
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
@@ -39,19 +41,17 @@ struct alignas(k_cache_line) thread_cache {
 };
 
 struct thread_state {
-    static constexpr std::uint32_t k_near = 32;
-
-    std::array<thread_cache*, k_near> near;
-    thread_cache** far;
-    std::uint32_t far_count;
-    bool armed;  // the exit hook will run
-    bool ended;  // it has run: no caches any more
-    thread_cache* owned;
+    std::array<thread_cache*, k_near_slots> near{};
+    thread_cache** far = nullptr;
+    std::uint32_t far_count = 0;
+    bool armed = false;  // the exit hook will run
+    bool ended = false;  // it has run: no caches any more
+    thread_cache* owned = nullptr;
 
     // The cache for a pool, or null.
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find(std::uint32_t pool_id) const noexcept {
-        if (pool_id < k_near) [[likely]] return near[pool_id];
-        return pool_id - k_near < far_count ? far[pool_id - k_near] : nullptr;
+    [[nodiscard]] thread_cache* find(std::uint32_t pool_id) const noexcept {
+        if (pool_id < k_far_slot) return near[pool_id];
+        return pool_id - k_far_slot < far_count ? far[pool_id - k_far_slot] : nullptr;
     }
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);

@@ -33,6 +33,16 @@ template <class T>
     return bytes;
 }
 
+// Any number of T; out of line, so that the one-object path stays small where it is inlined.
+template <class T, sharing Sharing>
+[[nodiscard]] POOLED_NOINLINE T* allocate_array(pool_core& core, std::size_t n) {
+    return static_cast<T*>(allocate_bytes_or_throw<Sharing>(core, array_bytes<T>(n), alignof(T)));
+}
+template <class T, sharing Sharing>
+POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noexcept {
+    deallocate_bytes<Sharing>(core, p, n * sizeof(T), alignof(T));
+}
+
 }  // namespace detail
 
 // Thread-safe. allocate throws std::bad_array_new_length when n objects exceed the address space, else std::bad_alloc.
@@ -52,27 +62,15 @@ public:
     constexpr allocator(allocator<U> const&) noexcept {}  // NOLINT: allocators convert
 
     [[nodiscard]] T* allocate(std::size_t n) {
-        if (n == 1) [[likely]] {
-            if constexpr (detail::k_class_of<T> != detail::k_large) {
-                void* const p = detail::pop_shared(detail::k_default_pool_id, detail::k_class_of<T>);
-                if (p == nullptr) [[unlikely]] detail::g_registry.default_core().throw_exhausted(sizeof(T));
-                return static_cast<T*>(p);
-            }
-        }
-        detail::pool_core& core = detail::g_registry.default_core();
-        std::size_t const bytes = detail::array_bytes<T>(n);
-        void* const p = detail::allocate_bytes<detail::sharing::shared>(core, bytes, alignof(T));
-        if (p == nullptr) [[unlikely]] core.throw_exhausted(bytes);
-        return static_cast<T*>(p);
+        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
+            return static_cast<T*>(detail::pop_default_or_throw(detail::k_class_of<T>, sizeof(T)));
+        return detail::allocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
-        if (n == 1) [[likely]] {
-            if constexpr (detail::k_class_of<T> != detail::k_large)
-                return detail::push_shared(detail::k_default_pool_id, detail::k_class_of<T>, p);
-        }
-        detail::deallocate_bytes<detail::sharing::shared>(*detail::g_registry.find(detail::k_default_pool_id), p,
-                                                          n * sizeof(T), alignof(T));
+        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
+            return detail::push_default(detail::k_class_of<T>, p);
+        detail::deallocate_array<T, detail::sharing::shared>(*detail::g_registry.find(detail::k_default_pool_id), p, n);
     }
 
     template <class U>
@@ -105,21 +103,15 @@ public:
         : m_core(&other.core()) {}
 
     [[nodiscard]] T* allocate(std::size_t n) {
-        std::size_t const bytes = detail::array_bytes<T>(n);
-        void* p = nullptr;
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            p = detail::pop<Pool::k_sharing>(*m_core, detail::k_class_of<T>);
-        else
-            p = detail::allocate_bytes<Pool::k_sharing>(*m_core, bytes, alignof(T));
-        if (p == nullptr) [[unlikely]] m_core->throw_exhausted(bytes);
-        return static_cast<T*>(p);
+            return static_cast<T*>(detail::pop_or_throw<Pool::k_sharing>(*m_core, detail::k_class_of<T>, sizeof(T)));
+        return detail::allocate_array<T, Pool::k_sharing>(*m_core, n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            detail::push<Pool::k_sharing>(*m_core, detail::k_class_of<T>, p);
-        else
-            detail::deallocate_bytes<Pool::k_sharing>(*m_core, p, n * sizeof(T), alignof(T));
+            return detail::push<Pool::k_sharing>(*m_core, detail::k_class_of<T>, p);
+        detail::deallocate_array<T, Pool::k_sharing>(*m_core, p, n);
     }
 
     [[nodiscard]] detail::pool_core& core() const noexcept { return *m_core; }

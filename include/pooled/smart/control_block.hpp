@@ -20,52 +20,51 @@
 
 namespace pooled::detail {
 
-// The pool of the allocate_shared that is about to allocate on this thread; null once it has.
+// The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 
-template <class T, sharing Sharing>
+// What a caller learns from t_making when allocate_shared throws.
+enum class making_mark {
+    none,
+    cleared_by_success,  // still set: the pool had no memory; null: the object's constructor threw
+};
+
+template <class T, sharing Sharing, making_mark Mark = making_mark::none>
 class control_block_allocator {
 public:
     using value_type = T;
     using is_always_equal = std::true_type;
     template <class U>
     struct rebind {
-        using other = control_block_allocator<U, Sharing>;
+        using other = control_block_allocator<U, Sharing, Mark>;
     };
 
     constexpr control_block_allocator() noexcept = default;
     template <class U>
-    constexpr control_block_allocator(control_block_allocator<U, Sharing> const&) noexcept {}  // NOLINT: as allocators do
+    constexpr control_block_allocator(control_block_allocator<U, Sharing, Mark> const&) noexcept {}  // NOLINT: as allocators do
 
-    // Requires t_making; leaves it set when it throws, so that the caller can tell this from a constructor's throwing.
+    // Requires t_making.
     [[nodiscard]] T* allocate(std::size_t n) {
         pool_core& core = *t_making;
-        void* p = nullptr;
-        std::size_t bytes = sizeof(T);
-        if (n == 1 && k_class_of<T> != k_large) [[likely]] {
-            p = pop<Sharing>(core, k_class_of<T>);
-        } else {
-            bytes = array_bytes<T>(n);
-            p = allocate_bytes<Sharing>(core, bytes, alignof(T));
-        }
-        if (p == nullptr) [[unlikely]] core.throw_exhausted(bytes);
-        t_making = nullptr;
-        return static_cast<T*>(p);
+        T* p = nullptr;
+        if (n == 1 && k_class_of<T> != k_large) [[likely]]
+            p = static_cast<T*>(pop_or_throw<Sharing>(core, k_class_of<T>, sizeof(T)));
+        else
+            p = allocate_array<T, Sharing>(core, n);
+        if constexpr (Mark == making_mark::cleared_by_success) t_making = nullptr;
+        return p;
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
         map_entry const entry = g_address_map.find_owned(p);
-        class_index const c = n == 1 ? k_class_of<T> : class_for(n * sizeof(T), alignof(T));
-        if (c == k_large) [[unlikely]] return deallocate_found(entry, c, p);
-        if constexpr (Sharing == sharing::shared)
-            push_shared(entry.pool_id(), c, p);
-        else
-            push_local(*g_registry.find(entry.pool_id()), c, p);
+        if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
+            return deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
+        push_found<Sharing>(entry, k_class_of<T>, p);
     }
 
     template <class U>
     [[nodiscard]] friend constexpr bool operator==(control_block_allocator const&,
-                                                   control_block_allocator<U, Sharing> const&) noexcept {
+                                                   control_block_allocator<U, Sharing, Mark> const&) noexcept {
         return true;
     }
 };

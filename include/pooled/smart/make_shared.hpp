@@ -23,10 +23,10 @@ namespace detail {
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
 
-template <class T, sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE control_block_allocator<element_of<T>, Sharing> making(pool_core& core) noexcept {
+template <class T, sharing Sharing, making_mark Mark = making_mark::none>
+[[nodiscard]] POOLED_ALWAYS_INLINE auto making(pool_core& core) noexcept {
     t_making = &core;
-    return {};
+    return control_block_allocator<element_of<T>, Sharing, Mark>();
 }
 
 // Runs `make`; an empty pointer when the pool itself was exhausted, which has left t_making set. An `exhausted` that the
@@ -75,13 +75,17 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t co
 template <sharing Sharing>
 template <not_array T, class... Args>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
-    return empty_when_exhausted([&] { return make_shared<T>(std::forward<Args>(args)...); });
+    return empty_when_exhausted([&] {
+        return std::allocate_shared<T>(making<T, Sharing, making_mark::cleared_by_success>(*m_core),
+                                       std::forward<Args>(args)...);
+    });
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
-    return empty_when_exhausted([&] { return make_shared<T>(count); });
+    return empty_when_exhausted(
+        [&] { return std::allocate_shared<T>(making<T, Sharing, making_mark::cleared_by_success>(*m_core), count); });
 }
 
 template <sharing Sharing>
