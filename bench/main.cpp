@@ -144,10 +144,17 @@ std::vector<entry> chosen_contenders(const command_line& line, const workload& w
             continue;
         }
         const auto unbuilt = std::find_if(known.begin(), known.end(), is_it);
-        const bool missing = unbuilt != known.end() && unbuilt->run == nullptr;
-        throw usage_error(where + (missing ? " was built without '" : " has no contender '") + wanted + "'" +
-                          (missing ? " (" + std::string(unbuilt->not_built) + ")" : std::string()) +
-                          "; there are: " + joined(names));
+        std::string problem = where;
+        if (unbuilt != known.end() && unbuilt->run == nullptr) {
+            problem.append(" was built without '")
+                .append(wanted)
+                .append("' (")
+                .append(unbuilt->not_built)
+                .append(")");
+        } else {
+            problem.append(" has no contender '").append(wanted).append("'");
+        }
+        throw usage_error(problem.append("; there are: ").append(joined(names)));
     }
     return chosen;
 }

@@ -40,7 +40,7 @@ void print_json_line(const result& r) {
     line["malloc"] = s_malloc.name;
     line["malloc_path"] = s_malloc.path;
     line["peak_rss_bytes"] = peak_resident_bytes();
-    std::cout << line.dump() << std::endl;  // flushed: a runner reads lines as they come
+    std::cout << line.dump() << '\n' << std::flush;  // a runner reads lines as they come
 }
 
 void print_table(const std::vector<result>& results) {
@@ -91,7 +91,7 @@ void print_list_as_json() {
         }
         list["workloads"].push_back(std::move(one));
     }
-    std::cout << list.dump() << std::endl;
+    std::cout << list.dump() << '\n';
 }
 
 void print_list(const std::vector<std::string_view>& only_workloads) {
