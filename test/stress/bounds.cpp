@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: a bounded pool of one size class with N blocks, and N tokens. Who allocates holds a token, and gives it back only
+// after the block: so at every moment of an allocation one block at least is free somewhere, and "exhausted" is a lie.
+// Also: an upstream that fails under contention.
+
+#include "pooled/pooled.hpp"
+
+#include "stress/common.hpp"
+#include "support/counting_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace stress;
+
+class bounds_stress : public testing::Test {
+protected:
+    ~bounds_stress() override {
+        EXPECT_EQ(g_damaged.exchange(0), 0U) << "blocks overlapped, or were handed out twice";
+    }
+
+    static constexpr std::size_t k_bound = 256U << 10;
+
+    // All the blocks of `bytes` that the pool can give, freed again.
+    [[nodiscard]] std::size_t count_blocks(std::size_t bytes) {
+        std::vector<block> all;
+        for (block b = allocate(pool, bytes); b.p != nullptr; b = allocate(pool, bytes))
+            all.push_back(b);
+        for (block const& b : all)
+            deallocate(pool, b);
+        return all.size();
+    }
+
+    bool take_token() {
+        int seen = m_tokens.load(std::memory_order_relaxed);
+        while (seen > 0)
+            if (m_tokens.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire)) return true;
+        return false;
+    }
+    void give_token() { m_tokens.fetch_add(1, std::memory_order_release); }
+
+    // Eight threads that hold as many blocks as they get tokens for, and drop them at random, some on other threads.
+    void contend(std::size_t bytes, std::size_t count) {
+        std::size_t const blocks = count_blocks(bytes);
+        ASSERT_GT(blocks, 8U);
+        m_tokens = static_cast<int>(blocks);
+        on_threads(8, [&](std::size_t index) {
+            dice r(index);
+            std::vector<block> mine;
+            auto const drop = [&](block const& b) {
+                if (b.p == nullptr) return;
+                deallocate(pool, b);
+                give_token();
+            };
+            for (std::size_t i = 0; i < count; ++i) {
+                if (r.below(100) < 55 && take_token()) {
+                    block const b = allocate(pool, bytes);
+                    if (b.p != nullptr)
+                        mine.push_back(b);
+                    else {
+                        ++m_lies;
+                        give_token();
+                    }
+                } else if (!mine.empty()) {
+                    std::swap(mine[r.below(mine.size())], mine.back());
+                    block const b = mine.back();
+                    mine.pop_back();
+                    drop(i % 8 == 0 ? m_exchange.swap(b, r.below(64)) : b);
+                }
+                // Asleep with blocks in its cache.
+                if (i % 8192 == 8191) std::this_thread::sleep_for(std::chrono::microseconds(200));
+            }
+            for (block const& b : mine)
+                drop(b);
+        });
+        m_exchange.drain([&](block b) { deallocate(pool, b); });
+        EXPECT_EQ(m_lies, 0U) << "\"exhausted\" was said while a block was free";
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_TRUE(pool.is_valid());
+        EXPECT_EQ(count_blocks(bytes), blocks) << "blocks were lost";
+        EXPECT_LE(upstream.most_bytes(), k_bound);
+    }
+
+    test::counting_upstream upstream;
+    pooled::pool pool{{.name = "bounded", .max_bytes = k_bound, .upstream = &upstream}};
+
+private:
+    std::atomic<int> m_tokens{0};
+    std::atomic<std::size_t> m_lies{0};
+    exchange<> m_exchange;
+};
+
+TEST_F(bounds_stress, a_free_block_is_found_in_whatever_cache_it_lies) {
+    contend(1024, scaled(300'000, 8'000));
+}
+
+TEST_F(bounds_stress, a_free_block_among_few_is_found) { contend(16'384, scaled(2'000'000, 40'000)); }
+
+TEST_F(bounds_stress, a_free_block_among_thousands_is_found) { contend(64, scaled(300'000, 8'000)); }
+
+TEST_F(bounds_stress, a_free_block_is_found_while_others_trim_and_count) {
+    repeatedly const maintenance([&] {
+        pool.trim();
+        static_cast<void>(pool.stats());
+    });
+    contend(1024, scaled(100'000, 4'000));
+}
+
+TEST_F(bounds_stress, a_free_block_is_found_while_threads_are_born_and_end) {
+    for (int i = 0; i < 20; ++i)
+        contend(1024, scaled(3'000, 300));
+}
+
+TEST_F(bounds_stress, sizes_take_turns_within_the_bound) {
+    // Each round the whole bound is used for another size: memory that no size needs any more must be found, too.
+    dice r(1);
+    std::size_t const rounds = scaled(150, 25);
+    for (std::size_t round = 0; round < rounds; ++round) {
+        std::size_t const bytes = 64 + 64 * r.below(32);
+        std::atomic<std::size_t> got{0};
+        std::vector<std::vector<block>> all(4);
+        on_threads(4, [&](std::size_t i) {
+            for (block b = allocate(pool, bytes); b.p != nullptr; b = allocate(pool, bytes))
+                all[i].push_back(b);
+            got += all[i].size();
+        });
+        EXPECT_GE(got * bytes, k_bound * 3 / 4) << "with blocks of " << bytes;
+        on_threads(4, [&](std::size_t i) {
+            for (block const& b : all[(i + 1) % 4])
+                deallocate(pool, b);
+        });
+    }
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_LE(upstream.most_bytes(), k_bound);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
+    on_threads(6, [&](std::size_t index) {
+        dice r(index);
+        std::vector<block> mine(8);
+        std::size_t const count = scaled(30'000, 1'500);
+        for (std::size_t i = 0; i < count; ++i) {
+            block& b = mine[r.below(mine.size())];
+            deallocate(pool, b);
+            b = allocate(pool, r.below(4) == 0 ? 40'000 : 16 + 8 * r.below(500));
+        }
+        for (block const& b : mine)
+            deallocate(pool, b);
+    });
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_EQ(pool.stats().large_bytes, 0U);
+    EXPECT_LE(upstream.most_bytes(), k_bound);
+    EXPECT_TRUE(pool.is_valid());
+    pool.trim();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+// Fails two calls of three, whoever calls.
+class moody_upstream : public std::pmr::memory_resource {
+public:
+    explicit moody_upstream(std::pmr::memory_resource& next) noexcept : m_next(next) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        if (++m_calls % 3 != 0) throw std::bad_alloc();
+        return m_next.allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_next.deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    std::pmr::memory_resource& m_next;
+    std::atomic<unsigned> m_calls{0};
+};
+
+TEST_F(bounds_stress, an_upstream_that_throws_under_contention_loses_nothing) {
+    test::counting_upstream books;
+    moody_upstream moody(books);
+    pooled::pool moody_pool{{.name = "moody", .chunk_bytes = 64U << 10, .upstream = &moody}};
+    exchange<> blocks;
+    std::atomic<std::size_t> thrown{0};
+    on_threads(6, [&](std::size_t index) {
+        dice r(index);
+        std::vector<block> mine(128);
+        std::size_t const count = scaled(150'000, 6'000);
+        for (std::size_t i = 0; i < count; ++i) {
+            block& b = mine[r.below(mine.size())];
+            deallocate(moody_pool, b);
+            std::size_t const bytes = random_bytes(r);
+            b = {};
+            try {
+                b = block{moody_pool.allocate(bytes, 8), bytes, next_mark()};
+                b.write();
+            } catch (std::bad_alloc const&) {
+                ++thrown;
+            }
+            if (i % 8 == 0) b = blocks.swap(b, r.below(64));
+            if (i % 1000 == 0) moody_pool.trim();
+        }
+        for (block const& b : mine)
+            deallocate(moody_pool, b);
+    });
+    blocks.drain([&](block b) { deallocate(moody_pool, b); });
+    EXPECT_GT(thrown, 0U);
+    EXPECT_EQ(moody_pool.stats().in_use, 0U);
+    EXPECT_TRUE(moody_pool.is_valid());
+    moody_pool.trim();
+    EXPECT_EQ(books.bytes(), 0U);
+}
+
+}  // namespace

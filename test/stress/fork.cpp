@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: the process forks again and again while threads allocate, free, raid and end. Each child must find every pool
+// usable: it checks and frees what it inherited, allocates, makes threads, trims, and leaves. One that hangs is killed by
+// its alarm, one that finds damage ends with a status of its own.
+// Not under ThreadSanitizer, which does not support threads in a child of a process with threads.
+
+#include "pooled/pooled.hpp"
+
+#include "stress/common.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace stress;
+
+enum status { k_fine, k_inherited_damaged, k_new_damaged, k_is_invalid, k_exhausted };
+
+// Runs in the child; its return value is the exit status.
+template <class Function>
+int in_child(Function&& function) {
+    pid_t const child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(function());
+    }
+    int result = -1;
+    if (child < 0 || waitpid(child, &result, 0) != child) return -1;
+    return WIFEXITED(result) ? WEXITSTATUS(result) : 1000 + WTERMSIG(result);
+}
+
+// Blocks in number of what a child may find in caches and depot, so that each is handed out once at least.
+template <class Pool>
+int use(Pool& pool, std::size_t count) {
+    int worst = k_fine;
+    dice r(1);
+    std::vector<block> mine;
+    for (std::size_t i = 0; i < count; ++i)
+        mine.push_back(allocate(pool, 16 + 8 * r.below(16)));
+    for (block const& b : mine) {
+        if (b.p == nullptr)
+            worst = k_exhausted;
+        else if (!b.is_intact())
+            worst = k_new_damaged;
+        deallocate(pool, b);
+    }
+    return worst;
+}
+
+class fork_stress : public testing::Test {
+protected:
+    void SetUp() override {
+        if (POOLED_STRESS_TSAN)
+            GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
+        // The library's first use is over on this thread; see fork_first_use for the other case.
+        use(pool, 100);
+        use(pooled::default_pool(), 100);
+    }
+    pooled::pool pool{{.name = "forked", .chunk_bytes = 256U << 10}};
+};
+
+TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middle_of_everything) {
+    std::vector<block> inherited;
+    for (int i = 0; i < 500; ++i)
+        inherited.push_back(allocate(pool, 16 + 8 * static_cast<std::size_t>(i % 16)));
+    auto const shared = pooled::make_shared<std::vector<int>>(100, 7);
+    {
+        std::atomic<bool> stop{false};
+        std::vector<std::thread> threads;
+        for (std::size_t t = 0; t < 3; ++t)
+            threads.emplace_back([&, t] {
+                dice r(t);
+                std::vector<block> mine(300);
+                std::vector<block> of_default(300);
+                while (!stop.load(std::memory_order_relaxed)) {
+                    for (int i = 0; i < 100; ++i) {
+                        block& b = mine[r.below(mine.size())];
+                        deallocate(pool, b);
+                        b = allocate(pool, random_bytes(r));
+                        block& d = of_default[r.below(of_default.size())];
+                        deallocate(pooled::default_pool(), d);
+                        d = allocate(pooled::default_pool(), 16 + 8 * r.below(16));
+                    }
+                    if (t == 0) pool.trim();
+                    if (t == 1) std::thread([&] { use(pool, 10); }).join();
+                }
+                for (block const& b : mine)
+                    deallocate(pool, b);
+                for (block const& b : of_default)
+                    deallocate(pooled::default_pool(), b);
+            });
+        std::size_t const forks = scaled(400, 60);
+        for (std::size_t i = 0; i < forks; ++i) {
+            int const status = in_child([&] {
+                for (block const& b : inherited)
+                    if (!b.is_intact()) return k_inherited_damaged;
+                if (int const bad = use(pool, 3000)) return static_cast<enum status>(bad);
+                if (int const bad = use(pooled::default_pool(), 3000)) return static_cast<enum status>(bad);
+                for (block const& b : inherited) {
+                    if (!b.is_intact()) return k_inherited_damaged;
+                    deallocate(pool, b);
+                }
+                std::atomic<int> worst{k_fine};
+                on_threads(2, [&](std::size_t) {
+                    if (int const bad = use(pool, 300)) worst = bad;
+                });
+                if (worst != k_fine) return static_cast<enum status>(worst.load());
+                pool.trim();
+                pooled::default_pool().trim();
+                if (!pool.is_valid() || !pooled::default_pool().is_valid()) return k_is_invalid;
+                return g_damaged == 0 ? k_fine : k_new_damaged;
+            });
+            EXPECT_EQ(status, k_fine) << "child " << i;
+            if (HasFailure()) break;
+        }
+        stop = true;
+        for (std::thread& t : threads)
+            t.join();
+    }
+    EXPECT_EQ(shared->size(), 100U);
+    for (block const& b : inherited)
+        deallocate(pool, b);
+    EXPECT_EQ(g_damaged, 0U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) {
+    pooled::pool bounded{{.name = "bounded", .max_bytes = 256U << 10}};
+    std::size_t capacity = 0;
+    {
+        std::vector<block> all;
+        for (block b = allocate(bounded, 1024); b.p != nullptr; b = allocate(bounded, 1024))
+            all.push_back(b);
+        capacity = all.size();
+        for (block const& b : all)
+            deallocate(bounded, b);
+    }
+    std::atomic<int> asleep{0};
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+        threads.emplace_back([&] {
+            std::vector<block> mine;
+            for (int i = 0; i < 60; ++i)
+                mine.push_back(allocate(bounded, 1024));
+            for (block const& b : mine)
+                deallocate(bounded, b);
+            ++asleep;
+            while (!stop)
+                std::this_thread::yield();
+        });
+    while (asleep != 3)
+        std::this_thread::yield();
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(in_child([&] {
+                      return use(bounded, 0) == k_fine &&
+                                     [&] {
+                                         for (std::size_t n = 0; n < capacity; ++n)
+                                             if (allocate(bounded, 1024).p == nullptr) return false;
+                                         return true;
+                                     }()
+                                 ? k_fine
+                                 : k_exhausted;
+                  }),
+                  k_fine);
+    stop = true;
+    for (std::thread& t : threads)
+        t.join();
+}
+
+TEST_F(fork_stress, a_child_of_a_child_works_as_well) {
+    auto const kept = pool.make_shared<int>(7);
+    repeatedly const traffic([&] { use(pool, 100); });
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(in_child([&] {
+                      if (use(pool, 500) != k_fine) return int{k_new_damaged};
+                      return in_child([&] { return *kept == 7 ? use(pool, 500) : int{k_inherited_damaged}; });
+                  }),
+                  k_fine);
+}
+
+}  // namespace
