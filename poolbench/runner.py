@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -80,6 +81,7 @@ class Progress:
         self._done = 0
         self._last_line = self._start
         self._live = stream.isatty()
+        self._width = shutil.get_terminal_size((80, 24)).columns - 1
 
     def reduce(self, runs: int) -> None:
         self._total -= runs
@@ -91,7 +93,7 @@ class Progress:
         text = f"[{self._done}/{self._total}] about {left:.0f} s left: {what}"
         if self._live:
             # Carriage return and padding instead of an escape sequence: nothing to strip from a log.
-            self._stream.write("\r" + text[:118].ljust(118))
+            self._stream.write("\r" + text[: self._width].ljust(self._width))
         elif now - self._last_line >= 5 or self._done == self._total:
             self._stream.write(text + "\n")
             self._last_line = now
@@ -99,7 +101,7 @@ class Progress:
 
     def close(self) -> None:
         if self._live:
-            self._stream.write("\r" + " " * 118 + "\r")
+            self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
 
 
