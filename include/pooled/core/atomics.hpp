@@ -44,7 +44,9 @@ public:
         m_value.store(value, std::memory_order_relaxed);
         return *this;
     }
-    operator T() const noexcept { return m_value.load(std::memory_order_relaxed); }  // NOLINT: reads as the value
+    operator T() const noexcept {
+        return m_value.load(std::memory_order_relaxed);
+    }  // NOLINT: reads as the value
     void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
 

@@ -14,11 +14,14 @@ namespace pooled {
 // cache. The message says what was asked, of which pool, and what to do.
 class exhausted : public std::bad_alloc {
 public:
-    exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes, std::size_t max_bytes) noexcept {
-        std::snprintf(m_message.data(), m_message.size(),
-                      "pooled: pool '%s' is exhausted: %zu bytes asked, %zu of max_bytes = %zu taken from upstream and "
-                      "none of that free for this size; drop objects, raise pool_options::max_bytes, or use a try_ form",
-                      pool_name, asked_bytes, used_bytes, max_bytes);
+    exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes,
+              std::size_t max_bytes) noexcept {
+        std::snprintf(
+            m_message.data(), m_message.size(),
+            "pooled: pool '%s' is exhausted: %zu bytes asked, %zu of max_bytes = %zu taken from upstream and "
+            "none of that free for this size; drop objects, raise pool_options::max_bytes, or use a try_ "
+            "form",
+            pool_name, asked_bytes, used_bytes, max_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
 

@@ -42,7 +42,9 @@ struct class_geometry {
     std::uint16_t slots;     // pointers in a carrier, besides the carrier itself
     std::uint16_t carriers;  // carriers in a full magazine
     [[nodiscard]] constexpr std::uint32_t carrier_blocks() const noexcept { return slots + 1U; }
-    [[nodiscard]] constexpr std::uint32_t magazine_blocks() const noexcept { return carriers * carrier_blocks(); }
+    [[nodiscard]] constexpr std::uint32_t magazine_blocks() const noexcept {
+        return carriers * carrier_blocks();
+    }
 };
 
 [[nodiscard]] constexpr class_geometry geometry_for(std::size_t block_bytes) noexcept {
@@ -56,7 +58,8 @@ struct class_geometry {
 inline constexpr std::array<class_geometry, k_class_count> k_geometry = [] {
     std::array<class_geometry, k_class_count> table{};
     class_index next = 0;
-    for (std::size_t bytes = 16; bytes <= 128; bytes += 8) table[next++] = geometry_for(bytes);
+    for (std::size_t bytes = 16; bytes <= 128; bytes += 8)
+        table[next++] = geometry_for(bytes);
     for (std::size_t base = 128; base < 4096; base *= 2)
         for (std::size_t eighth = 1; eighth <= 8; ++eighth)
             table[next++] = geometry_for(base + base / 8 * eighth);
@@ -71,7 +74,8 @@ inline constexpr auto k_fine_class = [] {
     std::array<std::uint8_t, k_fine_limit / 8 + 1> table{};
     class_index c = 0;
     for (std::size_t i = 0; i < table.size(); ++i) {
-        while (k_geometry[c].block_bytes < i * 8) ++c;
+        while (k_geometry[c].block_bytes < i * 8)
+            ++c;
         table[i] = static_cast<std::uint8_t>(c);
     }
     return table;
@@ -80,7 +84,8 @@ inline constexpr auto k_coarse_class = [] {
     std::array<std::uint8_t, k_max_block_bytes / 64 + 1> table{};
     class_index c = 0;
     for (std::size_t i = 0; i < table.size(); ++i) {
-        while (k_geometry[c].block_bytes < i * 64) ++c;
+        while (k_geometry[c].block_bytes < i * 64)
+            ++c;
         table[i] = static_cast<std::uint8_t>(c);
     }
     return table;
@@ -91,7 +96,8 @@ inline constexpr auto k_coarse_class = [] {
 [[nodiscard]] constexpr class_index class_for(std::size_t bytes, std::size_t align) noexcept {
     if (bytes > k_max_block_bytes || align > k_max_class_align) return k_large;
     class_index c = bytes <= k_fine_limit ? k_fine_class[(bytes + 7) / 8] : k_coarse_class[(bytes + 63) / 64];
-    while (c < k_class_count && (k_geometry[c].block_bytes & (align - 1)) != 0) ++c;
+    while (c < k_class_count && (k_geometry[c].block_bytes & (align - 1)) != 0)
+        ++c;
     return c < k_class_count ? c : k_large;
 }
 
@@ -101,7 +107,8 @@ static_assert(std::ranges::all_of(k_geometry, [](class_geometry g) {
     return g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes && g.carriers >= 1 &&
            (g.slots + 2U) * sizeof(void*) <= g.block_bytes;
 }));
-static_assert(k_geometry[class_for(0, 1)].block_bytes == 16 && k_geometry[class_for(24, 16)].block_bytes == 32);
+static_assert(k_geometry[class_for(0, 1)].block_bytes == 16 &&
+              k_geometry[class_for(24, 16)].block_bytes == 32);
 static_assert(k_geometry[class_for(100, 4096)].block_bytes == 4096 && class_for(1, 8192) == k_large);
 
 }  // namespace pooled::detail

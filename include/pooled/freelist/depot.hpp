@@ -57,7 +57,8 @@ public:
     // All of `from`, block by block unless it is full. O(blocks): for threads that end and for raids.
     void put_all(magazine& from, class_geometry g) noexcept {
         if (from.is_full(g)) return put_full(from.take_full());
-        while (void* const block = from.pop(g)) put(block, g);
+        while (void* const block = from.pop(g))
+            put(block, g);
     }
 
     // Requires an empty `into`. A full magazine, or whatever is loose; false when there is nothing.
@@ -74,13 +75,16 @@ public:
     // Calls visit(block) for each block; the depot does not change. O(blocks).
     template <class Visit>
     void for_each(class_geometry g, Visit&& visit) const noexcept {
-        for (carrier* top = m_full; top != nullptr; top = top->link) visit_carriers(top, g.slots, g.slots, visit);
-        m_loose.visit_top([&](carrier* top, std::uint32_t used) { visit_carriers(top, used, g.slots, visit); });
+        for (carrier* top = m_full; top != nullptr; top = top->link)
+            visit_carriers(top, g.slots, g.slots, visit);
+        m_loose.visit_top(
+            [&](carrier* top, std::uint32_t used) { visit_carriers(top, used, g.slots, visit); });
     }
 
     [[nodiscard]] bool is_valid(class_geometry g) const noexcept {
         std::uint64_t full = 0;
-        for (carrier const* top = m_full; top != nullptr && full <= m_full_count; top = top->link) ++full;
+        for (carrier const* top = m_full; top != nullptr && full <= m_full_count; top = top->link)
+            ++full;
         return full == m_full_count && m_loose.is_valid(g) && !m_loose.is_full(g);
     }
 
@@ -88,7 +92,8 @@ private:
     template <class Visit>
     static void visit_carriers(carrier* c, std::uint32_t used, std::uint32_t slots, Visit& visit) noexcept {
         for (; c != nullptr; c = c->next, used = slots) {
-            for (std::uint32_t i = 0; i < used; ++i) visit(c->slots()[i]);
+            for (std::uint32_t i = 0; i < used; ++i)
+                visit(c->slots()[i]);
             visit(static_cast<void*>(c));
         }
     }

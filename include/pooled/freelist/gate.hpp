@@ -35,7 +35,8 @@ public:
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
         // acquire: pairs with the release in resume(); what a raider did to the cache is seen.
-        if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]] return true;
+        if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]]
+            return true;
         leave();
         return false;
     }
@@ -56,7 +57,9 @@ public:
     void close() noexcept { m_stop.store(k_closed, std::memory_order_release); }
 
     // acquire: pairs with the release in close(); what the closing thread wrote before is seen.
-    [[nodiscard]] bool is_closed() const noexcept { return m_stop.load(std::memory_order_acquire) == k_closed; }
+    [[nodiscard]] bool is_closed() const noexcept {
+        return m_stop.load(std::memory_order_acquire) == k_closed;
+    }
 
 private:
     static constexpr std::uint32_t k_open = 0;

@@ -56,7 +56,8 @@ public:
     // The newest slot of the top carrier, or null when it has none in use: the common case, inlined everywhere.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_slot() noexcept {
         std::uint32_t const used = m_used;
-        if (used == 0) [[unlikely]] return nullptr;
+        if (used == 0) [[unlikely]]
+            return nullptr;
         m_used = used - 1;
         carrier* const top = m_top;
         return top->slots()[used - 1];
@@ -76,7 +77,8 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_slot(void* block, class_geometry g) noexcept {
         std::uint32_t const used = m_used;
         carrier* const top = m_top;
-        if (used == g.slots || top == nullptr) [[unlikely]] return false;
+        if (used == g.slots || top == nullptr) [[unlikely]]
+            return false;
         top->slots()[used] = block;
         m_used = used + 1;
         return true;
@@ -126,7 +128,8 @@ public:
     // Walks the carriers: for tests and checked builds.
     [[nodiscard]] bool is_valid(class_geometry g) const noexcept {
         std::uint32_t count = 0;
-        for (carrier const* c = m_top; c != nullptr && count <= m_carriers; c = c->next) ++count;
+        for (carrier const* c = m_top; c != nullptr && count <= m_carriers; c = c->next)
+            ++count;
         return count == m_carriers && m_used <= g.slots && (count != 0 || m_used == 0);
     }
 

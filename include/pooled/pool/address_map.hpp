@@ -34,8 +34,8 @@ public:
     constexpr map_entry() noexcept = default;
     constexpr explicit map_entry(std::uint32_t bits) noexcept : m_bits(bits) {}
     constexpr map_entry(std::uint32_t pool_id, class_index c, bool is_local) noexcept
-        : m_bits(pool_id | (((c + 1) & 0xff) << 16) | (is_local ? k_local : 0) | (c == k_large ? k_large_flag : 0) |
-                 (near_slot(pool_id) << k_slot_shift)) {}
+        : m_bits(pool_id | (((c + 1) & 0xff) << 16) | (is_local ? k_local : 0) |
+                 (c == k_large ? k_large_flag : 0) | (near_slot(pool_id) << k_slot_shift)) {}
 
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] constexpr std::uint32_t pool_id() const noexcept { return m_bits & 0xffff; }
@@ -63,9 +63,11 @@ public:
     // Empty for any address that no pool has.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
-        if (address >> k_address_bits != 0) [[unlikely]] return {};
+        if (address >> k_address_bits != 0) [[unlikely]]
+            return {};
         leaf const* const l = leaf_of(address);
-        if (l == nullptr) [[unlikely]] return {};
+        if (l == nullptr) [[unlikely]]
+            return {};
         return map_entry((*l)[granule_of(address)].load(std::memory_order_relaxed));
     }
 
@@ -111,8 +113,8 @@ private:
         if (pages == nullptr) return false;
         leaf* expected = nullptr;
         // Zero pages are a leaf of empty entries. release: pairs with the acquire in leaf_of.
-        if (!m_root[index].compare_exchange_strong(expected, static_cast<leaf*>(pages), std::memory_order_release,
-                                                   std::memory_order_relaxed))
+        if (!m_root[index].compare_exchange_strong(expected, static_cast<leaf*>(pages),
+                                                   std::memory_order_release, std::memory_order_relaxed))
             platform::unmap_pages(pages, sizeof(leaf));
         return true;
     }

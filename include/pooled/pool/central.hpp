@@ -9,33 +9,44 @@
 //             in use = outside − Σ held of the caches
 // Everything but the counters requires `mutex`. O(1) besides collect() and reclaim().
 
+#include "pooled/config.hpp"
 #include "pooled/core/atomics.hpp"
 #include "pooled/core/geometry.hpp"
 #include "pooled/core/size_class.hpp"
 #include "pooled/freelist/depot.hpp"
 #include "pooled/pool/class_cache.hpp"
 #include "pooled/source/chunk.hpp"
+#include "pooled/source/mutex.hpp"
+#include "pooled/source/platform.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 namespace pooled::detail {
+
+// A thread wants to fork, and needs the locks of all pools at once: others hold back for a moment.
+POOLED_EXPORT inline constinit std::atomic<bool> g_fork_pending{false};
 
 // A lock that a pool of one thread does not take.
 class pool_mutex {
 public:
     explicit pool_mutex(bool shared) noexcept : m_shared(shared) {}
-    void lock() {
-        if (m_shared) m_mutex.lock();
+    void lock() noexcept {
+        if (!m_shared) return;
+        // A moment only: the caller may hold the lock of a pool that this one is the upstream of.
+        if (g_fork_pending.load(std::memory_order_relaxed)) [[unlikely]]
+            platform::pause(platform::k_attempts_awake);
+        m_mutex.lock();
     }
-    void unlock() {
+    [[nodiscard]] bool try_lock() noexcept { return !m_shared || m_mutex.try_lock(); }
+    void unlock() noexcept {
         if (m_shared) m_mutex.unlock();
     }
 
 private:
-    std::mutex m_mutex;
+    detail::mutex m_mutex;
     bool m_shared;
 };
 
@@ -44,14 +55,16 @@ public:
     explicit central(bool shared) noexcept : mutex(shared) {}
 
     pool_mutex mutex;
-    bool is_closed = false;    // the pool was destroyed: blocks that come home are counted off
-    bool is_reserved = false;  // look into the caches before asking upstream for more
+    bool is_closed = false;  // the pool was destroyed: blocks that come home are counted off
+    std::uint64_t reserved =
+        0;  // blocks that other classes leave alone, and that are looked for in the caches first
 
     // A block for the thread that has `cache`, which is refilled with a magazine if it must be; null when there is no
     // free block here.
     [[nodiscard]] void* pop(class_cache& cache, class_geometry g) noexcept {
         if (void* const block = cache.pop(g)) return block;
-        if (std::uint32_t const before = m_depot.refill(cache.m_loaded, g) ? cache.m_loaded.size(g) : 0; before != 0) {
+        if (std::uint32_t const before = m_depot.refill(cache.m_loaded, g) ? cache.m_loaded.size(g) : 0;
+            before != 0) {
             took(cache, before);
             m_exchanges.add(1);
         } else if (m_open != nullptr) {
@@ -71,15 +84,18 @@ public:
         m_depot.put_full(cache.m_spare);
         gave(cache, g.magazine_blocks());
         m_exchanges.add(1);
+        if (uncarve_run(cache, g)) cache.m_run_left = 0;  // the magazine is to be used up before fresh blocks
         cache.m_spare = cache.m_loaded.take_full();
         cache.m_loaded.push_carrier(block);
     }
 
-    // For callers without a cache.
-    [[nodiscard]] void* pop_one(class_geometry g) noexcept {
+    // For callers without a cache, or past it.
+    [[nodiscard]] void* pop_one(class_cache* cache, class_geometry g) noexcept {
         void* block = m_depot.take(g);
         if (block == nullptr && m_open != nullptr) block = carve(*m_open, 1, g);
-        if (block != nullptr) m_outside.add(1);
+        if (block == nullptr) return nullptr;
+        m_outside.add(1);
+        if (cache != nullptr) cache->m_net_taken.add(1);
         return block;
     }
     void push_one(void* block, class_geometry g) noexcept {
@@ -90,13 +106,17 @@ public:
     // Takes everything out of a cache whose owner ended, or is kept out by its gate.
     void collect(class_cache& cache, class_geometry g) noexcept {
         note_high_water(cache.m_run_left);
+        if (uncarve_run(cache, g)) cache.m_run_left = 0;
         gave(cache, cache.held(g));
         if (cache.m_hot != nullptr) m_depot.put(cache.m_hot, g);
         cache.m_hot = nullptr;
         m_depot.put_all(cache.m_loaded, g);
         if (cache.m_spare != nullptr) m_depot.put_full(cache.m_spare);
         cache.m_spare = nullptr;
-        give_back_run(cache, g);
+        std::byte* const run = cache.m_run;
+        for (std::uint32_t i = 0; i < cache.m_run_left; ++i)
+            m_depot.put(run + std::size_t{i} * g.block_bytes, g);
+        cache.m_run_left = 0;
     }
 
     // The cache's owner ended: what it freed for others stays counted.
@@ -116,10 +136,11 @@ public:
         open(s);
     }
 
-    // Takes the slabs none of whose blocks is outside from the class and calls release(slab) for each. O(free blocks):
-    // for trim, and for a bounded pool at its limit. Requires that the caches were collected if theirs should count.
+    // Takes slabs none of whose blocks is outside from the class, as long as `keep` blocks remain, and calls release(slab)
+    // for each. O(free blocks): for trim, and for a bounded pool at its limit. Requires that the caches were collected if
+    // theirs should count.
     template <class Release>
-    void reclaim(class_geometry g, Release&& release) noexcept;
+    void reclaim(class_geometry g, std::uint64_t keep, Release&& release) noexcept;
 
     [[nodiscard]] bool has_free() const noexcept { return !m_depot.empty() || m_open != nullptr; }
     [[nodiscard]] std::uint64_t free(class_geometry g) const noexcept { return m_depot.size(g) + fresh(); }
@@ -133,7 +154,8 @@ public:
     // A thread takes fresh blocks only when it finds no other, so the blocks ever used are the most used at once, exactly
     // with one thread. `run_left`: blocks carved into runs but still fresh.
     std::uint64_t note_high_water(std::uint64_t run_left) noexcept {
-        m_high_water = std::max<std::uint64_t>(m_high_water, m_carved - std::min<std::uint64_t>(m_carved, run_left));
+        m_high_water =
+            std::max<std::uint64_t>(m_high_water, m_carved - std::min<std::uint64_t>(m_carved, run_left));
         return m_high_water;
     }
 
@@ -169,20 +191,18 @@ private:
         return first;
     }
 
-    // The rest of a run is fresh again when nothing was carved behind it.
-    void give_back_run(class_cache& cache, class_geometry g) noexcept {
+    // The rest of a run is fresh again if nothing was carved behind it; the caller then empties the run.
+    [[nodiscard]] bool uncarve_run(class_cache& cache, class_geometry g) noexcept {
         std::uint32_t const left = cache.m_run_left;
-        if (left == 0) return;
+        if (left == 0) return false;
         slab& s = *cache.m_run_slab;
-        std::byte* const run = cache.m_run;
-        if (run + std::size_t{left} * g.block_bytes == s.base + std::size_t{s.carved} * g.block_bytes) {
-            s.carved -= left;
-            m_carved.subtract(left);
-            if (!s.is_open) open(s);
-        } else {
-            for (std::uint32_t i = 0; i < left; ++i) m_depot.put(run + std::size_t{i} * g.block_bytes, g);
-        }
-        cache.m_run_left = 0;
+        if (cache.m_run + std::size_t{left} * g.block_bytes != s.base + std::size_t{s.carved} * g.block_bytes)
+            return false;
+        s.carved -= left;
+        m_carved.subtract(left);
+        gave(cache, left);
+        if (!s.is_open) open(s);
+        return true;
     }
 
     depot m_depot;

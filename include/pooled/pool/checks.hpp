@@ -63,13 +63,16 @@ POOLED_EXPORT inline constinit live_map g_live;
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
     pool_core const* const core = g_registry.find(pool_id);
     std::array<char, 320> message{};
-    std::snprintf(message.data(), message.size(),
-                  "pooled: bad deallocation of %p into pool '%s': %s (freed as a block of %zu bytes, is one of %zu)", p,
-                  core != nullptr ? core->name() : "?", kind, freed_as, is);
+    std::snprintf(
+        message.data(), message.size(),
+        "pooled: bad deallocation of %p into pool '%s': %s (freed as a block of %zu bytes, is one of %zu)", p,
+        core != nullptr ? core->name() : "?", kind, freed_as, is);
     POOLED_FAIL(message.data());
 }
 
-inline std::size_t bytes_of(class_index c) noexcept { return c < k_class_count ? k_geometry[c].block_bytes : 0; }
+inline std::size_t bytes_of(class_index c) noexcept {
+    return c < k_class_count ? k_geometry[c].block_bytes : 0;
+}
 
 inline void* on_pop(void* block) noexcept {
     if (block != nullptr)
@@ -82,13 +85,14 @@ inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
     if (entry.empty())
         report(pool_id, block, "the address is of no pool; free it where it was allocated", bytes_of(c), 0);
     if (entry.pool_id() != pool_id)
-        report(pool_id, block, "it belongs to another pool; free it there", bytes_of(c), bytes_of(entry.size_class()));
+        report(pool_id, block, "it belongs to another pool; free it there", bytes_of(c),
+               bytes_of(entry.size_class()));
     if (entry.size_class() != c)
         report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
                bytes_of(entry.size_class()));
     if (!g_live.set(block, false))
-        report(pool_id, block, "no block in use starts there; it was freed before, or points into a block", bytes_of(c),
-               bytes_of(c));
+        report(pool_id, block, "no block in use starts there; it was freed before, or points into a block",
+               bytes_of(c), bytes_of(c));
 }
 
 inline void on_deallocate_large(std::uint32_t pool_id, void* p) {

@@ -45,7 +45,8 @@ public:
 
     // Requires that there is no hot block. A free block, or null when the thread has none.
     [[nodiscard]] void* pop_cold(class_geometry g) noexcept {
-        if (void* const block = m_loaded.pop(g)) [[likely]] return block;
+        if (void* const block = m_loaded.pop(g)) [[likely]]
+            return block;
         if (carrier* const spare = m_spare) {
             m_spare = nullptr;
             m_loaded.put_full(spare, g);
@@ -76,10 +77,13 @@ public:
         void* const hot = pop_hot();
         return hot != nullptr ? hot : pop_cold(g);
     }
-    [[nodiscard]] bool push(void* block, class_geometry g) noexcept { return push_hot(block) || push_cold(block, g); }
+    [[nodiscard]] bool push(void* block, class_geometry g) noexcept {
+        return push_hot(block) || push_cold(block, g);
+    }
 
     [[nodiscard]] std::uint64_t held(class_geometry g) const noexcept {
-        return (m_hot != nullptr ? 1U : 0U) + std::uint64_t{m_loaded.size(g)} + (m_spare != nullptr ? g.magazine_blocks() : 0U) + m_run_left;
+        return (m_hot != nullptr ? 1U : 0U) + std::uint64_t{m_loaded.size(g)} +
+               (m_spare != nullptr ? g.magazine_blocks() : 0U) + m_run_left;
     }
     [[nodiscard]] std::uint32_t run_left() const noexcept { return m_run_left; }
     [[nodiscard]] std::int64_t net_taken() const noexcept { return m_net_taken; }

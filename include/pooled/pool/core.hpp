@@ -6,8 +6,9 @@
 //
 //   thread_cache ◀─ magazines ─▶ central[size class] ◀─ slabs ─ chunks ◀─ upstream
 //
-// Locks, in the order in which they may be taken: registry, core.m_mutex (chunks, caches, large allocations), the mutex
-// of one size class, metadata. The user's upstream is called under core.m_mutex.
+// Locks, in the order in which they may be waited for: m_mutex (chunks, caches, large allocations; the user's upstream is
+// called under it, and may itself be a pool), the registry's, those of the size classes in ascending order, metadata's.
+// Who holds the registry's lock and needs an m_mutex tries, and gives way.
 //
 // Invariants: each central's (see there); a closed core has no caches; remaining = blocks outside, once closed.
 // Any thread may call unless said otherwise; a core with a local cache is for one thread at a time.
@@ -40,7 +41,17 @@ struct alignas(k_cache_line) large_header {
     std::byte* base;  // what upstream gave
     std::size_t total;
     std::size_t align;
-    std::size_t bytes;  // what was asked
+    std::size_t bytes;   // what was asked
+    large_header* next;  // while it is free and reserved
+};
+
+// Large blocks of one shape that are held ready.
+struct large_reserve {
+    std::size_t total;
+    std::size_t align;
+    std::size_t in_use = 0;  // that come back here
+    large_header* free = nullptr;
+    large_reserve* next = nullptr;
 };
 
 class pool_core final : public std::pmr::memory_resource {
@@ -68,6 +79,7 @@ public:
     // From here on `count` blocks of the class can be in use at once without a call to upstream. False when the bound
     // does not allow that.
     [[nodiscard]] bool reserve(class_index c, std::size_t count);
+    [[nodiscard]] bool reserve_large(std::size_t bytes, std::size_t align, std::size_t count);
 
     // Returns the bytes given back to upstream.
     std::size_t trim() noexcept;
@@ -83,7 +95,8 @@ private:
     friend class registry;
 
     template <std::size_t... Classes>
-    pool_core(pool_options const& options, sharing kind, std::uint32_t id, std::index_sequence<Classes...>) noexcept;
+    pool_core(pool_options const& options, sharing kind, std::uint32_t id,
+              std::index_sequence<Classes...>) noexcept;
     ~pool_core() override = default;
     pool_core(pool_core const&) = delete;
     pool_core& operator=(pool_core const&) = delete;
@@ -96,31 +109,53 @@ private:
 
     // core_memory.hpp: all require m_mutex.
     struct grown {
-        void* block;      // found in another thread's cache
-        bool is_at_bound;  // and none was found
+        void* block = nullptr;     // found in another thread's cache
+        bool is_at_bound = false;  // and none was found
     };
-    [[nodiscard]] grown grow(class_index c);
+    [[nodiscard]] grown grow(class_index c, thread_cache* caller);
     [[nodiscard]] slab* take_slab(std::size_t block_bytes);
     [[nodiscard]] chunk* new_chunk(std::size_t bytes, std::size_t slab_bytes);
     void put_slab(slab& s) noexcept;
     void reclaim_slabs() noexcept;
-    std::size_t release_free_chunks() noexcept;
+    enum class reservations : bool { forget, keep };
+    void collect_and_reclaim(reservations what) noexcept;
+    std::size_t release_free_chunks(std::uint64_t mark = 0) noexcept;
     void release_chunk(chunk& c) noexcept;
-    [[nodiscard]] slab* take_reclaimed_slab(std::size_t block_bytes);
+    [[nodiscard]] grown find_room(class_index c, thread_cache* caller);
+    [[nodiscard]] slab* take_slab_after_reclaim(std::size_t block_bytes);
+    void add_slab(class_index c, slab& s) noexcept;
+
+    [[nodiscard]] bool refuse_reserve() const;
+    void prepare_threads();
+
+    // core_large.hpp: all require m_mutex.
+    struct large_shape {
+        std::size_t offset;
+        std::size_t total;
+        std::size_t align;
+    };
+    [[nodiscard]] large_shape shape_of_large(std::size_t bytes, std::size_t align) const;
+    [[nodiscard]] void* new_large(large_shape shape);
+    [[nodiscard]] static large_header& header_of(void* payload) noexcept;
+    void give_back_large(large_header const& header) noexcept;
+    [[nodiscard]] large_reserve* find_reserve(std::size_t total, std::size_t align) const noexcept;
+    std::size_t release_large() noexcept;
 
     // core_caches.hpp: all require m_mutex.
     void stop_caches() noexcept;
     void resume_caches() noexcept;
     void collect_caches(class_index c) noexcept;
-    void collect_all_caches() noexcept;
-    [[nodiscard]] void* raid(class_index c) noexcept;
+    bool stop_gates() noexcept;
+    void wait_until_idle() noexcept;
+    [[nodiscard]] void* raid(class_index c, thread_cache* caller) noexcept;
+    [[nodiscard]] void* pop_past(thread_cache* caller, class_index c) noexcept;
     [[nodiscard]] std::uint64_t held_in_caches(class_index c) const noexcept;
     [[nodiscard]] std::uint64_t in_use(class_index c) const noexcept;
     void link(thread_cache& cache) noexcept;
     void unlink(thread_cache& cache) noexcept;
     void retire(thread_cache& cache) noexcept;
-    void lock_all() noexcept;
-    void unlock_all() noexcept;
+    void lock_classes() noexcept;
+    void unlock_classes() noexcept;
 
     void came_home(std::int64_t count) noexcept;
     void destroy() noexcept;
@@ -137,6 +172,8 @@ private:
     chunk* m_chunks = nullptr;
     slab* m_free_slabs = nullptr;  // without a size class
     thread_cache* m_caches = nullptr;
+    std::uint64_t m_chunks_made = 0;
+    large_reserve* m_large_reserves = nullptr;
     std::uint64_t m_large_count = 0;
     std::uint64_t m_large_bytes = 0;
     bool m_large_closed = false;

@@ -23,10 +23,12 @@ inline void* pool_core::pop_slow(class_index c) {
     for (;;) {
         {
             std::scoped_lock const lock(stock.mutex);
-            if (void* const block = cache != nullptr ? stock.pop(cache->classes[c], g) : stock.pop_one(g)) return block;
+            if (void* const block =
+                    cache != nullptr ? stock.pop(cache->classes[c], g) : stock.pop_one(nullptr, g))
+                return block;
         }
         std::scoped_lock const lock(m_mutex);
-        grown const more = grow(c);
+        grown const more = grow(c, cache);
         if (more.block != nullptr || more.is_at_bound) return more.block;
     }
 }
@@ -49,46 +51,54 @@ inline void pool_core::push_slow(class_index c, void* block) noexcept {
 
 // The gate keeps every owner but the caller out; a local pool's owner is the caller.
 inline void pool_core::stop_caches() noexcept {
+    if (stop_gates()) platform::heavy_barrier();
+    wait_until_idle();
+}
+
+// Whether there was any to stop; a heavy barrier must follow then.
+inline bool pool_core::stop_gates() noexcept {
     bool others = false;
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
         if (cache->owner == nullptr || cache->owner == &t_state) continue;
         cache->door.stop();
         others = true;
     }
-    if (!others) return;
-    platform::heavy_barrier();
+    return others;
+}
+
+// Requires stopped caches and a heavy barrier since.
+inline void pool_core::wait_until_idle() noexcept {
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
-        while (cache->owner != &t_state && !cache->door.is_idle()) platform::yield();
+        for (unsigned attempt = 0; !cache->door.is_idle(); ++attempt)
+            platform::pause(attempt);
 }
 
 inline void pool_core::resume_caches() noexcept {
-    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) cache->door.resume();
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
+        cache->door.resume();
 }
 
 // Requires stopped caches and the lock of the class.
 inline void pool_core::collect_caches(class_index c) noexcept {
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
-        if (cache->classes[c].held(k_geometry[c]) != 0) m_central[c].collect(cache->classes[c], k_geometry[c]);
+        if (cache->classes[c].held(k_geometry[c]) != 0)
+            m_central[c].collect(cache->classes[c], k_geometry[c]);
 }
 
-inline void pool_core::collect_all_caches() noexcept {
-    stop_caches();
-    for (class_index c = 0; c < k_class_count; ++c) {
-        std::scoped_lock const lock(m_central[c].mutex);
-        collect_caches(c);
-    }
-    resume_caches();
+// Requires the lock of the class. For a caller whose cache is empty.
+inline void* pool_core::pop_past(thread_cache* caller, class_index c) noexcept {
+    return m_central[c].pop_one(caller != nullptr ? &caller->classes[c] : nullptr, k_geometry[c]);
 }
 
 // A block found in any thread's cache; all that they held is in the depot then. Null means that at one moment no block of
 // the class was free anywhere: owners are kept out, and those on the slow path wait for the lock of the class.
-inline void* pool_core::raid(class_index c) noexcept {
+inline void* pool_core::raid(class_index c, thread_cache* caller) noexcept {
     stop_caches();
     void* block = nullptr;
     {
         std::scoped_lock const lock(m_central[c].mutex);
         collect_caches(c);
-        block = m_central[c].pop_one(k_geometry[c]);
+        block = pop_past(caller, c);
     }
     resume_caches();
     return block;
@@ -130,14 +140,14 @@ inline void pool_core::retire(thread_cache& cache) noexcept {
     unlink(cache);
 }
 
-inline void pool_core::lock_all() noexcept {
-    m_mutex.lock();
-    for (central& stock : m_central) stock.mutex.lock();
+inline void pool_core::lock_classes() noexcept {
+    for (central& stock : m_central)
+        stock.mutex.lock();
 }
 
-inline void pool_core::unlock_all() noexcept {
-    for (central& stock : m_central) stock.mutex.unlock();
-    m_mutex.unlock();
+inline void pool_core::unlock_classes() noexcept {
+    for (central& stock : m_central)
+        stock.mutex.unlock();
 }
 
 }  // namespace pooled::detail

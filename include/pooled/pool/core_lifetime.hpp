@@ -8,6 +8,7 @@
 #include "pooled/core/geometry.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
+#include "pooled/pool/core_large.hpp"
 #include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/source/metadata.hpp"
@@ -35,18 +36,26 @@ pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id
                      std::index_sequence<Classes...>) noexcept
     : m_id(id),
       m_slot(near_slot(id)),
-      m_slab_bytes(options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes),
-      m_chunk_bytes(round_up(options.chunk_bytes != 0 ? options.chunk_bytes : default_chunk_bytes(options.max_bytes),
-                             m_slab_bytes)),
+      m_slab_bytes(options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes ? k_small_slab_bytes
+                                                                                    : k_slab_bytes),
+      m_chunk_bytes(
+          round_up(options.chunk_bytes != 0 ? options.chunk_bytes : default_chunk_bytes(options.max_bytes),
+                   m_slab_bytes)),
       m_mutex(kind == sharing::shared),
       m_upstream(options.upstream, options.max_bytes, options.huge_pages),
       m_central{((void)Classes, central(kind == sharing::shared))...} {
-    options.name.copy(m_name.data(), m_name.size() - 1);
+    std::size_t length = std::min(options.name.size(), m_name.size() - 1);
+    // Not in the middle of a character: its further bytes in UTF-8 are 10xxxxxx.
+    if (length < options.name.size())
+        while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
+            --length;
+    options.name.copy(m_name.data(), length);
 }
 
 inline pool_core& pool_core::create(pool_options const& options, sharing kind, std::uint32_t id) {
     if (options.chunk_bytes > k_max_chunk_bytes)
-        throw std::invalid_argument("pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
+        throw std::invalid_argument(
+            "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
     void* const memory = g_metadata.allocate(sizeof(pool_core));
     auto* const core = ::new (memory) pool_core(options, kind, id, std::make_index_sequence<k_class_count>());
     if (kind == sharing::local) {
@@ -65,9 +74,9 @@ inline pool_core& pool_core::create(pool_options const& options, sharing kind, s
 inline void pool_core::close() noexcept {
     std::int64_t outside = 0;
     {
-        std::scoped_lock const registry_lock(g_registry.mutex());  // no thread may end with one of these caches now
-        std::scoped_lock const lock(m_mutex);
-        m_closed.store(true, std::memory_order_relaxed);  // read under this lock
+        // The registry's too: no thread may end with one of these caches now.
+        std::scoped_lock const lock(g_registry.lock(), m_mutex);
+        m_closed.store(true, std::memory_order_relaxed);
         m_large_closed = true;
         stop_caches();
         for (class_index c = 0; c < k_class_count; ++c) {
@@ -94,8 +103,10 @@ inline void pool_core::came_home(std::int64_t count) noexcept {
 
 // Nobody can reach the core but the caller: no block is out, so none can come home.
 inline void pool_core::destroy() noexcept {
-    g_registry.remove(*this);
-    while (m_chunks != nullptr) release_chunk(*m_chunks);
+    while (m_chunks != nullptr)
+        release_chunk(*m_chunks);
+    release_large();
+    g_registry.remove(*this);  // after the address map has forgotten it: a new pool may have the id now
     if (m_local != nullptr) g_metadata.deallocate(m_local, sizeof(thread_cache));
     this->~pool_core();
     g_metadata.deallocate(this, sizeof(pool_core));
@@ -139,7 +150,8 @@ inline pool_stats pool_core::stats() {
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();
     sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
-    for (thread_cache const* cache = m_caches; cache != nullptr; cache = cache->next) ++sum.threads;
+    for (thread_cache const* cache = m_caches; cache != nullptr; cache = cache->next)
+        ++sum.threads;
     return sum;
 }
 
@@ -156,9 +168,11 @@ inline bool pool_core::is_valid() {
         slab_bytes += m_central[c].slab_bytes();
     }
     resume_caches();
-    for (slab const* s = m_free_slabs; s != nullptr; s = s->next) slab_bytes += s->bytes;
+    for (slab const* s = m_free_slabs; s != nullptr; s = s->next)
+        slab_bytes += s->bytes;
     std::uint64_t chunk_bytes = 0;
-    for (chunk const* c = m_chunks; c != nullptr; c = c->next) chunk_bytes += c->bytes;
+    for (chunk const* c = m_chunks; c != nullptr; c = c->next)
+        chunk_bytes += c->bytes;
     return valid && slab_bytes == chunk_bytes && chunk_bytes <= m_upstream.used() &&
            m_upstream.used() <= m_upstream.max_bytes();
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 // The part of pool_core that deals with memory: growing by slabs and chunks, finding room at the bound, giving chunks
-// back, and what is too large for any size class.
+// back, and holding memory ready.
 //
 // All private functions require m_mutex.
 
@@ -20,33 +20,66 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace pooled::detail {
 
+inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
+
 // More blocks for a class that had none. What comes cheapest first: another thread grew it meanwhile; free blocks in
 // other caches, if they were reserved; a slab; and at the bound whatever lies in any cache, or in slabs that another size
-// class no longer uses.
-inline pool_core::grown pool_core::grow(class_index c) {
+// class no longer uses. An upstream that fails is a bound of its own.
+inline pool_core::grown pool_core::grow(class_index c, thread_cache* caller) {
     central& stock = m_central[c];
-    std::size_t const block_bytes = k_geometry[c].block_bytes;
     {
         std::scoped_lock const lock(stock.mutex);
         if (stock.has_free()) return {};
     }
-    if (stock.is_reserved)
-        if (void* const block = raid(c)) return {block, false};
+    if (stock.reserved != 0)
+        if (void* const block = raid(c, caller)) return {block, false};
 
-    slab* fresh = take_slab(block_bytes);
-    if (fresh == nullptr) {
-        if (void* const block = raid(c)) return {block, false};
-        fresh = take_reclaimed_slab(block_bytes);
+    slab* fresh = nullptr;
+    try {
+        fresh = take_slab(k_geometry[c].block_bytes);
+    } catch (...) {
+        if (void* const block = raid(c, caller)) return {block, false};
+        throw;
     }
-    if (fresh == nullptr) return {nullptr, true};
-
-    g_address_map.assign(fresh->base, fresh->bytes, map_entry(m_id, c, is_local()));
-    std::scoped_lock const lock(stock.mutex);
-    stock.add_slab(*fresh, k_geometry[c]);
+    if (fresh == nullptr) return find_room(c, caller);
+    add_slab(c, *fresh);
     return {};
+}
+
+// At the bound. All classes are looked into at one moment, with all owners kept out, so "exhausted" is said only when at
+// that moment there was neither a free block nor a free slab.
+inline pool_core::grown pool_core::find_room(class_index c, thread_cache* caller) {
+    if (void* const block = raid(c, caller)) return {block, false};  // usually found, and much cheaper
+    stop_caches();
+    lock_classes();
+    for (class_index other = 0; other < k_class_count; ++other)
+        collect_caches(other);
+    void* const block = pop_past(caller, c);
+    if (block == nullptr) reclaim_slabs();
+    unlock_classes();
+    resume_caches();
+    if (block != nullptr) return {block, false};
+
+    slab* const fresh = take_slab_after_reclaim(k_geometry[c].block_bytes);
+    if (fresh == nullptr) return {nullptr, true};
+    add_slab(c, *fresh);
+    return {};
+}
+
+// Chunks that are wholly free go back first when the block is larger than a slab, to make room for a chunk of its own.
+inline slab* pool_core::take_slab_after_reclaim(std::size_t block_bytes) {
+    if (slab* const s = take_slab(block_bytes)) return s;
+    return release_free_chunks() != 0 ? take_slab(block_bytes) : nullptr;
+}
+
+inline void pool_core::add_slab(class_index c, slab& s) noexcept {
+    g_address_map.assign(s.base, s.bytes, map_entry(m_id, c, is_local()));
+    std::scoped_lock const lock(m_central[c].mutex);
+    m_central[c].add_slab(s, k_geometry[c]);
 }
 
 // A slab that holds at least one block; null when the bound is reached. Throws what upstream throws.
@@ -67,8 +100,9 @@ inline slab* pool_core::take_slab(std::size_t block_bytes) {
     std::size_t const slab_bytes = std::max(m_slab_bytes, round_up(block_bytes, k_granule_bytes));
     std::size_t bytes = slab_bytes > m_slab_bytes ? slab_bytes : m_chunk_bytes;
     if (bytes > m_upstream.room()) {
-        std::size_t const room = m_upstream.room();
-        bytes = round_down(room, room < platform::k_page_bytes ? k_min_block_bytes : platform::k_page_bytes);
+        // Whole granules, so that owns() answers exactly; but a bound under one granule is to be usable, too.
+        bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
+        bytes = round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
     }
     if (bytes < block_bytes || new_chunk(bytes, slab_bytes) == nullptr) return nullptr;
     return find();
@@ -99,10 +133,12 @@ inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
     c->base = static_cast<std::byte*>(base);
     c->bytes = bytes;
     c->slab_count = static_cast<std::uint32_t>(count);
+    c->number = ++m_chunks_made;
     c->next = m_chunks;
     if (m_chunks != nullptr) m_chunks->previous = c;
     m_chunks = c;
-    for (std::size_t i = count; i-- != 0;) {  // the list then begins with the lowest: memory is used from the bottom up
+    for (std::size_t i = count;
+         i-- != 0;) {  // the list then begins with the lowest: memory is used from the bottom up
         slab* const s = ::new (static_cast<void*>(c->slabs() + i)) slab;
         s->base = c->base + i * slab_bytes;
         s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
@@ -121,23 +157,18 @@ inline void pool_core::put_slab(slab& s) noexcept {
     m_free_slabs = &s;
 }
 
-// Takes wholly free slabs from their classes, the blocks in all threads' caches included.
+// Takes wholly free slabs from their classes, but for what is reserved. Requires the locks of all classes and collected
+// caches.
 inline void pool_core::reclaim_slabs() noexcept {
-    stop_caches();
-    for (class_index c = 0; c < k_class_count; ++c) {
-        central& stock = m_central[c];
-        std::scoped_lock const lock(stock.mutex);
-        if (stock.slab_bytes() == 0) continue;
-        collect_caches(c);
-        stock.reclaim(k_geometry[c], [&](slab& s) { put_slab(s); });
-    }
-    resume_caches();
+    for (class_index c = 0; c < k_class_count; ++c)
+        m_central[c].reclaim(k_geometry[c], m_central[c].reserved, [&](slab& s) { put_slab(s); });
 }
 
-inline std::size_t pool_core::release_free_chunks() noexcept {
+// Those made after the chunk number `mark`.
+inline std::size_t pool_core::release_free_chunks(std::uint64_t mark) noexcept {
     slab** link = &m_free_slabs;
     while (*link != nullptr) {
-        if ((*link)->owner->used_slabs == 0)
+        if ((*link)->owner->used_slabs == 0 && (*link)->owner->number > mark)
             *link = (*link)->next;
         else
             link = &(*link)->next;
@@ -145,7 +176,7 @@ inline std::size_t pool_core::release_free_chunks() noexcept {
     std::size_t released = 0;
     for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
         next = c->next;
-        if (c->used_slabs != 0) continue;
+        if (c->used_slabs != 0 || c->number <= mark) continue;
         released += c->bytes;
         release_chunk(*c);
     }
@@ -160,83 +191,90 @@ inline void pool_core::release_chunk(chunk& c) noexcept {
     g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
 }
 
-// At the bound: a slab made of what no size class needs any more. Chunks that are wholly free go back first when the
-// block is larger than a slab, to make room for a chunk of its own.
-inline slab* pool_core::take_reclaimed_slab(std::size_t block_bytes) {
-    reclaim_slabs();
-    if (slab* const s = take_slab(block_bytes)) return s;
-    return release_free_chunks() != 0 ? take_slab(block_bytes) : nullptr;
-}
-
 inline std::size_t pool_core::trim() noexcept {
     std::scoped_lock const lock(m_mutex);
-    reclaim_slabs();
-    return release_free_chunks();
+    collect_and_reclaim(reservations::forget);
+    return release_free_chunks() + release_large();
 }
 
-inline bool pool_core::reserve(class_index c, std::size_t count) {
-    if (m_local == nullptr && g_registry.attach(*this) != nullptr) {
-        // Threads to come find their caches made, too.
-        static constexpr std::size_t k_caches = 8;
-        g_metadata.reserve(sizeof(thread_cache), k_caches);
+// Takes every free slab from its class, those included whose blocks lie in threads' caches.
+inline void pool_core::collect_and_reclaim(reservations what) noexcept {
+    stop_caches();
+    lock_classes();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        collect_caches(c);
+        if (what == reservations::forget) m_central[c].reserved = 0;
     }
+    reclaim_slabs();
+    unlock_classes();
+    resume_caches();
+}
+
+// All or nothing: slabs are gathered first, and given back if there are not enough.
+inline bool pool_core::reserve(class_index c, std::size_t count) {
+    if (count > k_max_reserved_bytes / k_geometry[c].block_bytes) return refuse_reserve();
+    prepare_threads();
     std::scoped_lock const lock(m_mutex);
     central& stock = m_central[c];
-    for (;;) {
-        {
-            std::scoped_lock const class_lock(stock.mutex);
-            stock.is_reserved = true;
-            if (stock.capacity() - in_use(c) >= count) return true;
+    std::uint64_t const mark = m_chunks_made;
+    std::uint64_t const was_reserved =
+        std::exchange(stock.reserved, k_size_max);  // a reclaim leaves the class alone
+    slab* gathered = nullptr;
+    auto const give_up = [&]() noexcept {
+        stock.reserved = was_reserved;
+        while (slab* const s = gathered) {
+            gathered = s->next;
+            put_slab(*s);
         }
-        slab* s = take_slab(k_geometry[c].block_bytes);
-        if (s == nullptr) s = take_reclaimed_slab(k_geometry[c].block_bytes);
-        if (s == nullptr) return false;
-        g_address_map.assign(s->base, s->bytes, map_entry(m_id, c, is_local()));
-        std::scoped_lock const class_lock(stock.mutex);
-        stock.add_slab(*s, k_geometry[c]);
-    }
-}
+        release_free_chunks(mark);
+    };
 
-// The header stands right before the payload, so it is found whatever the alignment.
-inline void* pool_core::allocate_large(std::size_t bytes, std::size_t align) {
-    std::size_t const offset = std::max(align, sizeof(large_header));
-    std::size_t const total = saturating_add(bytes, offset);
-    std::size_t const region_align = std::max(align, k_granule_bytes);
-    if (total > k_size_max / 2) throw std::bad_alloc();
-
-    std::scoped_lock const lock(m_mutex);
-    if (total > m_upstream.max_bytes()) return nullptr;
-    if (total > m_upstream.room()) {
-        reclaim_slabs();
-        release_free_chunks();
-    }
-    void* const base = m_upstream.allocate(total, region_align);
-    if (base == nullptr) return nullptr;
-    if (!g_address_map.prepare(base, total)) {
-        m_upstream.deallocate(base, total, region_align);
-        throw std::bad_alloc();
-    }
-    g_address_map.assign(base, total, map_entry(m_id, k_large, is_local()));
-    std::byte* const payload = static_cast<std::byte*>(base) + offset;
-    ::new (payload - sizeof(large_header))
-        large_header{static_cast<std::byte*>(base), total, region_align, bytes};
-    ++m_large_count;
-    m_large_bytes += bytes;
-    return payload;
-}
-
-inline void pool_core::deallocate_large(void* p) noexcept {
-    large_header const header = *(static_cast<large_header*>(p) - 1);
-    bool is_closed = false;
+    std::uint64_t free = 0;
+    std::uint64_t used = 0;
     {
-        std::scoped_lock const lock(m_mutex);
-        g_address_map.assign(header.base, header.total, {});
-        m_upstream.deallocate(header.base, header.total, header.align);
-        --m_large_count;
-        m_large_bytes -= header.bytes;
-        is_closed = m_large_closed;
+        std::scoped_lock const class_lock(stock.mutex);
+        used = in_use(c);
+        free = stock.capacity() - std::min(stock.capacity(), used);
     }
-    if (is_closed) came_home(1);
+    try {
+        for (bool reclaimed = false; free < count;) {
+            slab* s = take_slab(k_geometry[c].block_bytes);
+            if (s == nullptr && !reclaimed) {
+                collect_and_reclaim(reservations::keep);
+                reclaimed = true;
+                s = take_slab_after_reclaim(k_geometry[c].block_bytes);
+            }
+            if (s == nullptr) {
+                give_up();
+                return false;
+            }
+            s->next = gathered;
+            gathered = s;
+            free += s->bytes / k_geometry[c].block_bytes;
+        }
+    } catch (...) {
+        give_up();
+        throw;
+    }
+    while (slab* const s = gathered) {
+        gathered = s->next;
+        add_slab(c, *s);
+    }
+    stock.reserved = std::max<std::uint64_t>(was_reserved, used + count);
+    return true;
+}
+
+// What no address space holds is refused at once, not chunk by chunk. False: the bound is the reason.
+inline bool pool_core::refuse_reserve() const {
+    if (!m_upstream.is_bounded()) throw std::bad_alloc();
+    return false;
+}
+
+// The calling thread's cache is made, and room set aside for those of threads to come.
+inline void pool_core::prepare_threads() {
+    static constexpr std::size_t k_caches = 8;
+    if (m_local == nullptr && g_registry.attach(*this) != nullptr)
+        g_metadata.reserve(sizeof(thread_cache), k_caches);
 }
 
 }  // namespace pooled::detail

@@ -5,9 +5,10 @@
 // destructors, and in atexit handlers.
 
 #include "pooled/pool/pool.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/source/metadata.hpp"
 
-#include <array>
-#include <cstddef>
+#include <atomic>
 #include <new>
 
 namespace pooled {
@@ -15,11 +16,21 @@ namespace pooled {
 namespace detail {
 
 struct default_pool_access {
-    // Storage that no destructor runs on.
+    // No destructor runs on it. A race between first calls is settled without a lock, so that a fork meets none held.
     static pool& get() {
-        alignas(pool) static std::array<std::byte, sizeof(pool)> storage;
-        static pool* const instance = ::new (storage.data()) pool(g_registry.default_core());
-        return *instance;
+        static constinit std::atomic<pool*> instance{nullptr};
+        // acquire: pairs with the release below; the handle is seen constructed.
+        if (pool* const made = instance.load(std::memory_order_acquire)) [[likely]]
+            return *made;
+        pool_core& core = g_registry.default_core();
+        void* const memory = g_metadata.allocate(sizeof(pool));
+        auto* const made = ::new (memory) pool(core);
+        pool* winner = nullptr;
+        if (instance.compare_exchange_strong(winner, made, std::memory_order_acq_rel,
+                                             std::memory_order_acquire))
+            return *made;
+        g_metadata.deallocate(memory, sizeof(pool));
+        return *winner;
     }
 };
 

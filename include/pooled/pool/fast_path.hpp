@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace pooled::detail {
 
@@ -32,7 +33,8 @@ POOLED_NOINLINE inline void* pop_cold(thread_cache& cache, class_index c) noexce
     return block;
 }
 POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* block) noexcept {
-    std::uint32_t const pool_id = cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+    std::uint32_t const pool_id =
+        cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
     bool const is_pushed = cache.classes[c].push_cold(block, k_geometry[c]);
     cache.door.leave();
     if (!is_pushed) g_registry.find(pool_id)->push_slow(c, block);
@@ -40,7 +42,8 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
 
 // A block that this thread has cached, or null.
 [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(thread_cache* cache, class_index c) noexcept {
-    if (cache == nullptr || !cache->door.enter()) [[unlikely]] return nullptr;
+    if (cache == nullptr || !cache->door.enter()) [[unlikely]]
+        return nullptr;
     void* const hot = cache->classes[c].pop_hot();
     if (hot == nullptr) return pop_cold(*cache, c);
     cache->door.leave();
@@ -48,8 +51,10 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
 }
 
 // False when there is no way into the cache; the block is then still the caller's.
-[[nodiscard]] POOLED_ALWAYS_INLINE bool push_cached(thread_cache* cache, class_index c, void* block) noexcept {
-    if (cache == nullptr || !cache->door.enter()) [[unlikely]] return false;
+[[nodiscard]] POOLED_ALWAYS_INLINE bool push_cached(thread_cache* cache, class_index c,
+                                                    void* block) noexcept {
+    if (cache == nullptr || !cache->door.enter()) [[unlikely]]
+        return false;
     if (!cache->classes[c].push_hot(block)) {
         push_cold(*cache, c, block);
     } else {
@@ -75,9 +80,11 @@ POOLED_NOINLINE inline void push_slow(std::uint32_t pool_id, class_index c, void
     g_registry.find(pool_id)->push_slow(c, block);
 }
 
-POOLED_ALWAYS_INLINE void push_shared(std::uint32_t slot, std::uint32_t pool_id, class_index c, void* block) noexcept {
+POOLED_ALWAYS_INLINE void push_shared(std::uint32_t slot, std::uint32_t pool_id, class_index c,
+                                      void* block) noexcept {
     checks::on_push(pool_id, c, block);
-    if (!push_cached(t_state.near[slot], c, block)) [[unlikely]] push_slow(pool_id, c, block);
+    if (!push_cached(t_state.near[slot], c, block)) [[unlikely]]
+        push_slow(pool_id, c, block);
 }
 
 // A closed local pool counts its blocks home.
@@ -137,14 +144,26 @@ POOLED_ALWAYS_INLINE void push_default(class_index c, void* block) noexcept {
 template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
-    if (c == k_large) [[unlikely]] return core.allocate_large(bytes, align);
+    if (c == k_large) [[unlikely]]
+        return core.allocate_large(bytes, align);
     return pop<Sharing>(core, c);
+}
+
+// The same; null also when upstream has no more.
+template <sharing Sharing>
+[[nodiscard]] inline void* try_allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
+    try {
+        return allocate_bytes<Sharing>(core, bytes, align);
+    } catch (std::bad_alloc const&) {
+        return nullptr;
+    }
 }
 
 template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes_or_throw(pool_core& core, std::size_t bytes, std::size_t align) {
     void* const p = allocate_bytes<Sharing>(core, bytes, align);
-    if (p == nullptr) [[unlikely]] core.throw_exhausted(bytes);
+    if (p == nullptr) [[unlikely]]
+        core.throw_exhausted(bytes);
     return p;
 }
 
@@ -169,8 +188,10 @@ POOLED_ALWAYS_INLINE void push_found(map_entry entry, class_index c, void* p) no
 
 // For those who hold no pool: `entry` is what the address map says of `p`.
 POOLED_ALWAYS_INLINE void deallocate_found(map_entry entry, class_index c, void* p) noexcept {
-    if (c == k_large) [[unlikely]] return g_registry.find(entry.pool_id())->deallocate_large(p);
-    if (entry.is_local()) [[unlikely]] return push_local(*g_registry.find(entry.pool_id()), c, p);
+    if (c == k_large) [[unlikely]]
+        return g_registry.find(entry.pool_id())->deallocate_large(p);
+    if (entry.is_local()) [[unlikely]]
+        return push_local(*g_registry.find(entry.pool_id()), c, p);
     push_found<sharing::shared>(entry, c, p);
 }
 

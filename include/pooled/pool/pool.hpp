@@ -44,9 +44,7 @@ public:
     // Throws std::bad_alloc when memory for the pool's own books, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
-    ~basic_pool() {
-        if (m_core->id() != k_default_pool_id) m_core->close();
-    }
+    ~basic_pool() { m_core->close(); }
     basic_pool(basic_pool const&) = delete;
     basic_pool& operator=(basic_pool const&) = delete;
 
@@ -58,11 +56,7 @@ public:
 
     // The same; null instead of exhausted or another std::bad_alloc.
     [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        try {
-            return allocate_bytes<Sharing>(*m_core, bytes, align);
-        } catch (std::bad_alloc const&) {
-            return nullptr;
-        }
+        return try_allocate_bytes<Sharing>(*m_core, bytes, align);
     }
 
     // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
@@ -76,7 +70,8 @@ public:
     template <not_array T, class... Args>
     [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
 
-    // The same; an empty pointer when the pool is exhausted. What the constructor throws is still thrown.
+    // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still
+    // thrown.
     template <not_array T, class... Args>
     [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args);
     template <not_array T, class... Args>
@@ -99,14 +94,16 @@ public:
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
 
     // Memory for `count` make_shared<T> at once: as long as no more are alive, they call neither malloc nor upstream.
-    // What was free already counts. Throws exhausted when the bound does not allow it. O(count / blocks of a slab).
+    // What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
+    // is then as before. trim() ends the reservation. O(count / blocks of a slab).
     template <class T>
     void reserve(std::size_t count);
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         class_index const c = class_for(bytes, align);
-        if (c != k_large && !m_core->reserve(c, count)) m_core->throw_exhausted(saturating_multiply(count, bytes));
+        if (!(c == k_large ? m_core->reserve_large(bytes, align, count) : m_core->reserve(c, count)))
+            m_core->throw_exhausted(saturating_multiply(count, bytes));
     }
 
     // Gives chunks without a block in use back to upstream, those whose free blocks lie in other threads' caches included.
@@ -150,6 +147,7 @@ public:
 
 private:
     friend struct detail::default_pool_access;
+    explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
 // For one thread at a time: objects of it may only be dropped where the pool itself could be used.

@@ -3,6 +3,7 @@
 
 // What happens to every pool at once: a thread ends, or the process forks.
 
+#include "pooled/pool/central.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
 #include "pooled/pool/registry.hpp"
@@ -10,14 +11,14 @@
 #include "pooled/source/metadata.hpp"
 #include "pooled/source/platform.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace pooled::detail {
 
-inline bool registry::arm_exit_hook(thread_state& state) noexcept {
-    if (state.armed) return true;
-    static platform::thread_exit_hook const hook(on_thread_exit);
-    state.armed = hook.arm(&state);
+inline bool registry::arm_exit_hook(thread_state& state) const noexcept {
+    if (!state.armed) state.armed = m_exit_hook.arm(&state);
     return state.armed;
 }
 
@@ -26,34 +27,59 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     state.ended = true;
     state.near.fill(nullptr);
-    std::scoped_lock const registry_lock(g_registry.m_mutex);  // no pool may be closed meanwhile
-    while (thread_cache* const cache = state.owned) {
-        state.owned = cache->next_owned;
-        if (cache->core != nullptr) {
-            std::scoped_lock const lock(cache->core->m_mutex);
-            cache->core->retire(*cache);
+    for (unsigned attempt = 0; state.owned != nullptr;) {
+        std::scoped_lock const lock(g_registry.m_mutex);  // no pool may be closed meanwhile
+        thread_cache& cache = *state.owned;
+        cache.door.leave();  // the thread may have been cancelled inside
+        if (pool_core* const core = cache.core) {
+            if (!core->m_mutex.try_lock()) {  // its holder may wait for the registry
+                platform::pause(attempt++);
+                continue;
+            }
+            core->retire(cache);
+            core->m_mutex.unlock();
         }
-        g_metadata.deallocate(cache, sizeof(thread_cache));
+        state.owned = cache.next_owned;
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
     }
     if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
     state.far = nullptr;
     state.far_count = 0;
 }
 
+// Holds every lock and keeps every thread out of its caches, so that the child finds all of it whole. The pools' own locks
+// are tried: a holder may be waiting for another pool, its upstream.
 inline void registry::before_fork() noexcept {
-    g_registry.m_mutex.lock();
-    g_registry.for_each_core([](pool_core& core) { core.lock_all(); });
-    g_metadata.mutex().lock();
+    g_fork_pending.store(true, std::memory_order_relaxed);
+    for (unsigned attempt = 0;; ++attempt) {
+        g_registry.m_mutex.lock();
+        std::uint32_t locked = 0;
+        if (g_registry.try_lock_cores(locked)) break;
+        g_registry.unlock_cores(locked);
+        g_registry.m_mutex.unlock();
+        platform::pause(attempt);
+    }
+    g_fork_pending.store(false, std::memory_order_relaxed);
+    g_registry.for_each_core([](pool_core& core) { core.stop_gates(); });
+    if (g_registry.m_has_barrier) platform::heavy_barrier();
+    g_registry.for_each_core([](pool_core& core) {
+        core.wait_until_idle();
+        core.lock_classes();
+    });
+    g_metadata.lock().lock();
 }
 
 inline void registry::after_fork_in_parent() noexcept {
-    g_metadata.mutex().unlock();
-    g_registry.for_each_core([](pool_core& core) { core.unlock_all(); });
+    g_metadata.lock().unlock();
+    g_registry.for_each_core([](pool_core& core) {
+        core.unlock_classes();
+        core.resume_caches();
+    });
+    g_registry.unlock_cores(g_registry.m_end);
     g_registry.m_mutex.unlock();
 }
 
-// Only the thread that forked lives on. What the others had cached is taken over; a cache whose owner was in the middle
-// of an operation cannot be trusted, and its few blocks stay counted as in use.
+// Only the thread that forked lives on; what the others had cached is free for all.
 inline void registry::after_fork_in_child() noexcept {
     after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
@@ -62,14 +88,24 @@ inline void registry::after_fork_in_child() noexcept {
         for (thread_cache* cache = core.m_caches; cache != nullptr; cache = next) {
             next = cache->next;
             if (cache->owner == nullptr || cache->owner == &t_state) continue;
-            if (cache->door.is_idle()) {
-                core.retire(*cache);
-                g_metadata.deallocate(cache, sizeof(thread_cache));
-            } else {
-                core.unlink(*cache);
-            }
+            core.retire(*cache);
+            g_metadata.deallocate(cache, sizeof(thread_cache));
         }
     });
+}
+
+// `locked`: one past the last id that was looked at.
+inline bool registry::try_lock_cores(std::uint32_t& locked) noexcept {
+    for (locked = 0; locked < m_end; ++locked) {
+        pool_core* const core = m_cores[locked].load(std::memory_order_relaxed);
+        if (core != nullptr && !core->m_mutex.try_lock()) return false;
+    }
+    return true;
+}
+
+inline void registry::unlock_cores(std::uint32_t locked) noexcept {
+    for (std::uint32_t id = 0; id < locked; ++id)
+        if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed)) core->m_mutex.unlock();
 }
 
 }  // namespace pooled::detail

@@ -22,11 +22,13 @@ namespace pooled::detail {
 class slab_index {
 public:
     explicit slab_index(slab* list) noexcept {
-        for (slab* s = list; s != nullptr; s = s->next) ++m_count;
+        for (slab* s = list; s != nullptr; s = s->next)
+            ++m_count;
         m_slabs = static_cast<slab**>(g_metadata.try_allocate(bytes()));
         if (m_slabs == nullptr) return;
         std::size_t i = 0;
-        for (slab* s = list; s != nullptr; s = s->next) m_slabs[i++] = s;
+        for (slab* s = list; s != nullptr; s = s->next)
+            m_slabs[i++] = s;
         std::ranges::sort(slabs(), {}, &slab::base);
     }
     ~slab_index() {
@@ -42,12 +44,15 @@ public:
     // Requires that `block` is in one of the slabs.
     [[nodiscard]] slab& find(void* block) noexcept {
         if (m_last == nullptr || !m_last->contains(block))
-            m_last = *(std::ranges::upper_bound(slabs(), static_cast<std::byte*>(block), {}, &slab::base) - 1);
+            m_last =
+                *(std::ranges::upper_bound(slabs(), static_cast<std::byte*>(block), {}, &slab::base) - 1);
         return *m_last;
     }
 
 private:
-    [[nodiscard]] std::size_t bytes() const noexcept { return std::max<std::size_t>(m_count, 1) * sizeof(slab*); }
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        return std::max<std::size_t>(m_count, 1) * sizeof(slab*);
+    }
 
     slab** m_slabs = nullptr;
     std::size_t m_count = 0;
@@ -55,37 +60,40 @@ private:
 };
 
 template <class Release>
-void central::reclaim(class_geometry g, Release&& release) noexcept {
-    if (free(g) == 0) return;
+void central::reclaim(class_geometry g, std::uint64_t keep, Release&& release) noexcept {
+    if (free(g) == 0 || m_capacity <= keep) return;
     slab_index index(m_slabs);
     if (!index.is_usable()) return;
 
-    for (slab* s : index.slabs()) s->free_blocks = 0;
+    for (slab* s : index.slabs())
+        s->free_blocks = 0;
     m_depot.for_each(g, [&](void* block) { ++index.find(block).free_blocks; });
-    auto const is_free = [](slab const& s) { return s.free_blocks == s.carved; };
+    for (slab* s : index.slabs()) {
+        s->is_reclaimed = s->free_blocks == s->carved && m_capacity - s->total >= keep;
+        if (!s->is_reclaimed) continue;
+        m_carved.subtract(s->carved);
+        m_capacity.subtract(s->total);
+        m_slab_bytes.subtract(s->bytes);
+    }
 
     depot kept;
     magazine popped;
     while (m_depot.refill(popped, g))
         while (void* const block = popped.pop(g))
-            if (!is_free(index.find(block))) kept.put(block, g);
+            if (!index.find(block).is_reclaimed) kept.put(block, g);
     m_depot = kept;
 
     m_slabs = nullptr;
     m_open = nullptr;
     for (slab* s : index.slabs()) {
-        if (is_free(*s)) {
-            m_carved.subtract(s->carved);
-            m_capacity.subtract(s->total);
-            m_slab_bytes.subtract(s->bytes);
-            s->is_open = false;
+        s->is_open = false;
+        if (s->is_reclaimed) {
             release(*s);
-        } else {
-            s->next = m_slabs;
-            m_slabs = s;
-            s->is_open = false;
-            if (s->fresh() != 0) open(*s);
+            continue;
         }
+        s->next = m_slabs;
+        m_slabs = s;
+        if (s->fresh() != 0) open(*s);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/thread_cache.hpp"
 #include "pooled/source/metadata.hpp"
+#include "pooled/source/mutex.hpp"
 #include "pooled/source/platform.hpp"
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <type_traits>
 
 namespace pooled::detail {
 
@@ -51,11 +53,11 @@ public:
     // system has no memory, or it cannot run the gate's barrier.
     [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
 
-    [[nodiscard]] std::mutex& mutex() noexcept { return m_mutex; }
+    [[nodiscard]] mutex& lock() noexcept { return m_mutex; }
 
 private:
     static void on_thread_exit(void* state) noexcept;
-    static bool arm_exit_hook(thread_state& state) noexcept;
+    [[nodiscard]] bool arm_exit_hook(thread_state& state) const noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void forget(thread_state& state, thread_cache& cache) noexcept;
 
@@ -65,25 +67,33 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
+    [[nodiscard]] bool try_lock_cores(std::uint32_t& locked) noexcept;
+    void unlock_cores(std::uint32_t locked) noexcept;
+
     template <class Function>
     void for_each_core(Function&& function) noexcept {
         for (std::uint32_t id = 0; id < m_end; ++id)
             if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed)) function(*core);
     }
 
-    std::mutex m_mutex;
+    mutex m_mutex;
     std::uint32_t m_end = k_default_pool_id + 1;          // one past the highest id ever used
     std::uint32_t m_lowest_free = k_default_pool_id + 1;  // no id below it is free
-    bool m_fork_armed = false;
+    bool m_is_ready = false;                              // what the next two need was set up
+    bool m_has_barrier = false;                           // the gate's barrier can be had
+    platform::thread_exit_hook m_exit_hook;
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
 POOLED_EXPORT inline constinit registry g_registry;
+static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>,
+              "both are in use until the process is gone");
 
 inline pool_core& registry::make(pool_options const& options, sharing kind) {
     std::scoped_lock const lock(m_mutex);
     std::uint32_t id = m_lowest_free;
-    while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr) ++id;
+    while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr)
+        ++id;
     if (id == k_max_pools) throw std::bad_alloc();
     pool_core& core = insert(id, options, kind);
     m_lowest_free = id + 1;
@@ -98,7 +108,8 @@ inline void registry::remove(pool_core& core) noexcept {
 }
 
 inline pool_core& registry::default_core() {
-    if (pool_core* const core = find(k_default_pool_id)) [[likely]] return *core;
+    if (pool_core* const core = find(k_default_pool_id)) [[likely]]
+        return *core;
     std::scoped_lock const lock(m_mutex);
     pool_core* const core = find(k_default_pool_id);
     return core != nullptr ? *core : insert(k_default_pool_id, {.name = "default"}, sharing::shared);
@@ -106,9 +117,11 @@ inline pool_core& registry::default_core() {
 
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    if (!m_fork_armed) {
+    if (!m_is_ready) {  // here and not in function-local statics: a fork waits for this lock
         platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-        m_fork_armed = true;
+        m_has_barrier = platform::enable_heavy_barrier();
+        m_exit_hook.create(on_thread_exit);
+        m_is_ready = true;
     }
     pool_core& core = pool_core::create(options, kind, id);
     m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
@@ -120,7 +133,8 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     std::uint32_t const index = id - k_far_slot;
     if (index >= state.far_count) {
         std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
-        auto** const far = static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
+        auto** const far =
+            static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
         if (far == nullptr) return nullptr;
         std::copy_n(state.far, state.far_count, far);
         std::fill(far + state.far_count, far + count, nullptr);
@@ -132,12 +146,14 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
 }
 
 inline thread_cache* registry::attach(pool_core& core) noexcept {
+    if (core.m_closed.load(std::memory_order_relaxed))
+        return nullptr;  // a hint; looked at again under the lock
     thread_state& state = t_state;
     if (thread_cache* const cache = state.find(core.id())) {
         if (!cache->door.is_closed()) return cache;
         forget(state, *cache);
     }
-    if (state.ended || !platform::heavy_barrier_available() || !arm_exit_hook(state)) return nullptr;
+    if (state.ended || !m_has_barrier || !arm_exit_hook(state)) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());
     void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));
     if (memory == nullptr) return nullptr;
@@ -163,7 +179,8 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
 // Requires a closed cache of this thread: its pool has already emptied and unlinked it.
 inline void registry::forget(thread_state& state, thread_cache& cache) noexcept {
     thread_cache** link = &state.owned;
-    while (*link != &cache) link = &(*link)->next_owned;
+    while (*link != &cache)
+        link = &(*link)->next_owned;
     *link = cache.next_owned;
     *entry_for(state, cache.pool_id) = nullptr;
     g_metadata.deallocate(&cache, sizeof(thread_cache));

@@ -17,10 +17,11 @@ namespace pooled {
 // Counts of one size class, in blocks unless said.
 struct size_class_stats {
     std::size_t block_bytes = 0;
-    std::uint64_t in_use = 0;               // held by callers
-    std::uint64_t free = 0;                 // in the pool and in no thread's cache, fresh ones included
-    std::uint64_t cached = 0;               // free, in threads' caches
-    std::uint64_t high_water = 0;           // most blocks ever used at once; with several threads counts what they cached
+    std::uint64_t in_use = 0;  // held by callers
+    std::uint64_t free = 0;    // in the pool and in no thread's cache, fresh ones included
+    std::uint64_t cached = 0;  // free, in threads' caches
+    std::uint64_t high_water =
+        0;  // most blocks ever used at once; with several threads counts what they cached
     std::uint64_t slab_bytes = 0;           // memory that this class has now
     std::uint64_t magazines_exchanged = 0;  // between a thread and the depot
     std::uint64_t remote_frees = 0;         // blocks that threads freed in excess of those they allocated
@@ -47,12 +48,12 @@ struct pool_stats {
     std::uint64_t high_water = 0;
     std::uint64_t magazines_exchanged = 0;
     std::uint64_t remote_frees = 0;
-    std::uint64_t bytes_in_use = 0;     // in whole blocks
-    std::uint64_t upstream_bytes = 0;   // taken from upstream and not given back
-    std::uint64_t upstream_calls = 0;   // allocations asked of upstream, ever
-    std::uint64_t max_bytes = 0;        // 0: not bounded
-    std::uint64_t threads = 0;          // that have a cache
-    std::uint64_t large_in_use = 0;     // allocations beyond the largest size class
+    std::uint64_t bytes_in_use = 0;    // in whole blocks
+    std::uint64_t upstream_bytes = 0;  // taken from upstream and not given back
+    std::uint64_t upstream_calls = 0;  // allocations asked of upstream, ever
+    std::uint64_t max_bytes = 0;       // 0: not bounded
+    std::uint64_t threads = 0;         // that have a cache
+    std::uint64_t large_in_use = 0;    // allocations beyond the largest size class
     std::uint64_t large_bytes = 0;
     std::array<size_class_stats, detail::k_class_count> classes{};
 
@@ -93,16 +94,17 @@ inline std::string pool_stats::to_json() const {
            field("high_water", high_water) + "," + field("magazines_exchanged", magazines_exchanged) + "," +
            field("remote_frees", remote_frees) + "," + field("bytes_in_use", bytes_in_use) + "," +
            field("upstream_bytes", upstream_bytes) + "," + field("upstream_calls", upstream_calls) + "," +
-           field("max_bytes", max_bytes) + "," + field("threads", threads) + "," + field("large_in_use", large_in_use) +
-           "," + field("large_bytes", large_bytes) + ",\"classes\":[";
+           field("max_bytes", max_bytes) + "," + field("threads", threads) + "," +
+           field("large_in_use", large_in_use) + "," + field("large_bytes", large_bytes) + ",\"classes\":[";
     bool first = true;
     for (size_class_stats const& c : classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
         out += first ? "{" : ",{";
         first = false;
-        out += field("block_bytes", c.block_bytes) + "," + field("in_use", c.in_use) + "," + field("free", c.free) + "," +
-               field("cached", c.cached) + "," + field("high_water", c.high_water) + "," +
-               field("slab_bytes", c.slab_bytes) + "," + field("magazines_exchanged", c.magazines_exchanged) + "," +
+        out += field("block_bytes", c.block_bytes) + "," + field("in_use", c.in_use) + "," +
+               field("free", c.free) + "," + field("cached", c.cached) + "," +
+               field("high_water", c.high_water) + "," + field("slab_bytes", c.slab_bytes) + "," +
+               field("magazines_exchanged", c.magazines_exchanged) + "," +
                field("remote_frees", c.remote_frees) + "}";
     }
     return out + "]}";
@@ -110,11 +112,13 @@ inline std::string pool_stats::to_json() const {
 
 // A table for people.
 inline std::ostream& operator<<(std::ostream& out, pool_stats const& s) {
-    out << "pool '" << s.name << "': " << s.in_use << " blocks in use (" << s.bytes_in_use << " bytes), " << s.free
-        << " free, " << s.cached << " cached by " << s.threads << " threads, high water " << s.high_water << "; "
-        << s.upstream_bytes << " bytes from upstream in " << s.upstream_calls << " calls";
+    out << "pool '" << s.name << "': " << s.in_use << " blocks in use (" << s.bytes_in_use << " bytes), "
+        << s.free << " free, " << s.cached << " cached by " << s.threads << " threads, high water "
+        << s.high_water << "; " << s.upstream_bytes << " bytes from upstream in " << s.upstream_calls
+        << " calls";
     if (s.max_bytes != 0) out << " of at most " << s.max_bytes;
-    out << "; " << s.magazines_exchanged << " magazines exchanged, " << s.remote_frees << " frees on another thread";
+    out << "; " << s.magazines_exchanged << " magazines exchanged, " << s.remote_frees
+        << " frees on another thread";
     for (size_class_stats const& c : s.classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
         out << "\n  " << c.block_bytes << " B: " << c.in_use << " in use, " << c.free << " free, " << c.cached

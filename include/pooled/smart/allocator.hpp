@@ -70,7 +70,8 @@ public:
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
             return detail::push_default(detail::k_class_of<T>, p);
-        detail::deallocate_array<T, detail::sharing::shared>(*detail::g_registry.find(detail::k_default_pool_id), p, n);
+        detail::deallocate_array<T, detail::sharing::shared>(
+            *detail::g_registry.find(detail::k_default_pool_id), p, n);
     }
 
     template <class U>
@@ -104,7 +105,8 @@ public:
 
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(detail::pop_or_throw<Pool::k_sharing>(*m_core, detail::k_class_of<T>, sizeof(T)));
+            return static_cast<T*>(
+                detail::pop_or_throw<Pool::k_sharing>(*m_core, detail::k_class_of<T>, sizeof(T)));
         return detail::allocate_array<T, Pool::k_sharing>(*m_core, n);
     }
 

@@ -13,6 +13,7 @@
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/allocator.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -23,36 +24,38 @@ namespace pooled::detail {
 // The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 
-// What a caller learns from t_making when allocate_shared throws.
-enum class making_mark {
-    none,
-    cleared_by_success,  // still set: the pool had no memory; null: the object's constructor threw
-};
+// Set when the allocation itself of a try_make_shared fails: it must be told from a constructor that throws the like.
+inline constinit thread_local bool t_making_failed = false;
 
-template <class T, sharing Sharing, making_mark Mark = making_mark::none>
+enum class on_failure : bool { throws, marks_and_throws };
+
+template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws>
 class control_block_allocator {
 public:
     using value_type = T;
     using is_always_equal = std::true_type;
     template <class U>
     struct rebind {
-        using other = control_block_allocator<U, Sharing, Mark>;
+        using other = control_block_allocator<U, Sharing, OnFailure>;
     };
 
     constexpr control_block_allocator() noexcept = default;
     template <class U>
-    constexpr control_block_allocator(control_block_allocator<U, Sharing, Mark> const&) noexcept {}  // NOLINT: as allocators do
+    constexpr control_block_allocator(control_block_allocator<U, Sharing, OnFailure> const&) noexcept {
+    }  // NOLINT: as allocators do
 
     // Requires t_making.
     [[nodiscard]] T* allocate(std::size_t n) {
         pool_core& core = *t_making;
-        T* p = nullptr;
+        if constexpr (OnFailure == on_failure::marks_and_throws) {
+            void* const p = try_allocate_bytes<Sharing>(core, array_bytes<T>(n), alignof(T));
+            t_making_failed = p == nullptr;
+            if (p == nullptr) throw std::bad_alloc();
+            return static_cast<T*>(p);
+        }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
-            p = static_cast<T*>(pop_or_throw<Sharing>(core, k_class_of<T>, sizeof(T)));
-        else
-            p = allocate_array<T, Sharing>(core, n);
-        if constexpr (Mark == making_mark::cleared_by_success) t_making = nullptr;
-        return p;
+            return static_cast<T*>(pop_or_throw<Sharing>(core, k_class_of<T>, sizeof(T)));
+        return allocate_array<T, Sharing>(core, n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
@@ -63,8 +66,9 @@ public:
     }
 
     template <class U>
-    [[nodiscard]] friend constexpr bool operator==(control_block_allocator const&,
-                                                   control_block_allocator<U, Sharing, Mark> const&) noexcept {
+    [[nodiscard]] friend constexpr bool
+    operator==(control_block_allocator const&,
+               control_block_allocator<U, Sharing, OnFailure> const&) noexcept {
         return true;
     }
 };
@@ -112,11 +116,17 @@ template <class T>
 [[nodiscard]] block_shape shared_block_shape() {
     using shape = std::conditional_t<std::is_empty_v<T> && !std::is_final_v<T>, empty_stand_in<alignof(T)>,
                                      stand_in<sizeof(T), alignof(T)>>;
-    static block_shape const found = [] {
+    // Not a guarded static: a fork in the midst of its initialisation would leave it locked in the child. Two threads may
+    // both look; they find the same.
+    static constinit std::atomic<std::size_t> bytes{0};
+    static constinit std::atomic<std::size_t> align{0};
+    if (bytes.load(std::memory_order_acquire) ==
+        0) {  // acquire: pairs with the release below; `align` is seen
         static_cast<void>(std::allocate_shared<shape>(shape_probe<shape>{}));
-        return t_probed;
-    }();
-    return found;
+        align.store(t_probed.align, std::memory_order_relaxed);
+        bytes.store(t_probed.bytes, std::memory_order_release);
+    }
+    return {bytes.load(std::memory_order_relaxed), align.load(std::memory_order_relaxed)};
 }
 
 }  // namespace pooled::detail

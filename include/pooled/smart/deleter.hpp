@@ -46,8 +46,10 @@ struct deleter {
     template <class U>
         requires std::convertible_to<U*, T*>
     constexpr deleter(deleter<U> const&) noexcept {  // NOLINT: as std::default_delete converts
-        static_assert(std::same_as<std::remove_cv_t<U>, std::remove_cv_t<T>> || std::has_virtual_destructor_v<T>,
-                      "pooled::unique_ptr: a base without a virtual destructor cannot own an object of a derived class");
+        static_assert(std::same_as<std::remove_cv_t<U>, std::remove_cv_t<T>> ||
+                          std::has_virtual_destructor_v<T>,
+                      "pooled::unique_ptr: a base without a virtual destructor cannot own an object of a "
+                      "derived class");
     }
 
     void operator()(T* p) const noexcept {
@@ -67,7 +69,8 @@ struct deleter {
 //   | count | padding to alignof(T) | element 0 | element 1 | …
 template <class T>
 struct deleter<T[]> {
-    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T) : alignof(std::size_t);
+    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T)
+                                                                             : alignof(std::size_t);
     static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
 
     constexpr deleter() noexcept = default;
@@ -80,7 +83,8 @@ struct deleter<T[]> {
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
         std::byte* const block = reinterpret_cast<std::byte*>(elements) - k_offset;
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
-        for (std::size_t i = count; i-- != 0;) std::destroy_at(elements + i);  // in reverse, as delete[] does
+        for (std::size_t i = count; i-- != 0;)
+            std::destroy_at(elements + i);  // in reverse, as delete[] does
         detail::map_entry const entry = detail::g_address_map.find_owned(block);
         detail::deallocate_found(entry, entry.size_class(), block);
     }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -23,23 +24,31 @@ namespace detail {
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
 
-template <class T, sharing Sharing, making_mark Mark = making_mark::none>
+template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws>
 [[nodiscard]] POOLED_ALWAYS_INLINE auto making(pool_core& core) noexcept {
     t_making = &core;
-    return control_block_allocator<element_of<T>, Sharing, Mark>();
+    return control_block_allocator<element_of<T>, Sharing, OnFailure>();
 }
 
-// Runs `make`; an empty pointer when the pool itself was exhausted, which has left t_making set. An `exhausted` that the
-// object's constructor threw goes on.
+// Runs `make`; an empty pointer when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
 template <class Make>
 [[nodiscard]] auto empty_when_exhausted(Make&& make) -> decltype(make()) {
     try {
         return make();
     } catch (std::bad_alloc const&) {
-        if (t_making == nullptr) throw;
-        t_making = nullptr;
+        if (!std::exchange(t_making_failed, false)) throw;
         return {};
     }
+}
+
+template <class T>
+inline constexpr std::size_t k_max_count = k_size_max / 2 / sizeof(element_of<T>);
+
+// The standard libraries add the control block to an array's size without a check.
+template <class T>
+[[nodiscard]] constexpr std::size_t checked_count(std::size_t count) {
+    if (count > k_max_count<T>) throw std::bad_array_new_length();
+    return count;
 }
 
 template <sharing Sharing>
@@ -51,13 +60,13 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
-    return std::allocate_shared<T>(making<T, Sharing>(*m_core), count);
+    return std::allocate_shared<T>(making<T, Sharing>(*m_core), checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<T>(making<T, Sharing>(*m_core), count, value);
+    return std::allocate_shared<T>(making<T, Sharing>(*m_core), checked_count<T>(count), value);
 }
 
 template <sharing Sharing>
@@ -69,14 +78,14 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core), count);
+    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core), checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
     return empty_when_exhausted([&] {
-        return std::allocate_shared<T>(making<T, Sharing, making_mark::cleared_by_success>(*m_core),
+        return std::allocate_shared<T>(making<T, Sharing, on_failure::marks_and_throws>(*m_core),
                                        std::forward<Args>(args)...);
     });
 }
@@ -84,8 +93,11 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
-    return empty_when_exhausted(
-        [&] { return std::allocate_shared<T>(making<T, Sharing, making_mark::cleared_by_success>(*m_core), count); });
+    if (count > k_max_count<T>) return {};
+    return empty_when_exhausted([&] {
+        return std::allocate_shared<T>(making<T, Sharing, on_failure::marks_and_throws>(*m_core),
+                                       checked_count<T>(count));
+    });
 }
 
 template <sharing Sharing>
@@ -104,11 +116,12 @@ template <detail::not_array T, class... Args>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
-    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, count);
+    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, count, value);
+    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, detail::checked_count<T>(count),
+                                   value);
 }
 template <detail::not_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
@@ -116,7 +129,8 @@ template <detail::not_array T>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{}, count);
+    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{},
+                                                 detail::checked_count<T>(count));
 }
 
 }  // namespace pooled

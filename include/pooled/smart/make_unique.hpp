@@ -26,8 +26,8 @@ namespace detail {
 template <sharing Sharing>
 class held_block {
 public:
-    held_block(pool_core& core, std::size_t bytes, std::size_t align)
-        : m_core(core), m_bytes(bytes), m_align(align), m_block(allocate_bytes<Sharing>(core, bytes, align)) {}
+    held_block(pool_core& core, std::size_t bytes, std::size_t align, void* block) noexcept
+        : m_core(core), m_bytes(bytes), m_align(align), m_block(block) {}
     ~held_block() {
         if (m_block != nullptr) deallocate_bytes<Sharing>(m_core, m_block, m_bytes, m_align);
     }
@@ -44,11 +44,9 @@ private:
     void* m_block;
 };
 
-// Empty when the bound is reached.
 template <class T, sharing Sharing, class... Args>
-[[nodiscard]] unique_ptr<T> make_unique_or_null(pool_core& core, Args&&... args) {
-    held_block<Sharing> block(core, sizeof(T), alignof(T));
-    if (block.get() == nullptr) [[unlikely]] return {};
+[[nodiscard]] unique_ptr<T> make_unique_in(pool_core& core, void* memory, Args&&... args) {
+    held_block<Sharing> block(core, sizeof(T), alignof(T), memory);
     T* const object = ::new (block.get()) T(std::forward<Args>(args)...);
     block.release();
     return unique_ptr<T>(object);
@@ -61,9 +59,10 @@ template <class T, sharing Sharing>
     using array_deleter = deleter<T>;
     std::size_t const bytes = saturating_add(array_bytes<element>(count), array_deleter::k_offset);
     if (bytes == k_size_max) throw std::bad_array_new_length();
-    held_block<Sharing> block(core, bytes, array_deleter::k_align);
-    if (block.get() == nullptr) [[unlikely]] core.throw_exhausted(bytes);
-    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(block.get()) + array_deleter::k_offset);
+    held_block<Sharing> block(core, bytes, array_deleter::k_align,
+                              allocate_bytes_or_throw<Sharing>(core, bytes, array_deleter::k_align));
+    auto* const first =
+        reinterpret_cast<element*>(static_cast<std::byte*>(block.get()) + array_deleter::k_offset);
     std::uninitialized_value_construct_n(first, count);
     ::new (block.get()) std::size_t(count);
     block.release();
@@ -73,15 +72,16 @@ template <class T, sharing Sharing>
 template <sharing Sharing>
 template <not_array T, class... Args>
 unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
-    unique_ptr<T> made = make_unique_or_null<T, Sharing>(*m_core, std::forward<Args>(args)...);
-    if (made == nullptr) [[unlikely]] m_core->throw_exhausted(sizeof(T));
-    return made;
+    void* const memory = allocate_bytes_or_throw<Sharing>(*m_core, sizeof(T), alignof(T));
+    return make_unique_in<T, Sharing>(*m_core, memory, std::forward<Args>(args)...);
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
-    return make_unique_or_null<T, Sharing>(*m_core, std::forward<Args>(args)...);
+    void* const memory = try_allocate_bytes<Sharing>(*m_core, sizeof(T), alignof(T));
+    if (memory == nullptr) return {};
+    return make_unique_in<T, Sharing>(*m_core, memory, std::forward<Args>(args)...);
 }
 
 template <sharing Sharing>

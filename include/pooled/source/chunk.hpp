@@ -23,13 +23,14 @@ struct chunk;
 struct slab {
     std::byte* base = nullptr;
     chunk* owner = nullptr;
-    slab* next = nullptr;       // in the pool's list of slabs without a class, or in its class's list of all slabs
+    slab* next = nullptr;  // in the pool's list of slabs without a class, or in its class's list of all slabs
     slab* next_open = nullptr;  // in its class's list of slabs with fresh blocks
     std::uint32_t bytes = 0;
     std::uint32_t total = 0;
     std::uint32_t carved = 0;
     std::uint32_t free_blocks = 0;  // scratch of a reclaim
     bool is_open = false;
+    bool is_reclaimed = false;  // scratch of a reclaim
 
     [[nodiscard]] std::uint32_t fresh() const noexcept { return total - carved; }
     [[nodiscard]] bool contains(void const* p) const noexcept {
@@ -42,7 +43,7 @@ struct chunk {
     chunk* previous = nullptr;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    std::size_t align = 0;
+    std::uint64_t number = 0;  // counted from 1, in the order they were made
     std::uint32_t slab_count = 0;
     std::uint32_t used_slabs = 0;
 

@@ -4,7 +4,7 @@
 // Where the library's own structures live: pools, thread caches, chunk descriptors, leaves of the address map. Never
 // malloc, so that a pool can stand under one; immortal, so that it works in static destructors; shared by all pools.
 //
-//   arena  256 KiB of pages at a time ──cut──▶ powers of two from 64 B to 64 KiB, each with a free list
+//   arena  256 KiB of pages at a time ──cut──▶ multiples of 64 B up to 64 KiB, a free list for each size
 //   larger pieces are pages of their own
 //
 // Invariant: a piece is cache-line aligned and belongs to exactly one of: a caller, one free list, the uncut rest.
@@ -13,10 +13,10 @@
 #include "pooled/config.hpp"
 #include "pooled/core/bits.hpp"
 #include "pooled/core/geometry.hpp"
+#include "pooled/source/mutex.hpp"
 #include "pooled/source/platform.hpp"
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <mutex>
 #include <new>
@@ -64,7 +64,8 @@ public:
         std::size_t const size = piece_bytes(bytes);
         std::scoped_lock const lock(m_mutex);
         piece*& list = m_free[list_of(size)];
-        for (piece* p = list; p != nullptr && count != 0; p = p->next) --count;
+        for (piece* p = list; p != nullptr && count != 0; p = p->next)
+            --count;
         for (; count != 0; --count) {
             void* const p = cut(size);
             if (p == nullptr) throw std::bad_alloc();
@@ -72,7 +73,7 @@ public:
         }
     }
 
-    [[nodiscard]] std::mutex& mutex() noexcept { return m_mutex; }  // for fork only
+    [[nodiscard]] detail::mutex& lock() noexcept { return m_mutex; }  // for fork only
 
 private:
     struct piece {
@@ -80,35 +81,36 @@ private:
     };
     static constexpr std::size_t k_arena_bytes = std::size_t{256} << 10;
     static constexpr std::size_t k_largest_piece = std::size_t{64} << 10;
-    static constexpr std::size_t k_lists = 16;  // 2^6 … 2^16; a power of two, so that the compiler sees the index in range
+    static constexpr std::size_t k_lists = k_largest_piece / k_cache_line;
 
     static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
-        if (bytes > k_largest_piece) return round_up(bytes, platform::k_page_bytes);
-        return std::bit_ceil(bytes < k_cache_line ? k_cache_line : bytes);
+        return round_up(bytes == 0 ? 1 : bytes,
+                        bytes > k_largest_piece ? platform::k_page_bytes : k_cache_line);
     }
     static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
-        return static_cast<std::size_t>(std::countr_zero(piece_size) - 6) % k_lists;
+        return (piece_size / k_cache_line - 1) % k_lists;  // the compiler then sees the index in range
     }
 
-    // Requires the lock. What is left of an arena too small for `size` is cut into smaller pieces, not lost.
+    // Requires the lock. What is left of an arena too small for `size` becomes a piece of its own, not lost.
     void* cut(std::size_t size) noexcept {
         if (m_left < size) {
-            auto* const fresh = static_cast<std::byte*>(platform::map_pages(k_arena_bytes, platform::k_page_bytes));
+            auto* const fresh =
+                static_cast<std::byte*>(platform::map_pages(k_arena_bytes, platform::k_page_bytes));
             if (fresh == nullptr) return nullptr;
-            while (m_left != 0) {
-                std::size_t const part = std::bit_floor(m_left);
-                piece*& list = m_free[list_of(part)];
-                m_left -= part;
-                list = ::new (m_next + m_left) piece{list};
+            if (m_left != 0) {
+                piece*& list = m_free[list_of(m_left)];
+                list = ::new (m_next) piece{list};
             }
             m_next = fresh;
             m_left = k_arena_bytes;
         }
+        void* const p = m_next;
+        m_next += size;
         m_left -= size;
-        return m_next + m_left;  // from the end: the rest stays a sum of powers of two
+        return p;
     }
 
-    std::mutex m_mutex;
+    detail::mutex m_mutex;
     std::array<piece*, k_lists> m_free{};
     std::byte* m_next = nullptr;
     std::size_t m_left = 0;

@@ -6,7 +6,7 @@
 //   pages      map_pages, unmap_pages, advise_huge_pages
 //   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
-//   schedule   yield
+//   schedule   wait_while, wake_one, pause
 //
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
@@ -16,17 +16,20 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #if !defined(__unix__) && !defined(__APPLE__)
 #error "pooled: source/platform.hpp has no implementation for this operating system yet; it needs POSIX"
 #endif
 
+#include <time.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 
-#if POOLED_HAS_MEMBARRIER
-#include <cerrno>
+#if defined(__linux__)
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,7 +37,8 @@
 
 namespace pooled::detail::platform {
 
-inline constexpr std::size_t k_page_bytes = 4096;  // the unit that sizes are rounded to; real pages may be larger
+inline constexpr std::size_t k_page_bytes =
+    4096;  // the unit that sizes are rounded to; real pages may be larger
 
 // Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. Nothing is
 // touched, so nothing is resident yet. Usually one call: the kernel places mappings of one size side by side, and an
@@ -69,43 +73,49 @@ inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::si
 #endif
 }
 
+// Once, before the first heavy_barrier. False where the kernel or a sandbox refuses it: threads then keep no caches, and
+// every call takes a lock.
+[[nodiscard]] inline bool enable_heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
-inline long membarrier(int command) noexcept { return ::syscall(__NR_membarrier, command, 0, 0); }
-
-// False where the kernel or a sandbox refuses membarrier: threads then keep no caches, and every call takes a lock.
-[[nodiscard]] inline bool heavy_barrier_available() noexcept {
-    static bool const registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-    return registered;
-}
-
-// Requires heavy_barrier_available(). Every thread of the process that runs passes a full barrier before this returns.
-inline void heavy_barrier() noexcept {
-    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-    // A forked child may have to register anew.
-    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-    POOLED_CHECK(membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0,
-                 "pooled: membarrier(2) worked when the process started and is refused now; a seccomp filter installed "
-                 "later must allow it");
-}
+    return ::syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 #else
-[[nodiscard]] inline bool heavy_barrier_available() noexcept { return true; }
-inline void heavy_barrier() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
+    return true;
 #endif
+}
+
+// Every thread of the process that runs passes a full barrier before this returns.
+inline void heavy_barrier() noexcept {
+#if POOLED_HAS_MEMBARRIER
+    auto const barrier = [] {
+        return ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    };
+    // A forked child may have to enable it anew.
+    POOLED_CHECK(barrier() || (enable_heavy_barrier() && barrier()),
+                 "pooled: membarrier(2) worked when the process started and is refused now; a seccomp filter "
+                 "installed "
+                 "later must allow it");
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
 
 // A per-thread hook. pthread keys and not thread_local objects: they run after all of the thread's thread_local
 // destructors, and arming one takes no memory (the first 32 keys of a thread lie in its own control block).
 class thread_exit_hook {
 public:
-    explicit thread_exit_hook(void (*hook)(void*)) noexcept : m_armed(::pthread_key_create(&m_key, hook) == 0) {}
+    constexpr thread_exit_hook() noexcept = default;
 
-    // `hook(argument)` will run when the calling thread ends; argument is not null. False when that cannot be had.
+    // Once, before the first arm().
+    void create(void (*hook)(void*)) noexcept { m_created = ::pthread_key_create(&m_key, hook) == 0; }
+
+    // The hook will run with `argument`, not null, when the calling thread ends. False when that cannot be had.
     [[nodiscard]] bool arm(void* argument) const noexcept {
-        return m_armed && ::pthread_setspecific(m_key, argument) == 0;
+        return m_created && ::pthread_setspecific(m_key, argument) == 0;
     }
 
 private:
     pthread_key_t m_key{};
-    bool m_armed;
+    bool m_created = false;
 };
 
 // Requires that `prepare` leaves every lock of the library held, and that the other two release them.
@@ -113,6 +123,33 @@ inline void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexce
     ::pthread_atfork(prepare, parent, child);
 }
 
-inline void yield() noexcept { ::sched_yield(); }
+// Sleeps while `state` is `value`, or a moment; may return early.
+inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+#else
+    state.wait(value, std::memory_order_relaxed);
+#endif
+}
+
+inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    state.notify_one();
+#endif
+}
+
+// Between two looks at something that another thread is about to change. Sleeps after a few: a thread of real-time
+// priority must let the other one run.
+inline constexpr unsigned k_attempts_awake = 16;
+inline void pause(unsigned attempt) noexcept {
+    if (attempt < k_attempts_awake) {
+        ::sched_yield();
+    } else {
+        timespec const moment{0, 50'000};
+        ::nanosleep(&moment, nullptr);
+    }
+}
 
 }  // namespace pooled::detail::platform

@@ -35,7 +35,8 @@ public:
         } else {
             // The first chunk of a pool keeps small pages, so that a pool of ten objects does not take 2 MiB of memory.
             bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && m_used != 0;
-            p = platform::map_pages(bytes, huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
+            p = platform::map_pages(mapped(bytes),
+                                    huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
             if (p == nullptr) throw std::bad_alloc();
             if (huge) platform::advise_huge_pages(p, bytes);
         }
@@ -49,7 +50,7 @@ public:
         if (m_resource != nullptr)
             m_resource->deallocate(p, bytes, align);
         else
-            platform::unmap_pages(p, bytes);
+            platform::unmap_pages(p, mapped(bytes));
         m_used.subtract(bytes);
     }
 
@@ -60,6 +61,11 @@ public:
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls; }
 
 private:
+    // Whole granules of addresses, so that nobody else's memory shares the last one. Pages never touched cost nothing.
+    [[nodiscard]] static std::size_t mapped(std::size_t bytes) noexcept {
+        return round_up(bytes, k_granule_bytes);
+    }
+
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;
     observed<std::size_t> m_used;
