@@ -105,6 +105,8 @@ def quick(
     notes = [f"mallocs: {', '.join(f'{m.name} {m.version}' for m in mallocs)}"]
     notes += [f"skipped: {why}" for why in missing.values()]
     notes += [f"skipped: {why}" for why in plan.not_built(built)]
+    if warning := machine.busy_warning(machine.busy_share()):  # now, before this session itself loads the machine
+        notes.append(warning)
     for note in notes:
         typer.echo(note, err=True)
     cells = plan.quick(built, mallocs)

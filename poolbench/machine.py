@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,29 @@ def commit(root: Path) -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head.stdout.strip() + ("+changes" if changed.stdout.strip() else "")
+
+
+def _processor_times() -> tuple[int, int]:
+    """Clock ticks of all cores since the start, and those of them that were idle (or waited for a disk)."""
+    numbers = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(numbers), numbers[3] + numbers[4]
+
+
+def busy_share(seconds: float = 0.5) -> float:
+    """The share of all processor time that others use now. The load average would still tell of our own build."""
+    try:
+        total, idle = _processor_times()
+        time.sleep(seconds)
+        later, idle_later = _processor_times()
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return 1 - (idle_later - idle) / (later - total) if later > total else 0.0
+
+
+def busy_warning(share: float) -> str:
+    if share < 0.1:
+        return ""
+    return f"the machine is busy with other work ({share:.0%} of its processors): times measured now do not count"
 
 
 def describe() -> dict[str, object]:

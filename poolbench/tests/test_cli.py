@@ -24,6 +24,7 @@ else:
 @pytest.fixture(autouse=True)
 def only_glibc(monkeypatch):
     monkeypatch.setattr(machine, "find_mallocs", lambda files=None: ([machine.Malloc("glibc")], {}))
+    monkeypatch.setattr(machine, "busy_share", lambda: 0.0)
 
 
 def invoke(tmp_path, *arguments, broken=False):

@@ -88,3 +88,12 @@ def test_a_malloc_that_is_not_installed_is_missed_by_name(tmp_path):
     assert [m.name for m in found] == ["glibc", "jemalloc"]
     assert set(missing) == {"tcmalloc", "mimalloc"}
     assert "libtcmalloc-minimal4" in missing["tcmalloc"]
+
+
+def test_a_machine_at_work_for_others_is_warned_of():
+    assert machine.busy_warning(0.05) == ""
+    assert "75% of its processors" in machine.busy_warning(0.75)
+
+
+def test_the_share_of_others_is_a_share():
+    assert 0 <= machine.busy_share(0.02) <= 1
