@@ -59,8 +59,8 @@ TYPED_TEST(any_pool, serves_every_size_at_every_alignment) {
         TypeParam pool{{.upstream = &upstream}};
         std::vector<raw_block> blocks;
         for (std::size_t const bytes :
-             {0UL, 1UL, 7UL, 8UL, 16UL, 17UL, 100UL, 128UL, 129UL, 1024UL, 1500UL, 4096UL, 4097UL, 9000UL,
-              32768UL, 32769UL, 65536UL, 300'000UL, 3 * k_mib + 5})
+             {1UL, 7UL, 8UL, 16UL, 17UL, 100UL, 128UL, 129UL, 1024UL, 1500UL, 4096UL, 4097UL, 9000UL, 32768UL,
+              32769UL, 65536UL, 300'000UL, 3 * k_mib + 5})
             for (std::size_t align = 1; align <= k_mib; align *= 2) {
                 void* const p = pool.allocate(bytes, align);
                 ASSERT_TRUE(is_aligned(p, align)) << bytes << " at " << align;

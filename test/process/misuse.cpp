@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSL-1.0
+// The checked build reports each misuse at the offending call, naming the pool, the address and what is wrong.
+
+#ifndef POOLED_CHECKED
+#define POOLED_CHECKED 1
+#endif
+
+#include "pooled/pooled.hpp"
+
+#include "support/pool_kinds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+template <class Pool>
+class misuse_of : public testing::Test {
+protected:
+    misuse_of() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+    Pool pool{{.name = "packets"}};
+
+    // The address is not named in what is matched: a death test that starts anew has another.
+    static std::string report(char const* kind) {
+        return std::string("bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*") + kind;
+    }
+};
+TYPED_TEST_SUITE(misuse_of, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(misuse_of, a_pool_is_a_double_free) {
+    EXPECT_DEATH(
+        {
+            void* const p = this->pool.allocate(48);
+            this->pool.deallocate(p, 48);
+            this->pool.deallocate(p, 48);
+        },
+        TestFixture::report("freed before"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_block_of_another_pool) {
+    EXPECT_DEATH(
+        {
+            TypeParam other;
+            this->pool.deallocate(other.allocate(48), 48);
+        },
+        TestFixture::report("belongs to another pool"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_wrong_size) {
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100),
+                 TestFixture::report("size or alignment"));
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100),
+                 "freed as a block of 112 bytes, is one of 48");
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_foreign_pointer) {
+    EXPECT_DEATH(
+        {
+            alignas(16) static char foreign[64];
+            this->pool.deallocate(foreign, 48);
+        },
+        TestFixture::report("of no pool"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_pointer_into_a_block) {
+    EXPECT_DEATH(
+        {
+            auto* const p = static_cast<std::byte*>(this->pool.allocate(48));
+            this->pool.deallocate(p + 16, 48);
+        },
+        TestFixture::report("points into a block"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_large_block_freed_twice) {
+    EXPECT_DEATH(
+        {
+            void* const p = this->pool.allocate(100'000);
+            this->pool.deallocate(p, 100'000);
+            this->pool.deallocate(p, 100'000);
+        },
+        TestFixture::report("no large block of this pool"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_small_block_freed_as_a_large_one) {
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100'000),
+                 TestFixture::report("no large block"));
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(100'000), 48),
+                 TestFixture::report("size or alignment"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_that_owns_twice) {
+    EXPECT_DEATH(
+        {
+            auto p = this->pool.template make_unique<int>(1);
+            pooled::unique_ptr<int> const q(p.get());
+            p.reset();
+        },
+        "freed before");
+}
+
+TYPED_TEST(misuse_of, a_pool_does_not_happen_in_a_program_that_is_right) {
+    std::vector<std::shared_ptr<std::string>> all;
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 3000; ++i)
+            all.push_back(this->pool.template make_shared<std::string>("text"));
+        all.clear();
+        this->pool.trim();
+    }
+    auto const large = this->pool.template make_unique<char[]>(100'000);
+    auto const none = this->pool.template make_unique<char[]>(0);
+    EXPECT_TRUE(this->pool.is_valid());
+}
+
+}  // namespace

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSL-1.0
+// After reserve: neither malloc nor a system call, control blocks included. Replaces malloc in its own program.
+
+#include "pooled/pooled.hpp"
+
+#include "support/malloc_counter.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sanitizer.hpp"
+#include "support/syscall_counter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+namespace {
+
+struct packet {
+    char bytes[48];
+};
+
+constexpr std::size_t k_count = 20'000;
+
+// Static: a container of the test's own must not call malloc either.
+std::array<std::shared_ptr<packet>, k_count> g_packets;
+
+template <class Pool>
+void churn(Pool& pool) {
+    for (int round = 0; round < 3; ++round) {
+        for (auto& p : g_packets)
+            p = pool.template make_shared_for_overwrite<packet>();
+        for (std::size_t i = 0; i < k_count; i += 2)
+            g_packets[i].reset();
+        for (std::size_t i = 0; i < k_count; i += 2)
+            g_packets[i] = pool.template make_shared<packet>();
+        for (auto& p : g_packets)
+            p.reset();
+    }
+}
+
+template <class Pool>
+class after_reserve : public testing::Test {};
+TYPED_TEST_SUITE(after_reserve, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(after_reserve, nothing_calls_malloc) {
+    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    auto const start = test::malloc_calls_so_far();
+    delete new int;  // NOLINT: the counter must count
+    void* volatile probe = std::malloc(10);
+    std::free(probe);
+    ASSERT_GE(test::malloc_calls_so_far() - start, 2U) << "the counter does not count";
+
+    TypeParam pool;
+    pool.template reserve<packet>(k_count);
+    auto const before = test::malloc_calls_so_far();
+    churn(pool);
+    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+}
+
+TYPED_TEST(after_reserve, nothing_calls_the_system) {
+    std::unique_ptr<TypeParam> pool;
+    auto const seen = test::count_syscalls(
+        [&] {
+            pool = std::make_unique<TypeParam>();
+            pool->template reserve<packet>(k_count);
+        },
+        [&] { churn(*pool); });
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    EXPECT_TRUE(seen.has_finished);
+}
+
+TEST(after_reserve_in_the_default_pool, nothing_calls_malloc_or_the_system) {
+    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    auto const use = [] {
+        for (auto& p : g_packets)
+            p = pooled::make_shared<packet>();
+        for (auto& p : g_packets)
+            p.reset();
+    };
+    pooled::default_pool().reserve<packet>(k_count);
+    auto const before = test::malloc_calls_so_far();
+    use();
+    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+    auto const seen = test::count_syscalls([] {}, use);
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+}
+
+TEST(after_reserve_in_a_bounded_pool, nothing_calls_the_system_until_exhaustion) {
+    std::unique_ptr<pooled::pool> pool;
+    auto const seen = test::count_syscalls(
+        [&] {
+            pool = std::make_unique<pooled::pool>(pooled::pool_options{.max_bytes = 4 << 20});
+            pool->reserve<packet>(k_count);
+        },
+        [&] { churn(*pool); });
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    EXPECT_TRUE(seen.has_finished);
+}
+
+TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_the_system) {
+    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "both threads spin";
+    // One slot of an object in flight each: a ring without waits in the kernel.
+    static std::array<std::shared_ptr<packet>, 64> ring;
+    static std::atomic<std::size_t> written{0};
+    static std::atomic<std::size_t> read{0};
+    static std::atomic<bool> go{false};
+    static std::atomic<bool> stop{false};
+    std::unique_ptr<pooled::pool> pool;
+    std::unique_ptr<std::thread> consumer;
+    auto const seen = test::count_syscalls(
+        [&] {
+            pool = std::make_unique<pooled::pool>();
+            pool->reserve<packet>(k_count);
+            consumer = std::make_unique<std::thread>([&] {
+                ring[0] = pool->make_shared<packet>();
+                ring[0].reset();
+                go = true;
+                while (!stop) {
+                    std::size_t const i = read.load();
+                    if (i == written.load()) continue;
+                    ring[i % ring.size()].reset();
+                    read.store(i + 1);
+                }
+                go = false;
+                for (;;) {  // the process exits under it: ending a thread calls the system
+                }
+            });
+            while (!go) {}
+        },
+        [&] {
+            for (std::size_t i = 0; i < 5 * k_count; ++i) {
+                while (i - read.load() == ring.size()) {}
+                ring[i % ring.size()] = pool->make_shared<packet>();
+                written.store(i + 1);
+            }
+            while (read.load() != 5 * k_count) {}
+            stop = true;
+            while (go) {}
+        });
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_TRUE(seen.has_finished);
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+}
+
+}  // namespace

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+// The process-wide pool. What it does at exit is under process/.
+
+#include "pooled/pooled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+namespace {
+
+std::shared_ptr<int> const g_made_before_main = pooled::make_shared<int>(41);
+
+TEST(default_pool, works_before_main) {
+    EXPECT_EQ(*g_made_before_main, 41);
+    EXPECT_TRUE(pooled::default_pool().owns(g_made_before_main.get()));
+}
+
+TEST(default_pool, is_the_same_on_every_thread) {
+    pooled::pool* other = nullptr;
+    std::thread([&] { other = &pooled::default_pool(); }).join();
+    EXPECT_EQ(other, &pooled::default_pool());
+    EXPECT_EQ(pooled::default_pool().name(), "default");
+}
+
+TEST(default_pool, serves_the_free_functions) {
+    pooled::pool& pool = pooled::default_pool();
+    auto const before = pool.stats().in_use;
+    auto const a = pooled::make_shared<int>(1);
+    auto const b = pooled::make_unique<int>(2);
+    auto const c = pooled::make_shared<int[]>(10);
+    auto const d = pooled::make_shared<int[]>(10, 7);
+    auto const e = pooled::make_unique<int[]>(10);
+    auto const f = pooled::make_shared_for_overwrite<int>();
+    auto const g = pooled::make_shared_for_overwrite<int[]>(10);
+    for (void const* const p : {static_cast<void const*>(a.get()), static_cast<void const*>(b.get()),
+                                static_cast<void const*>(c.get()), static_cast<void const*>(d.get()),
+                                static_cast<void const*>(e.get()), static_cast<void const*>(f.get()),
+                                static_cast<void const*>(g.get())})
+        EXPECT_TRUE(pool.owns(p));
+    EXPECT_EQ(pool.stats().in_use, before + 7);
+    EXPECT_EQ(*a + *b + c[9] + d[9] + e[9], 10);
+}
+
+TEST(default_pool, can_be_trimmed_and_asked_like_any_other) {
+    pooled::pool& pool = pooled::default_pool();
+    auto large = pooled::make_shared<char[]>(1'000'000);
+    EXPECT_EQ(pool.stats().large_in_use, 1U);
+    large.reset();
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+    pool.trim();
+    EXPECT_TRUE(pool.is_valid());
+    pool.reserve<int>(1000);
+}
+
+TEST(default_pool, frees_on_a_thread_that_never_allocated) {
+    auto p = pooled::make_shared<int>(1);
+    auto const before = pooled::default_pool().stats().in_use;
+    std::thread([p = std::move(p)]() mutable { p.reset(); }).join();
+    EXPECT_EQ(pooled::default_pool().stats().in_use, before - 1);
+}
+
+}  // namespace

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSL-1.0
+// After reserve, upstream is not asked again. (process/zero_malloc.cpp counts mallocs and system calls.)
+
+#include "pooled/pooled.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct empty {};
+struct empty_final final {};
+struct word {
+    std::uint64_t value = 1;
+};
+struct packet {
+    char bytes[1500];
+};
+struct big {
+    char bytes[30'000];
+};
+struct alignas(64) line {
+    char bytes[64];
+};
+struct alignas(2048) page_half {
+    char byte;
+};
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
+    int value = 0;
+};
+struct polymorphic {
+    virtual ~polymorphic() = default;
+};
+
+template <class Pool>
+class reserved : public testing::Test {
+protected:
+    test::counting_upstream upstream;
+    Pool pool{{.upstream = &upstream}};
+
+    // Makes `count` objects after a reserve for them, drops them, makes them again.
+    template <class T>
+    void expect_no_call_for(std::size_t count) {
+        pool.template reserve<T>(count);
+        std::size_t const calls = upstream.allocations();
+        std::vector<std::shared_ptr<T>> all;
+        for (int round = 0; round < 2; ++round) {
+            for (std::size_t i = 0; i < count; ++i)
+                all.push_back(pool.template make_shared<T>());
+            all.clear();
+        }
+        EXPECT_EQ(upstream.allocations(), calls) << sizeof(T) << " bytes at " << alignof(T);
+    }
+};
+TYPED_TEST_SUITE(reserved, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(reserved, memory_is_enough_for_any_kind_of_object) {
+    this->template expect_no_call_for<char>(10'000);
+    this->template expect_no_call_for<empty>(10'000);
+    this->template expect_no_call_for<empty_final>(10'000);
+    this->template expect_no_call_for<word>(10'000);
+    this->template expect_no_call_for<word const>(10'000);
+    this->template expect_no_call_for<std::string>(10'000);
+    this->template expect_no_call_for<shares_itself>(10'000);
+    this->template expect_no_call_for<polymorphic>(10'000);
+    this->template expect_no_call_for<line>(10'000);
+    this->template expect_no_call_for<packet>(2'000);
+    this->template expect_no_call_for<page_half>(2'000);
+    this->template expect_no_call_for<big>(100);
+}
+
+TYPED_TEST(reserved, memory_is_exact_for_one_object_and_none) {
+    this->pool.template reserve<word>(0);
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+    this->template expect_no_call_for<word>(1);
+}
+
+TYPED_TEST(reserved, memory_counts_what_is_free_already) {
+    this->pool.template reserve<word>(10'000);
+    std::size_t const calls = this->upstream.allocations();
+    this->pool.template reserve<word>(10'000);
+    this->pool.template reserve<word>(5'000);
+    EXPECT_EQ(this->upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, memory_comes_on_top_of_what_is_in_use) {
+    std::vector<std::shared_ptr<word>> all;
+    for (int i = 0; i < 5000; ++i)
+        all.push_back(this->pool.template make_shared<word>());
+    this->pool.template reserve<word>(10'000);
+    std::size_t const calls = this->upstream.allocations();
+    for (int i = 0; i < 10'000; ++i)
+        all.push_back(this->pool.template make_shared<word>());
+    EXPECT_EQ(this->upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, blocks_are_enough_at_their_alignment) {
+    this->pool.reserve_bytes(1000, 100, 256);
+    std::size_t const calls = this->upstream.allocations();
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1000; ++i)
+        blocks.push_back(this->pool.allocate(100, 256));
+    EXPECT_EQ(this->upstream.allocations(), calls);
+    for (void* const p : blocks)
+        this->pool.deallocate(p, 100, 256);
+}
+
+TYPED_TEST(reserved, memory_is_not_touched) {
+    class unreadable_bytes : public std::pmr::memory_resource {
+    public:
+        std::size_t touched = 0;
+
+    private:
+        void* do_allocate(std::size_t bytes, std::size_t align) override {
+            auto* const p = static_cast<unsigned char*>(::operator new(bytes, std::align_val_t{align}));
+            for (std::size_t i = 0; i < bytes; ++i)
+                p[i] = 0x5a;
+            return p;
+        }
+        void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+            for (std::size_t i = 0; i < bytes; ++i)
+                touched += static_cast<unsigned char*>(p)[i] != 0x5a ? 1 : 0;
+            ::operator delete(p, std::align_val_t{align});
+        }
+        [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+            return this == &other;
+        }
+    } source;
+    {
+        TypeParam painted{{.upstream = &source}};
+        painted.template reserve<word>(100'000);
+    }
+    EXPECT_EQ(source.touched, 0U);
+}
+
+TYPED_TEST(reserved, memory_fits_a_bound_exactly) {
+    std::size_t const blocks = (std::size_t{1} << 20) / 32;  // word and control block are 24 or 32 bytes
+    TypeParam tight{{.max_bytes = std::size_t{1} << 20}};
+    tight.template reserve<word>(blocks);
+    std::vector<std::shared_ptr<word>> all;
+    for (std::size_t i = 0; i < blocks; ++i)
+        all.push_back(tight.template make_shared<word>());
+    EXPECT_TRUE(tight.is_valid());
+}
+
+TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks_upstream) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream}};
+    pool.reserve<word>(20'000);
+    std::size_t const calls = upstream.allocations();
+    test::sleeper other;
+    other.run([&] {
+        std::vector<std::shared_ptr<word>> all;
+        for (int i = 0; i < 5000; ++i)
+            all.push_back(pool.make_shared<word>());
+    });
+    std::vector<std::shared_ptr<word>> all;
+    for (int i = 0; i < 20'000; ++i)
+        all.push_back(pool.make_shared<word>());
+    EXPECT_EQ(upstream.allocations(), calls);
+}
+
+}  // namespace
