@@ -110,6 +110,9 @@ def quick(
     for note in notes:
         typer.echo(note, err=True)
     cells = plan.quick(built, mallocs)
+    if not cells:
+        kinds = ", ".join(sorted({e.optimisation for e in built}))
+        raise fail(f"nothing to measure: quick wants a Release build (-O3), there is {kinds}")
     if workload:
         known = sorted({c.workload for c in cells})
         if unknown := [w for w in workload if w not in known]:

@@ -18,11 +18,13 @@ function(pooled_bench_executable name)
   target_include_directories(${name} PRIVATE "${POOLED_BENCH_DIR}")
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)
-  target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${arg_OPTIMISATION}")
-  # A sanitizer or debug build runs the benchmark for its arithmetic and keeps its own flags.
+  # A sanitizer or debug build runs the benchmark for its arithmetic, keeps its own flags and says so.
+  set(optimisation "${CMAKE_BUILD_TYPE}")
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    set(optimisation "${arg_OPTIMISATION}")
     target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
   endif()
+  target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${optimisation}")
   # Nearly all the time of so many small units goes into the same standard headers.
   target_precompile_headers(${name} PRIVATE <algorithm> <chrono> <memory> <string> <thread> <vector>)
 

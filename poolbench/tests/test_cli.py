@@ -71,6 +71,13 @@ def test_a_wrong_word_on_the_command_line_ends_in_status_2(tmp_path, arguments):
     assert lines == []
 
 
+def test_a_build_without_optimisation_is_refused_rather_than_measured(tmp_path):
+    exe = program(tmp_path / "pooled-bench", FAKE.replace("-O3", "Debug").replace("BROKEN", "False"))
+    result = CliRunner().invoke(cli.app, ["quick", "--bin", f"gcc={exe}", "--output", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "Debug" in result.output
+
+
 @pytest.mark.parametrize("option", ["gcc", "gcc=", "=path", "gcc=/nowhere/pooled-bench"])
 def test_an_executable_that_is_not_there_ends_in_status_2(option):
     assert CliRunner().invoke(cli.app, ["smoke", "--bin", option]).exit_code == 2
