@@ -122,6 +122,53 @@ TEST_F(bounds_stress, a_free_block_is_found_while_threads_are_born_and_end) {
         contend(1024, scaled(3'000, 300));
 }
 
+// Dekker's handshake itself, as often as it goes. There are four blocks. One thread takes and frees them without a pause,
+// through its gate; the other raids for one without a pause, and hands it over, so that it has to raid again. If both take
+// the same block, one finds the other's mark.
+TEST_F(bounds_stress, an_owner_and_a_raider_never_take_the_same_block) {
+    constexpr std::size_t k_bytes = 4096;
+    pooled::pool small{{.name = "small", .max_bytes = 4 * k_bytes}};
+    using word = std::atomic<std::uint64_t>;
+    auto const take = [&](std::uint64_t mark) {
+        auto* const p = static_cast<word*>(small.try_allocate(k_bytes));
+        if (p != nullptr) p[100].store(mark, std::memory_order_relaxed);
+        return p;
+    };
+    auto const drop = [&](word* p, std::uint64_t mark) {
+        if (p == nullptr) return;
+        if (p[100].load(std::memory_order_relaxed) != mark) ++g_damaged;
+        small.deallocate(p, k_bytes);
+    };
+
+    std::atomic<bool> stop{false};
+    std::atomic<word*> handed_over{nullptr};
+    std::thread owner([&] {
+        while (!stop.load(std::memory_order_relaxed)) {
+            for (int i = 0; i < 16; ++i) {
+                word* const first = take(1);
+                word* const second = take(2);
+                drop(first, 1);
+                drop(second, 2);
+            }
+            drop(handed_over.exchange(nullptr, std::memory_order_acquire), 3);
+        }
+    });
+    std::size_t raided = 0;
+    auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(scaled(1000, 500));
+    while (std::chrono::steady_clock::now() < end) {
+        word* const p = take(3);
+        if (p == nullptr) continue;
+        ++raided;
+        drop(handed_over.exchange(p, std::memory_order_acq_rel), 3);
+    }
+    stop = true;
+    owner.join();
+    drop(handed_over, 3);
+    EXPECT_GT(raided, 0U);
+    EXPECT_EQ(small.stats().in_use, 0U);
+    EXPECT_TRUE(small.is_valid());
+}
+
 TEST_F(bounds_stress, sizes_take_turns_within_the_bound) {
     // Each round the whole bound is used for another size: memory that no size needs any more must be found, too.
     dice r(1);

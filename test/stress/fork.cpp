@@ -12,8 +12,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <latch>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <sys/wait.h>
@@ -23,14 +26,14 @@ namespace {
 
 using namespace stress;
 
-enum status { k_fine, k_inherited_damaged, k_new_damaged, k_is_invalid, k_exhausted };
+enum status { k_fine, k_inherited_damaged, k_new_damaged, k_is_invalid, k_exhausted, k_hangs };
 
 // Runs in the child; its return value is the exit status.
 template <class Function>
-int in_child(Function&& function) {
+int in_child(Function&& function, unsigned seconds = 30) {
     pid_t const child = fork();
     if (child == 0) {
-        alarm(30);
+        alarm(seconds);
         _exit(function());
     }
     int result = -1;
@@ -56,12 +59,22 @@ int use(Pool& pool, std::size_t count) {
     return worst;
 }
 
+// All the blocks of 1 KiB that a bounded pool can give; freed again.
+[[nodiscard]] std::size_t count_blocks(pooled::pool& bounded) {
+    std::vector<block> all;
+    for (block b = allocate(bounded, 1024); b.p != nullptr; b = allocate(bounded, 1024))
+        all.push_back(b);
+    for (block const& b : all)
+        deallocate(bounded, b);
+    return all.size();
+}
+
 class fork_stress : public testing::Test {
 protected:
     void SetUp() override {
         if (POOLED_STRESS_TSAN)
             GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
-        // The library's first use is over on this thread; see fork_first_use for the other case.
+        // The library's first use is over; see fork_first_use_stress for the other case.
         use(pool, 100);
         use(pooled::default_pool(), 100);
     }
@@ -136,17 +149,9 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
 
 TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) {
     pooled::pool bounded{{.name = "bounded", .max_bytes = 256U << 10}};
-    std::size_t capacity = 0;
-    {
-        std::vector<block> all;
-        for (block b = allocate(bounded, 1024); b.p != nullptr; b = allocate(bounded, 1024))
-            all.push_back(b);
-        capacity = all.size();
-        for (block const& b : all)
-            deallocate(bounded, b);
-    }
-    std::atomic<int> asleep{0};
-    std::atomic<bool> stop{false};
+    std::size_t const capacity = count_blocks(bounded);
+    std::latch asleep(4);
+    std::latch done(1);
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t)
         threads.emplace_back([&] {
@@ -155,25 +160,13 @@ TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) 
                 mine.push_back(allocate(bounded, 1024));
             for (block const& b : mine)
                 deallocate(bounded, b);
-            ++asleep;
-            while (!stop)
-                std::this_thread::yield();
+            asleep.arrive_and_wait();
+            done.wait();
         });
-    while (asleep != 3)
-        std::this_thread::yield();
+    asleep.arrive_and_wait();
     for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(in_child([&] {
-                      return use(bounded, 0) == k_fine &&
-                                     [&] {
-                                         for (std::size_t n = 0; n < capacity; ++n)
-                                             if (allocate(bounded, 1024).p == nullptr) return false;
-                                         return true;
-                                     }()
-                                 ? k_fine
-                                 : k_exhausted;
-                  }),
-                  k_fine);
-    stop = true;
+        EXPECT_EQ(in_child([&] { return count_blocks(bounded) == capacity ? k_fine : k_exhausted; }), k_fine);
+    done.count_down();
     for (std::thread& t : threads)
         t.join();
 }
@@ -187,6 +180,75 @@ TEST_F(fork_stress, a_child_of_a_child_works_as_well) {
                       return in_child([&] { return *kept == 7 ? use(pool, 500) : int{k_inherited_damaged}; });
                   }),
                   k_fine);
+}
+
+TEST_F(fork_stress, a_child_has_every_block_that_no_thread_held_in_its_hands) {
+    pooled::pool bounded{{.name = "bounded", .max_bytes = 256U << 10}};
+    std::size_t const capacity = count_blocks(bounded);
+    std::atomic<bool> is_inside{false};
+    std::thread owner([&] {
+        std::vector<block> mine;
+        for (int i = 0; i < 60; ++i)
+            mine.push_back(allocate(bounded, 1024));
+        for (block const& b : mine)
+            deallocate(bounded, b);
+        // As if preempted in the middle of an operation, for as long as it takes the other thread to fork.
+        auto& door = pooled::detail::t_state.find(bounded.core().id())->door;
+        while (!door.enter()) {}
+        is_inside = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        door.leave();
+    });
+    while (!is_inside)
+        std::this_thread::yield();
+    EXPECT_EQ(in_child([&] { return count_blocks(bounded) == capacity ? k_fine : k_exhausted; }), k_fine);
+    owner.join();
+}
+
+TEST_F(fork_stress, a_pool_may_be_another_pools_upstream) {
+    pooled::pool below{{.name = "below"}};
+    pooled::pool above{{.name = "above", .chunk_bytes = 64U << 10, .upstream = below.resource()}};
+    repeatedly const traffic([&] {
+        deallocate(above, allocate(above, 32'000));
+        above.trim();
+    });
+    for (std::size_t i = 0; i < scaled(300, 50); ++i)
+        ASSERT_EQ(in_child([&] { return use(above, 20) != k_fine ? use(above, 20) : use(below, 20); }),
+                  k_fine)
+            << "child " << i;
+}
+
+TEST_F(fork_stress, two_threads_fork_at_once) {
+    std::atomic<int> worst{k_fine};
+    on_threads(3, [&](std::size_t) {
+        for (std::size_t i = 0; i < scaled(60, 15); ++i)
+            if (int const bad = in_child([&] { return use(pool, 300); })) worst = bad;
+    });
+    EXPECT_EQ(worst, k_fine);
+}
+
+// What the first use of the library sets up must be whole in a child, too, or not begun. Each round is a process of its
+// own, in which nothing has used the default pool, or has had a cache, before.
+TEST(fork_first_use_stress, a_child_does_not_inherit_a_first_use_that_never_ends) {
+    if (POOLED_STRESS_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
+    for (int round = 0; round < 30; ++round)
+        ASSERT_EQ(in_child([&] {
+                      { pooled::pool const arms_the_handlers; }
+                      std::atomic<bool> is_ready{false};
+                      std::thread other([&] {
+                          is_ready = true;
+                          use(pooled::default_pool(), 10);
+                      });
+                      while (!is_ready) {}
+                      auto const end =
+                          std::chrono::steady_clock::now() + std::chrono::microseconds(round * 10);
+                      while (std::chrono::steady_clock::now() < end) {}
+                      int const status = in_child([] { return use(pooled::default_pool(), 10); }, 5);
+                      other.join();
+                      return status == k_fine ? k_fine : k_hangs;
+                  }),
+                  k_fine)
+            << "round " << round;
 }
 
 }  // namespace

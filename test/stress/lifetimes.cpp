@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -89,7 +90,7 @@ TEST_F(lifetimes_stress, a_pool_ends_while_other_threads_drop_what_they_hold) {
         [&](std::size_t w) {
             for (std::size_t i = 0; i < 40; ++i)
                 held[w].push_back(pool->make_shared<watched>());
-            for (std::size_t const bytes : {16, 24, 600, 5000, 40'000}) {
+            for (std::size_t const bytes : std::initializer_list<std::size_t>{16, 24, 600, 5000, 40'000}) {
                 block const b{resource->allocate(bytes, 8), bytes, next_mark()};
                 b.write();
                 raw[w].push_back(b);
