@@ -1,0 +1,14 @@
+// expect: (use of deleted function|call to deleted constructor|call to implicitly-deleted copy constructor)
+// SPDX-License-Identifier: BSL-1.0
+// A pool is the owner of its blocks: two of the same would both be.
+#include "pooled/pooled.hpp"
+
+#include <memory>
+#include <utility>
+
+int main() {
+    pooled::pool pool;
+#ifndef POOLED_CONTROL
+    pooled::pool copy(pool);
+#endif
+}

@@ -1,0 +1,14 @@
+// expect: (use of deleted function|call to deleted constructor|call to implicitly-deleted copy constructor)
+// SPDX-License-Identifier: BSL-1.0
+// Its allocators hold its address.
+#include "pooled/pooled.hpp"
+
+#include <memory>
+#include <utility>
+
+int main() {
+    pooled::pool pool;
+#ifndef POOLED_CONTROL
+    pooled::pool moved(std::move(pool));
+#endif
+}

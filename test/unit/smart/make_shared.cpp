@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSL-1.0
+// make_shared in all its forms, from a pool, a local_pool and the default pool.
+
+#include "pooled/smart/make_shared.hpp"
+
+#include "pooled/pooled.hpp"
+
+#include "support/blocks.hpp"
+#include "support/lives.hpp"
+#include "support/pool_kinds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+template <class Pool>
+class make_shared_from : public testing::Test {
+protected:
+    Pool pool;
+    test::life_log log;
+    ~make_shared_from() override {
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_TRUE(pool.is_valid());
+        EXPECT_EQ(log.alive(), 0);
+    }
+};
+TYPED_TEST_SUITE(make_shared_from, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(make_shared_from, a_pool_is_a_plain_shared_ptr_in_one_block) {
+    auto const p = this->pool.template make_shared<std::string>("text");
+    static_assert(std::is_same_v<decltype(p), std::shared_ptr<std::string> const>);
+    EXPECT_EQ(*p, "text");
+    EXPECT_EQ(this->pool.stats().in_use, 1U);
+    EXPECT_TRUE(this->pool.owns(p.get()));
+}
+
+TYPED_TEST(make_shared_from, a_pool_forwards_its_arguments) {
+    struct taker {
+        taker(std::unique_ptr<int> p, int& r, std::string const& s)
+            : moved(std::move(p)), referred(r), copied(s) {}
+        std::unique_ptr<int> moved;
+        int& referred;
+        std::string copied;
+    };
+    int i = 0;
+    auto const p = this->pool.template make_shared<taker>(std::make_unique<int>(7), i, "text");
+    p->referred = 5;
+    EXPECT_EQ(*p->moved + i, 12);
+}
+
+TYPED_TEST(make_shared_from, a_pool_makes_aggregates_and_const_objects) {
+    struct point {
+        int x;
+        int y;
+    };
+    struct no_defaults {
+        explicit no_defaults(int v) : value(v) {}
+        int value;
+    };
+    auto const a = this->pool.template make_shared<point>(point{1, 2});
+    auto const b = this->pool.template make_shared<int const>(3);
+    auto const c = this->pool.template make_shared<no_defaults const>(4);
+    static_assert(std::is_same_v<decltype(b), std::shared_ptr<int const> const>);
+    EXPECT_EQ(a->x + a->y + *b + c->value, 10);
+}
+
+TYPED_TEST(make_shared_from, a_pool_value_initialises) {
+    for (int i = 0; i < 100; ++i) {
+        auto const dirty = this->pool.template make_shared<std::uint64_t>(~std::uint64_t{0});
+    }
+    for (int i = 0; i < 100; ++i)
+        ASSERT_EQ(*this->pool.template make_shared<std::uint64_t>(), 0U);
+}
+
+template <std::size_t Align>
+struct alignas(Align) aligned_to {
+    char c = 'x';
+};
+
+template <std::size_t Align, class Pool>
+void expect_aligned(Pool& pool) {
+    auto const one = pool.template make_shared<aligned_to<Align>>();
+    auto const many = pool.template make_shared<aligned_to<Align>[]>(3);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.get()) % Align, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(many.get()) % Align, 0U) << "array";
+    EXPECT_EQ(one->c, 'x');
+    EXPECT_EQ(many[2].c, 'x');
+}
+
+TYPED_TEST(make_shared_from, a_pool_aligns_over_aligned_types) {
+    expect_aligned<32>(this->pool);
+    expect_aligned<64>(this->pool);
+    expect_aligned<512>(this->pool);
+    expect_aligned<4096>(this->pool);
+    expect_aligned<8192>(this->pool);
+    expect_aligned<65536>(this->pool);
+}
+
+TYPED_TEST(make_shared_from, a_pool_makes_objects_of_every_size) {
+    auto const a = this->pool.template make_shared<test::counted<1>>(this->log);
+    auto const b = this->pool.template make_shared<test::counted<1500>>(this->log);
+    auto const c = this->pool.template make_shared<test::counted<32'700>>(this->log);
+    auto const d = this->pool.template make_shared<test::counted<40'000>>(this->log);
+    auto const e = this->pool.template make_shared<test::counted<3'000'000>>(this->log);
+    EXPECT_EQ(this->log.alive(), 5);
+    EXPECT_EQ(this->pool.stats().in_use, 5U);
+}
+
+TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_any_length) {
+    test::life_log::scope const scope(this->log);
+    for (std::size_t const n : {0UL, 1UL, 2UL, 100UL, 10'000UL}) {
+        auto const objects = this->pool.template make_shared<test::counted<>[]>(n);
+        auto const zeros = this->pool.template make_shared<int[]>(n);
+        auto const sevens = this->pool.template make_shared<int[]>(n, 7);
+        EXPECT_EQ(this->log.alive(), static_cast<std::int64_t>(n));
+        for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_EQ(zeros[static_cast<std::ptrdiff_t>(i)], 0);
+            ASSERT_EQ(sevens[static_cast<std::ptrdiff_t>(i)], 7);
+        }
+    }
+}
+
+TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_arrays) {
+    auto const p = this->pool.template make_shared<int[][3]>(5);
+    p[4][2] = 1;
+    EXPECT_EQ(p[0][0] + p[4][2], 1);
+}
+
+TYPED_TEST(make_shared_from, a_pool_for_overwrite_leaves_memory_as_it_was) {
+    // The same size and alignment as a shared array of so many bytes: the block goes round.
+    constexpr std::size_t size = 4000;
+    void* last = nullptr;
+    {
+        auto const dirty = this->pool.template make_shared_for_overwrite<unsigned char[]>(size);
+        test::fill_pattern(dirty.get(), size, 1);
+        last = dirty.get();
+    }
+    auto const again = this->pool.template make_shared_for_overwrite<unsigned char[]>(size);
+    ASSERT_EQ(again.get(), last) << "the warm block goes out first";
+    // While it was free its first words may have held links, no more.
+    std::size_t intact = 0;
+    for (std::size_t i = 0; i < size; ++i)
+        intact += again[static_cast<std::ptrdiff_t>(i)] == static_cast<unsigned char>(31 + i * 7 + (i >> 8))
+                      ? 1U
+                      : 0U;
+    EXPECT_GE(intact, size - 64);
+}
+
+TYPED_TEST(make_shared_from, a_pool_for_overwrite_constructs_what_has_a_constructor) {
+    test::life_log::scope const scope(this->log);
+    auto const one = this->pool.template make_shared_for_overwrite<test::counted<>>();
+    auto const many = this->pool.template make_shared_for_overwrite<test::counted<>[]>(10);
+    auto const text = this->pool.template make_shared_for_overwrite<std::string>();
+    EXPECT_EQ(this->log.alive(), 11);
+    EXPECT_TRUE(text->empty());
+}
+
+TYPED_TEST(make_shared_from, a_pool_writes_nothing_but_what_the_constructor_writes) {
+    struct lazy {
+        lazy() {}  // NOLINT: leaves `bytes` as they were
+        unsigned char bytes[1000];
+    };
+    unsigned char* where = nullptr;
+    {
+        auto const p = this->pool.template make_shared<lazy>();
+        std::memset(p->bytes, 0x77, sizeof(p->bytes));
+        where = p->bytes;
+    }
+    auto const p = this->pool.template make_shared<lazy>();
+    ASSERT_EQ(p->bytes, where);
+    EXPECT_EQ(p->bytes[100], 0x77);
+    EXPECT_EQ(p->bytes[999], 0x77);
+}
+
+TYPED_TEST(make_shared_from, a_pool_supports_enable_shared_from_this) {
+    struct self : std::enable_shared_from_this<self> {
+        int value = 3;
+    };
+    auto p = this->pool.template make_shared<self>();
+    auto q = p->shared_from_this();
+    EXPECT_EQ(p.use_count(), 2);
+    p.reset();
+    EXPECT_EQ(q->value, 3);
+    std::weak_ptr<self> const weak = q->weak_from_this();
+    q.reset();
+    EXPECT_TRUE(weak.expired());
+    EXPECT_EQ(this->pool.stats().in_use, 1U) << "the block waits for the weak_ptr";
+}
+
+TYPED_TEST(make_shared_from, a_pool_destroys_with_the_last_owner_and_frees_with_the_last_observer) {
+    auto p = this->pool.template make_shared<test::counted<>>(this->log);
+    std::weak_ptr<test::counted<>> weak = p;
+    p.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_EQ(this->pool.stats().in_use, 1U);
+    weak.reset();
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(make_shared_from, a_pool_converts_and_aliases_like_any_shared_ptr) {
+    struct base {
+        int b = 1;
+    };
+    struct derived : base {
+        explicit derived(test::life_log& log) : life(log) {}
+        test::counted<> life;
+    };
+    std::shared_ptr<base> up = this->pool.template make_shared<derived>(this->log);
+    std::shared_ptr<void const> erased = up;
+    std::shared_ptr<int> const member(up, &up->b);
+    up.reset();
+    erased.reset();
+    EXPECT_EQ(*member, 1);
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(make_shared_from, a_pool_may_be_called_by_a_constructor_of_the_same_pool) {
+    struct tree {
+        tree(TypeParam& from, int depth) {
+            if (depth == 0) return;
+            left = from.template make_shared<tree>(from, depth - 1);
+            right = from.template try_make_shared<tree>(from, depth - 1);
+        }
+        std::shared_ptr<tree> left;
+        std::shared_ptr<tree> right;
+    };
+    auto const root = this->pool.template make_shared<tree>(this->pool, 8);
+    EXPECT_EQ(this->pool.stats().in_use, 511U);
+}
+
+TYPED_TEST(make_shared_from, a_pool_may_be_called_by_a_constructor_of_another_pool) {
+    TypeParam other;
+    struct outer {
+        explicit outer(TypeParam& from) : inner(from.template make_shared<int>(1)) {}
+        std::shared_ptr<int> inner;
+    };
+    auto const p = this->pool.template make_shared<outer>(other);
+    EXPECT_TRUE(this->pool.owns(p.get()));
+    EXPECT_TRUE(other.owns(p->inner.get()));
+    EXPECT_EQ(other.stats().in_use, 1U);
+}
+
+TYPED_TEST(make_shared_from, a_pool_is_not_confused_by_an_argument_that_uses_another_one) {
+    TypeParam other;
+    auto const p = this->pool.template make_shared<std::pair<std::shared_ptr<int>, int>>(
+        other.template make_shared<int>(1), *other.template make_unique<int>(2));
+    EXPECT_TRUE(this->pool.owns(p.get()));
+    EXPECT_TRUE(other.owns(p->first.get()));
+}
+
+TEST(make_shared_from_pool, takes_objects_back_from_any_thread) {
+    pooled::pool pool;
+    std::vector<std::shared_ptr<std::string>> all;
+    for (int i = 0; i < 2000; ++i)
+        all.push_back(pool.make_shared<std::string>(100, 'x'));
+    std::thread([all = std::move(all)]() mutable { all.clear(); }).join();
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(make_shared, does_the_same_from_the_default_pool) {
+    struct alignas(256) wide {
+        int value = 1;
+    };
+    auto const a = pooled::make_shared<wide>();
+    auto const b = pooled::make_shared<std::string const>("text");
+    auto const c = pooled::make_shared<std::string[]>(3, "text");
+    auto const d = pooled::make_shared<std::string[]>(3);
+    auto const e = pooled::make_shared_for_overwrite<int[]>(3);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.get()) % 256, 0U);
+    EXPECT_EQ(*b, c[2]);
+    EXPECT_TRUE(d[2].empty());
+    EXPECT_NE(e, nullptr);
+}
+
+}  // namespace

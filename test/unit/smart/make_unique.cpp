@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSL-1.0
+// make_unique and unique_ptr: 8 bytes, any base, any thread.
+
+#include "pooled/smart/make_unique.hpp"
+
+#include "pooled/pooled.hpp"
+
+#include "support/lives.hpp"
+#include "support/pool_kinds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+struct first_base {
+    virtual ~first_base() = default;
+    int first = 1;
+};
+struct second_base {
+    virtual ~second_base() = default;
+    int second = 2;
+};
+struct virtual_base {
+    virtual ~virtual_base() = default;
+    int shared = 3;
+};
+struct left : virtual virtual_base {};
+struct right : virtual virtual_base {};
+struct diamond final : first_base, second_base, left, right {
+    explicit diamond(test::life_log& log) : life(log) {}
+    test::counted<200> life;
+};
+
+template <class Pool>
+class make_unique_from : public testing::Test {
+protected:
+    Pool pool;
+    test::life_log log;
+    ~make_unique_from() override {
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_TRUE(pool.is_valid());
+        EXPECT_EQ(log.alive(), 0);
+    }
+};
+TYPED_TEST_SUITE(make_unique_from, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(make_unique_from, a_pool_is_as_small_as_a_raw_pointer) {
+    static_assert(sizeof(pooled::unique_ptr<int>) == sizeof(int*));
+    static_assert(sizeof(pooled::unique_ptr<int[]>) == sizeof(int*));
+    static_assert(sizeof(pooled::unique_ptr<first_base>) == sizeof(first_base*));
+    auto const p = this->pool.template make_unique<int>(7);
+    EXPECT_EQ(*p, 7);
+    EXPECT_EQ(this->pool.stats().bytes_in_use, 16U);
+}
+
+TYPED_TEST(make_unique_from, a_pool_destroys_once_and_frees) {
+    auto p = this->pool.template make_unique<test::counted<>>(this->log);
+    auto q = std::move(p);
+    EXPECT_EQ(p, nullptr);  // NOLINT: that is what is tested
+    EXPECT_EQ(this->log.alive(), 1);
+    q.reset();
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(make_unique_from, a_pool_converts_to_the_first_base) {
+    pooled::unique_ptr<first_base> const p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p->first, 1);
+}
+
+TYPED_TEST(make_unique_from, a_pool_converts_to_a_base_that_is_not_at_the_start) {
+    pooled::unique_ptr<second_base> const p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p->second, 2);
+}
+
+TYPED_TEST(make_unique_from, a_pool_converts_to_a_virtual_base) {
+    pooled::unique_ptr<virtual_base> const p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p->shared, 3);
+    pooled::unique_ptr<left> other = this->pool.template make_unique<diamond>(this->log);
+    pooled::unique_ptr<virtual_base> const twice = std::move(other);
+    EXPECT_EQ(twice->shared, 3);
+}
+
+TYPED_TEST(make_unique_from, a_pool_frees_a_large_object_through_its_base) {
+    struct large : first_base {
+        char bytes[100'000];
+    };
+    struct alignas(16384) wide : second_base {
+        char bytes[16];
+    };
+    pooled::unique_ptr<first_base> const p = this->pool.template make_unique<large>();
+    pooled::unique_ptr<second_base> const q = this->pool.template make_unique<wide>();
+    EXPECT_EQ(this->pool.stats().large_in_use, 2U);
+}
+
+TYPED_TEST(make_unique_from, a_pool_is_assigned_across_types_and_pools) {
+    TypeParam other;
+    pooled::unique_ptr<first_base> p = this->pool.template make_unique<first_base>();
+    p = other.template make_unique<diamond>(this->log);
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+    EXPECT_EQ(other.stats().in_use, 1U);
+    p = nullptr;
+    EXPECT_EQ(other.stats().in_use, 0U);
+}
+
+TYPED_TEST(make_unique_from, a_pool_makes_const_objects) {
+    pooled::unique_ptr<std::string const> p = this->pool.template make_unique<std::string const>("text");
+    pooled::unique_ptr<std::string const> const q = this->pool.template make_unique<std::string>("more");
+    pooled::unique_ptr<first_base const> const r = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(*p + *q, "textmore");
+    EXPECT_EQ(r->first, 1);
+}
+
+TYPED_TEST(make_unique_from, a_pool_keeps_custom_alignment) {
+    struct alignas(64) line {
+        int value = 1;
+    };
+    struct alignas(4096) page {
+        int value = 2;
+    };
+    struct alignas(1048576) mebi {
+        int value = 3;
+    };
+    auto const a = this->pool.template make_unique<line>();
+    auto const b = this->pool.template make_unique<page>();
+    auto const c = this->pool.template make_unique<mebi>();
+    auto const d = this->pool.template make_unique<line[]>(5);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.get()) % 64, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.get()) % 4096, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.get()) % (std::size_t{1} << 20), 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(d.get()) % 64, 0U);
+    EXPECT_EQ(a->value + b->value + c->value + d[4].value, 7);
+}
+
+TYPED_TEST(make_unique_from, a_pool_makes_arrays_of_any_length_and_destroys_each_element) {
+    test::life_log::scope const scope(this->log);
+    for (std::size_t const n : {0UL, 1UL, 2UL, 1000UL, 20'000UL}) {
+        auto p = this->pool.template make_unique<test::counted<>[]>(n);
+        EXPECT_EQ(this->log.alive(), static_cast<std::int64_t>(n));
+        p.reset();
+        EXPECT_EQ(this->log.alive(), 0);
+        auto const zeros = this->pool.template make_unique<char[]>(n);
+        for (std::size_t i = 0; i < n; ++i)
+            ASSERT_EQ(zeros[i], 0);
+    }
+}
+
+TYPED_TEST(make_unique_from, a_pool_destroys_an_array_from_the_last_element_to_the_first) {
+    struct noisy {
+        ~noisy() { order->push_back(index); }
+        std::vector<int>* order = nullptr;
+        int index = 0;
+    };
+    std::vector<int> order;
+    {
+        auto const p = this->pool.template make_unique<noisy[]>(3);
+        for (int i = 0; i < 3; ++i) {
+            p[static_cast<std::size_t>(i)].order = &order;
+            p[static_cast<std::size_t>(i)].index = i;
+        }
+    }
+    EXPECT_EQ(order, (std::vector<int>{2, 1, 0}));
+}
+
+TYPED_TEST(make_unique_from, a_pool_converts_an_array_to_one_of_const) {
+    pooled::unique_ptr<int const[]> const p = this->pool.template make_unique<int[]>(3);
+    EXPECT_EQ(p[2], 0);
+}
+
+TYPED_TEST(make_unique_from, a_pool_becomes_a_shared_ptr) {
+    std::shared_ptr<first_base> const p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p->first, 1);
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(make_unique_from, a_pool_calls_no_operator_of_the_class) {
+    struct own_new {
+        static void* operator new(std::size_t) { throw std::bad_alloc(); }
+        static void operator delete(void*) { ADD_FAILURE() << "the class's operator delete was called"; }
+        int value = 1;
+    };
+    EXPECT_EQ(this->pool.template make_unique<own_new>()->value, 1);
+}
+
+TEST(unique_ptr, converts_to_public_bases_with_a_virtual_destructor_only) {
+    struct unrelated {};
+    using pooled::unique_ptr;
+    static_assert(std::is_convertible_v<unique_ptr<diamond>, unique_ptr<second_base>>);
+    static_assert(std::is_convertible_v<unique_ptr<int>, unique_ptr<int const>>);
+    static_assert(!std::is_convertible_v<unique_ptr<int const>, unique_ptr<int>>);
+    static_assert(!std::is_convertible_v<unique_ptr<second_base>, unique_ptr<diamond>>);
+    static_assert(!std::is_constructible_v<unique_ptr<diamond>, unique_ptr<unrelated>>);
+    static_assert(!std::is_constructible_v<unique_ptr<int>, std::unique_ptr<int>>);
+    static_assert(!std::is_constructible_v<unique_ptr<int>, unique_ptr<int[]>>);
+    static_assert(!std::is_constructible_v<unique_ptr<first_base[]>, unique_ptr<diamond[]>>);
+    static_assert(!std::is_copy_constructible_v<unique_ptr<int>>);
+    static_assert(std::is_nothrow_move_constructible_v<unique_ptr<int>>);
+}
+
+TEST(unique_ptr, is_dropped_on_any_thread) {
+    pooled::pool pool;
+    test::life_log log;
+    std::vector<pooled::unique_ptr<first_base>> all;
+    for (int i = 0; i < 2000; ++i)
+        all.push_back(pool.make_unique<diamond>(log));
+    std::thread([all = std::move(all)]() mutable { all.clear(); }).join();
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(unique_ptr, holds_an_abstract_class) {
+    struct shape {
+        virtual ~shape() = default;
+        [[nodiscard]] virtual int corners() const = 0;
+    };
+    struct triangle : shape {
+        [[nodiscard]] int corners() const override { return 3; }
+    };
+    pooled::unique_ptr<shape> const p = pooled::make_unique<triangle>();
+    EXPECT_EQ(p->corners(), 3);
+}
+
+TEST(unique_ptr, drops_a_chain_of_its_own_kind) {
+    struct node {
+        pooled::unique_ptr<node> next;
+    };
+    pooled::pool pool;
+    auto head = pool.make_unique<node>();
+    for (int i = 0; i < 1000; ++i) {
+        auto front = pool.make_unique<node>();
+        front->next = std::move(head);
+        head = std::move(front);
+    }
+    EXPECT_EQ(pool.stats().in_use, 1001U);
+    head.reset();
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+}  // namespace
