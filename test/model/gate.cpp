@@ -78,8 +78,8 @@ struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> 
                     cache($) = cache($) + 1;
                     door.leave();
                 } else if (door.is_closed()) {
-                    RL_ASSERT(!door.enter());  // for good
                     cache($) = -1;             // stands for freeing it
+                    RL_ASSERT(!door.enter());  // for good
                     is_freed = true;
                 }
             }

@@ -102,19 +102,19 @@ private:
 };
 
 TEST_F(bounds_stress, a_free_block_is_found_in_whatever_cache_it_lies) {
-    contend(1024, scaled(300'000, 8'000));
+    contend(1024, scaled(300'000, 20'000));
 }
 
-TEST_F(bounds_stress, a_free_block_among_few_is_found) { contend(16'384, scaled(2'000'000, 40'000)); }
+TEST_F(bounds_stress, a_free_block_among_few_is_found) { contend(16'384, scaled(2'000'000, 100'000)); }
 
-TEST_F(bounds_stress, a_free_block_among_thousands_is_found) { contend(64, scaled(300'000, 8'000)); }
+TEST_F(bounds_stress, a_free_block_among_thousands_is_found) { contend(64, scaled(300'000, 20'000)); }
 
 TEST_F(bounds_stress, a_free_block_is_found_while_others_trim_and_count) {
     repeatedly const maintenance([&] {
         pool.trim();
         static_cast<void>(pool.stats());
     });
-    contend(1024, scaled(100'000, 4'000));
+    contend(1024, scaled(100'000, 10'000));
 }
 
 TEST_F(bounds_stress, a_free_block_is_found_while_threads_are_born_and_end) {

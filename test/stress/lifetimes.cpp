@@ -86,7 +86,7 @@ TEST_F(lifetimes_stress, a_pool_ends_while_other_threads_drop_what_they_hold) {
     std::array<std::vector<block>, k_workers> raw;
     std::pmr::memory_resource* resource = nullptr;
     in_rounds(
-        scaled(15'000, 500),
+        scaled(15'000, 1'500),
         [&](std::size_t w) {
             for (std::size_t i = 0; i < 40; ++i)
                 held[w].push_back(pool->make_shared<watched>());
@@ -97,12 +97,16 @@ TEST_F(lifetimes_stress, a_pool_ends_while_other_threads_drop_what_they_hold) {
             }
         },
         [&](std::size_t w) {
-            held[(w + 1) % k_workers].clear();  // made by another thread
-            for (block const& b : raw[(w + 2) % k_workers]) {
+            // Made by other threads; each worker in an order of its own, so that any kind may be the last to come home.
+            std::vector<block>& others = raw[(w + 2) % k_workers];
+            if (w != 0) held[(w + 1) % k_workers].clear();
+            for (std::size_t i = 0; i < others.size(); ++i) {
+                block const& b = others[(i + 2 * w) % others.size()];
                 if (!b.is_intact()) ++g_damaged;
                 resource->deallocate(b.p, b.bytes, 8);
             }
-            raw[(w + 2) % k_workers].clear();
+            others.clear();
+            held[(w + 1) % k_workers].clear();
         },
         [&] {
             pool.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
@@ -117,7 +121,7 @@ TEST_F(lifetimes_stress, weak_pointers_outlive_their_pool_on_other_threads) {
     std::array<std::vector<std::shared_ptr<watched>>, k_workers> held;
     std::array<std::vector<std::weak_ptr<watched>>, k_workers> watching;
     in_rounds(
-        scaled(8'000, 300),
+        scaled(8'000, 1'000),
         [&](std::size_t w) {
             for (std::size_t i = 0; i < 40; ++i) {
                 held[w].push_back(pool->make_shared<watched>());
@@ -141,7 +145,7 @@ TEST_F(lifetimes_stress, weak_pointers_outlive_their_pool_on_other_threads) {
 }
 
 TEST_F(lifetimes_stress, a_pool_ends_while_threads_that_used_it_end) {
-    std::size_t const rounds = scaled(4'000, 200);
+    std::size_t const rounds = scaled(4'000, 800);
     for (std::size_t round = 0; round < rounds; ++round) {
         std::optional<pooled::pool> pool;
         pool.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
@@ -153,9 +157,12 @@ TEST_F(lifetimes_stress, a_pool_ends_while_threads_that_used_it_end) {
                 for (std::size_t i = 0; i < 20; ++i)
                     static_cast<void>(left.swap(pool->make_shared<watched>(), t * 3 + i));
                 filled.arrive_and_wait();
-                static_cast<void>(left.swap(nullptr, t));
+                // Now and then the thread's end itself is the first to notice.
+                if (round % 2 == 0) static_cast<void>(left.swap(nullptr, t));
             });
         filled.arrive_and_wait();
+        for (std::size_t i = 0; i < round % 8; ++i)
+            std::this_thread::yield();
         pool.reset();
         for (std::thread& t : threads)
             t.join();
@@ -196,7 +203,7 @@ TEST_F(lifetimes_stress, thousands_of_pools_come_and_go_while_threads_live_on) {
             }
         });
     dice r(99);
-    std::size_t const replaced = scaled(8'000, 800);
+    std::size_t const replaced = scaled(8'000, 2'000);
     for (std::size_t i = 0; i < replaced; ++i) {
         renew(pools[r.below(k_pools)]);
         if (i % 16 == 0) std::this_thread::yield();

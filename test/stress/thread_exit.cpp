@@ -64,7 +64,7 @@ struct last_use {
 };
 
 TEST_F(thread_exit_stress, thread_local_destructors_allocate_and_free) {
-    std::size_t const rounds = scaled(500, 60);
+    std::size_t const rounds = scaled(500, 150);
     for (std::size_t round = 0; round < rounds; ++round)
         on_threads(3, [&](std::size_t) {
             static thread_local last_use first;  // destroyed last
@@ -99,7 +99,7 @@ void on_key_exit(void* argument) {
 
 TEST_F(thread_exit_stress, pthread_key_destructors_allocate_and_free_after_the_cache_is_gone) {
     ASSERT_EQ(pthread_key_create(&g_key, on_key_exit), 0);
-    std::size_t const rounds = scaled(500, 60);
+    std::size_t const rounds = scaled(500, 150);
     for (std::size_t round = 0; round < rounds; ++round)
         on_threads(3, [&](std::size_t) {
             auto* const state = new at_key_exit;
@@ -126,7 +126,7 @@ TEST_F(thread_exit_stress, a_thread_that_first_uses_a_pool_in_its_last_destructo
 }
 
 TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_is_gone) {
-    std::size_t const rounds = scaled(500, 60);
+    std::size_t const rounds = scaled(500, 150);
     for (std::size_t round = 0; round < rounds; ++round) {
         std::optional<pooled::pool> brief;
         brief.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});

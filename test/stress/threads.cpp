@@ -56,7 +56,7 @@ TEST_F(threads_stress, thousands_of_threads_are_born_and_end_and_no_block_is_los
 }
 
 TEST_F(threads_stress, random_replacement_with_frees_on_other_threads_loses_and_shares_no_block) {
-    std::size_t const count = scaled(1'500'000, 25'000);
+    std::size_t const count = scaled(1'500'000, 60'000);
     on_threads(4, [&](std::size_t index) {
         dice r(index);
         std::vector<block> mine(512);
@@ -69,7 +69,9 @@ TEST_F(threads_stress, random_replacement_with_frees_on_other_threads_loses_and_
         for (block const& b : mine)
             deallocate(pool, b);
     });
-    EXPECT_GT(pool.stats().magazines_exchanged, 0U);
+    if (!POOLED_STRESS_SANITIZED) {
+        EXPECT_GT(pool.stats().magazines_exchanged, 0U);
+    }
     expect_nothing_lost();
 }
 
@@ -88,7 +90,7 @@ TEST_F(threads_stress, trim_stats_reserve_and_is_valid_run_beside_traffic) {
             EXPECT_LE(s.cached, 1'000'000U);
             EXPECT_LE(s.threads, 4U);
         });
-        on_threads(3, [&](std::size_t i) { swap_blocks(scaled(500'000, 10'000), i); });
+        on_threads(3, [&](std::size_t i) { swap_blocks(scaled(500'000, 20'000), i); });
     }
     expect_nothing_lost();
 }
