@@ -46,7 +46,7 @@ TEST(gate, stays_shut_once_closed) {
 }
 
 TEST(gate, keeps_owner_and_raider_apart) {
-    if (!platform::heavy_barrier_available()) GTEST_SKIP() << "this system has no membarrier";
+    if (!platform::enable_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
     gate<> door;
     long guarded = 0;  // written by both without a lock: the gate is the lock
     long entered = 0;
@@ -64,7 +64,7 @@ TEST(gate, keeps_owner_and_raider_apart) {
         door.stop();
         platform::heavy_barrier();
         while (!door.is_idle())
-            platform::yield();
+            platform::pause(0);
         long const before = guarded;
         std::atomic_signal_fence(std::memory_order_seq_cst);
         guarded = before + 1;

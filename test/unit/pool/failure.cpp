@@ -261,4 +261,52 @@ TYPED_TEST(failure_in, a_nested_constructor_leaves_outer_and_inner_pool_as_they_
     EXPECT_EQ(b.stats().in_use, 2U);
 }
 
+TYPED_TEST(failure_in, arrays_that_overflow_are_refused_whatever_the_standard_library_would_do) {
+    TypeParam pool;
+    constexpr std::size_t max = ~std::size_t{0};
+    for (std::size_t const count : {max, max / 2, max / 8, max / 8 + 1, max / 8 - 1}) {
+        EXPECT_THROW(static_cast<void>(pool.template make_shared<double[]>(count)), std::bad_alloc) << count;
+        EXPECT_THROW(static_cast<void>(pool.template make_shared<double[]>(count, 1.0)), std::bad_alloc)
+            << count;
+        EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<double[]>(count)),
+                     std::bad_alloc);
+        EXPECT_EQ(pool.template try_make_shared<double[]>(count), nullptr) << count;
+        EXPECT_THROW(static_cast<void>(pooled::make_shared<double[]>(count)), std::bad_alloc) << count;
+        EXPECT_THROW(static_cast<void>(pooled::make_shared_for_overwrite<double[]>(count)), std::bad_alloc);
+    }
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_exhaustion) {
+    struct child {
+        char bytes[200];
+    };
+    struct parent {
+        explicit parent(TypeParam& pool) : mine(pool.template make_shared<child>()) {}
+        std::shared_ptr<child> mine;
+    };
+    TypeParam pool{{.max_bytes = 64 << 10}};
+    // One of each while there is room: their slabs then have blocks for more parents, but there are no more children.
+    auto const shared = pool.template make_shared<parent>(pool);
+    auto const unique = pool.template make_unique<parent>(pool);
+    std::vector<std::shared_ptr<child>> all;
+    while (auto one = pool.template try_make_shared<child>())
+        all.push_back(std::move(one));
+    auto const before = pool.stats().in_use;
+    EXPECT_THROW(static_cast<void>(pool.template try_make_shared<parent>(pool)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template try_make_unique<parent>(pool)), pooled::exhausted);
+    EXPECT_EQ(pool.stats().in_use, before);
+}
+
+TYPED_TEST(failure_in, upstream_gives_empty_pointers_from_every_try_form) {
+    test::counting_upstream books;
+    test::failing_upstream upstream(books);
+    upstream.fail_always(true);
+    TypeParam pool{{.upstream = &upstream}};
+    EXPECT_EQ(pool.try_allocate(48), nullptr);
+    EXPECT_EQ(pool.template try_make_shared<int>(1), nullptr);
+    EXPECT_EQ(pool.template try_make_shared<int[]>(10), nullptr);
+    EXPECT_EQ(pool.template try_make_unique<int>(1), nullptr);
+}
+
 }  // namespace

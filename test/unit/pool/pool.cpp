@@ -325,4 +325,23 @@ TYPED_TEST(any_pool, can_stand_on_another_pool) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+TYPED_TEST(any_pool, does_not_own_what_follows_its_memory) {
+    // An upstream that gives out one piece after the other: what follows a piece is somebody else's.
+    alignas(16384) static std::byte buffer[16 * 16384];
+    std::pmr::monotonic_buffer_resource upstream(buffer, sizeof(buffer), std::pmr::null_memory_resource());
+    TypeParam pool{{.max_bytes = 100'000, .upstream = &upstream}};
+    std::vector<raw_block> blocks;
+    while (void* const p = pool.try_allocate(48, 8))
+        blocks.push_back({p, 48, 8});
+    void* const behind_chunks = upstream.allocate(64, 8);
+    EXPECT_FALSE(pool.owns(behind_chunks));
+    deallocate_all(pool, blocks);
+    pool.trim();
+    void* const large = pool.allocate(40'000);
+    void* const behind_large = upstream.allocate(64, 8);
+    EXPECT_TRUE(pool.owns(large));
+    EXPECT_FALSE(pool.owns(behind_large));
+    pool.deallocate(large, 40'000);
+}
+
 }  // namespace

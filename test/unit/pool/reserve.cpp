@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
 
@@ -12,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -167,6 +170,41 @@ TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks
     for (int i = 0; i < 20'000; ++i)
         all.push_back(pool.make_shared<word>());
     EXPECT_EQ(upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, memory_serves_objects_beyond_the_largest_class) {
+    struct huge {
+        char bytes[50'000];
+    };
+    this->template expect_no_call_for<huge>(3);
+}
+
+TYPED_TEST(reserved, memory_beyond_the_bound_is_refused) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
+    EXPECT_THROW(tight.template reserve<word>(10'000'000), pooled::exhausted);
+    EXPECT_THROW(tight.reserve_bytes(100, 100'000), pooled::exhausted);
+    EXPECT_TRUE(tight.is_valid());
+    EXPECT_EQ(*tight.template make_shared<int>(1), 1);
+}
+
+TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {
+    for (std::size_t const count : {~std::size_t{0}, ~std::size_t{0} / 2, ~std::size_t{0} / 24}) {
+        EXPECT_THROW(this->pool.template reserve<word>(count), std::bad_alloc) << count;
+        EXPECT_THROW(this->pool.reserve_bytes(count, 100'000), std::bad_alloc) << count;
+    }
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+}
+
+TYPED_TEST(reserved, memory_is_given_back_when_upstream_fails_on_the_way) {
+    for (std::size_t n = 1; n <= 5; ++n) {
+        test::counting_upstream books;
+        test::failing_upstream failing(books, n);
+        TypeParam unlucky{{.chunk_bytes = 1, .upstream = &failing}};
+        EXPECT_THROW(unlucky.template reserve<word>(100'000), test::injected_failure);
+        EXPECT_EQ(books.bytes(), 0U) << n;
+        EXPECT_TRUE(unlucky.is_valid());
+        EXPECT_EQ(unlucky.stats().upstream_bytes, 0U);
+    }
 }
 
 }  // namespace

@@ -284,4 +284,43 @@ TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
+TYPED_TEST(stats_of, high_water_is_exact_also_around_the_rest_of_a_run) {
+    TypeParam pool;
+    auto blocks = take(pool, 1000);
+    give_back(pool, blocks, 1000);
+    blocks = take(pool, 400);
+    auto more = take(pool, 601);
+    EXPECT_EQ(pool.stats().high_water, 1001U);
+    give_back(pool, blocks, 400);
+    give_back(pool, more, 601);
+}
+
+TYPED_TEST(stats_of, name_that_is_cut_within_a_character_is_still_valid_json) {
+    std::string name;
+    for (int i = 0; i < 40; ++i)
+        name += "\xc3\xa9";
+    TypeParam pool{{.name = name}};
+    EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(pool.stats().to_json()).empty()));
+}
+
+TEST(pool_stats, count_no_remote_free_when_a_thread_frees_what_it_found_in_anothers_cache) {
+    pooled::pool pool{{.max_bytes = 64 << 10}};
+    auto const take_rest = [&] {
+        std::vector<void*> blocks;
+        while (void* const p = pool.try_allocate(k_bytes, 8))
+            blocks.push_back(p);
+        return blocks;
+    };
+    test::sleeper other;
+    for (int i = 0; i < 10; ++i) {
+        other.run([&] {
+            auto blocks = take_rest();
+            give_back(pool, blocks, blocks.size());
+        });
+        auto blocks = take_rest();
+        give_back(pool, blocks, blocks.size());
+    }
+    EXPECT_EQ(pool.stats().remote_frees, 0U);
+}
+
 }  // namespace

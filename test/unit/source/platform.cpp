@@ -34,8 +34,8 @@ TEST(platform, says_so_when_there_are_no_more_pages) {
 
 TEST(platform, runs_the_exit_hook_once_with_its_argument_when_a_thread_ends) {
     static int runs = 0;
-    static platform::thread_exit_hook const hook(
-        [](void* argument) { *static_cast<int*>(argument) += ++runs; });
+    static platform::thread_exit_hook hook;
+    hook.create([](void* argument) { *static_cast<int*>(argument) += ++runs; });
     int seen = 0;
     std::thread([&] {
         EXPECT_TRUE(hook.arm(&seen));
@@ -51,7 +51,8 @@ TEST(platform, runs_the_exit_hook_after_thread_local_destructors) {
         ~at_end() { *when = ++*order; }
     };
     static int order = 0;
-    static platform::thread_exit_hook const hook([](void* when) { *static_cast<int*>(when) = ++order; });
+    static platform::thread_exit_hook hook;
+    hook.create([](void* when) { *static_cast<int*>(when) = ++order; });
     int hook_ran = 0;
     int destructor_ran = 0;
     std::thread([&] {
@@ -61,6 +62,18 @@ TEST(platform, runs_the_exit_hook_after_thread_local_destructors) {
     }).join();
     EXPECT_EQ(destructor_ran, 1);
     EXPECT_EQ(hook_ran, 2);
+}
+
+TEST(platform, arms_no_hook_that_was_never_created) {
+    static platform::thread_exit_hook hook;
+    int unused = 0;
+    EXPECT_FALSE(hook.arm(&unused));
+}
+
+TEST(platform, passes_its_own_barrier_once_enabled) {
+    if (!platform::enable_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
+    platform::heavy_barrier();
+    EXPECT_TRUE(platform::enable_heavy_barrier()) << "enabling twice is allowed";
 }
 
 }  // namespace
