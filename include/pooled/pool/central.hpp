@@ -17,28 +17,19 @@
 #include "pooled/pool/class_cache.hpp"
 #include "pooled/source/chunk.hpp"
 #include "pooled/source/mutex.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace pooled::detail {
-
-// A thread wants to fork, and needs the locks of all pools at once: others hold back for a moment.
-POOLED_EXPORT inline constinit std::atomic<bool> g_fork_pending{false};
 
 // A lock that a pool of one thread does not take.
 class pool_mutex {
 public:
     explicit pool_mutex(bool shared) noexcept : m_shared(shared) {}
     void lock() noexcept {
-        if (!m_shared) return;
-        // A moment only: the caller may hold the lock of a pool that this one is the upstream of.
-        if (g_fork_pending.load(std::memory_order_relaxed)) [[unlikely]]
-            platform::pause(platform::k_attempts_awake);
-        m_mutex.lock();
+        if (m_shared) m_mutex.lock();
     }
     [[nodiscard]] bool try_lock() noexcept { return !m_shared || m_mutex.try_lock(); }
     void unlock() noexcept {

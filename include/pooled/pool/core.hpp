@@ -22,6 +22,7 @@
 #include "pooled/pool/stats.hpp"
 #include "pooled/pool/thread_cache.hpp"
 #include "pooled/source/chunk.hpp"
+#include "pooled/source/platform.hpp"
 #include "pooled/source/upstream.hpp"
 
 #include <array>
@@ -43,6 +44,7 @@ struct alignas(k_cache_line) large_header {
     std::size_t align;
     std::size_t bytes;   // what was asked
     large_header* next;  // while it is free and reserved
+    map_entry outer;     // what the address map said before: upstream may be a pool
 };
 
 // Large blocks of one shape that are held ready.
@@ -52,6 +54,21 @@ struct large_reserve {
     std::size_t in_use = 0;  // that come back here
     large_header* free = nullptr;
     large_reserve* next = nullptr;
+};
+
+// Threads that want to fork, and need the locks of all pools at once.
+POOLED_EXPORT inline constinit std::atomic<int> g_forks_pending{0};
+
+// The first lock that an operation on a pool takes. It holds back for a moment, and only for a moment, while a fork is
+// pending: the caller may itself hold the lock of a pool that this one is the upstream of.
+class core_mutex : public pool_mutex {
+public:
+    using pool_mutex::pool_mutex;
+    void lock() noexcept {
+        if (g_forks_pending.load(std::memory_order_relaxed) != 0) [[unlikely]]
+            platform::pause(platform::k_attempts_awake);
+        pool_mutex::lock();
+    }
 };
 
 class pool_core final : public std::pmr::memory_resource {
@@ -114,6 +131,7 @@ private:
     };
     [[nodiscard]] grown grow(class_index c, thread_cache* caller);
     [[nodiscard]] slab* take_slab(std::size_t block_bytes);
+    [[nodiscard]] slab* take_free_slab(std::size_t block_bytes) noexcept;
     [[nodiscard]] chunk* new_chunk(std::size_t bytes, std::size_t slab_bytes);
     void put_slab(slab& s) noexcept;
     void reclaim_slabs() noexcept;
@@ -167,7 +185,7 @@ private:
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;
 
-    pool_mutex m_mutex;
+    core_mutex m_mutex;
     upstream m_upstream;
     chunk* m_chunks = nullptr;
     slab* m_free_slabs = nullptr;  // without a size class

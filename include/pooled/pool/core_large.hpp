@@ -28,7 +28,8 @@ inline pool_core::large_shape pool_core::shape_of_large(std::size_t bytes, std::
     large_shape shape{};
     shape.offset = std::max(align, sizeof(large_header));
     shape.align = std::max(align, k_granule_bytes);
-    std::size_t const exact = saturating_add(bytes, shape.offset);
+    std::size_t const exact =
+        saturating_add(std::max<std::size_t>(bytes, 1), shape.offset);  // the payload has an address
     if (exact > k_size_max / 2) throw std::bad_alloc();
     shape.total =
         round_up(exact, k_granule_bytes) <= m_upstream.max_bytes() ? round_up(exact, k_granule_bytes) : exact;
@@ -48,10 +49,11 @@ inline void* pool_core::new_large(large_shape shape) {
         m_upstream.deallocate(base, shape.total, shape.align);
         throw std::bad_alloc();
     }
+    map_entry const outer = g_address_map.find(base);
     g_address_map.assign(base, shape.total, map_entry(m_id, k_large, is_local()));
     std::byte* const payload = static_cast<std::byte*>(base) + shape.offset;
     ::new (payload - sizeof(large_header))
-        large_header{static_cast<std::byte*>(base), shape.total, shape.align, 0, nullptr};
+        large_header{static_cast<std::byte*>(base), shape.total, shape.align, 0, nullptr, outer};
     return payload;
 }
 
@@ -61,7 +63,7 @@ inline large_header& pool_core::header_of(void* payload) noexcept {
 
 inline void pool_core::give_back_large(large_header const& header) noexcept {
     large_header const h = header;
-    g_address_map.assign(h.base, h.total, {});
+    g_address_map.assign(h.base, h.total, h.outer);
     m_upstream.deallocate(h.base, h.total, h.align);
 }
 

@@ -43,7 +43,9 @@ inline pool_core::grown pool_core::grow(class_index c, thread_cache* caller) {
         fresh = take_slab(k_geometry[c].block_bytes);
     } catch (...) {
         if (void* const block = raid(c, caller)) return {block, false};
-        throw;
+        collect_and_reclaim(reservations::keep);
+        fresh = take_free_slab(k_geometry[c].block_bytes);
+        if (fresh == nullptr) throw;
     }
     if (fresh == nullptr) return find_room(c, caller);
     add_slab(c, *fresh);
@@ -82,19 +84,21 @@ inline void pool_core::add_slab(class_index c, slab& s) noexcept {
     m_central[c].add_slab(s, k_geometry[c]);
 }
 
+// One that no size class has. O(1): only the last slab of a chunk can be too short.
+inline slab* pool_core::take_free_slab(std::size_t block_bytes) noexcept {
+    for (slab** link = &m_free_slabs; *link != nullptr; link = &(*link)->next) {
+        if ((*link)->bytes < block_bytes) continue;
+        slab* const found = *link;
+        *link = found->next;
+        ++found->owner->used_slabs;
+        return found;
+    }
+    return nullptr;
+}
+
 // A slab that holds at least one block; null when the bound is reached. Throws what upstream throws.
 inline slab* pool_core::take_slab(std::size_t block_bytes) {
-    auto const find = [&]() noexcept -> slab* {
-        for (slab** link = &m_free_slabs; *link != nullptr; link = &(*link)->next) {
-            if ((*link)->bytes < block_bytes) continue;
-            slab* const found = *link;
-            *link = found->next;
-            ++found->owner->used_slabs;
-            return found;
-        }
-        return nullptr;
-    };
-    if (slab* const s = find()) return s;
+    if (slab* const s = take_free_slab(block_bytes)) return s;
 
     // A block larger than this pool's slabs gets a chunk to itself.
     std::size_t const slab_bytes = std::max(m_slab_bytes, round_up(block_bytes, k_granule_bytes));
@@ -105,7 +109,7 @@ inline slab* pool_core::take_slab(std::size_t block_bytes) {
         bytes = round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
     }
     if (bytes < block_bytes || new_chunk(bytes, slab_bytes) == nullptr) return nullptr;
-    return find();
+    return take_free_slab(block_bytes);
 }
 
 // A chunk of which every slab is free, or null when the bound is reached. If anything fails the pool is as before.
@@ -132,6 +136,7 @@ inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
     auto* const c = ::new (descriptor) chunk;
     c->base = static_cast<std::byte*>(base);
     c->bytes = bytes;
+    c->outer = g_address_map.find(base).bits();
     c->slab_count = static_cast<std::uint32_t>(count);
     c->number = ++m_chunks_made;
     c->next = m_chunks;
@@ -151,7 +156,7 @@ inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
 
 // A slab that has lost its class.
 inline void pool_core::put_slab(slab& s) noexcept {
-    g_address_map.assign(s.base, s.bytes, {});
+    g_address_map.assign(s.base, s.bytes, map_entry(s.owner->outer));
     --s.owner->used_slabs;
     s.next = m_free_slabs;
     m_free_slabs = &s;
@@ -186,7 +191,7 @@ inline std::size_t pool_core::release_free_chunks(std::uint64_t mark) noexcept {
 inline void pool_core::release_chunk(chunk& c) noexcept {
     (c.previous != nullptr ? c.previous->next : m_chunks) = c.next;
     if (c.next != nullptr) c.next->previous = c.previous;
-    g_address_map.assign(c.base, c.bytes, {});
+    g_address_map.assign(c.base, c.bytes, map_entry(c.outer));
     m_upstream.deallocate(c.base, c.bytes, k_granule_bytes);
     g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
 }

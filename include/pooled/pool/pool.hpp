@@ -112,7 +112,8 @@ public:
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
-    // Whether `p` points into memory that this pool has given to a size class or as a large block. Any address may be
+    // Whether `p` points into memory that this pool has given to a size class or as a large block, and that is not in the
+    // hands of another pool that stands on this one. Any address may be
     // asked about; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept {
         map_entry const entry = g_address_map.find(p);

@@ -3,7 +3,6 @@
 
 // What happens to every pool at once: a thread ends, or the process forks.
 
-#include "pooled/pool/central.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
 #include "pooled/pool/registry.hpp"
@@ -27,30 +26,32 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     state.ended = true;
     state.near.fill(nullptr);
-    for (unsigned attempt = 0; state.owned != nullptr;) {
-        std::scoped_lock const lock(g_registry.m_mutex);  // no pool may be closed meanwhile
-        thread_cache& cache = *state.owned;
-        cache.door.leave();  // the thread may have been cancelled inside
-        if (pool_core* const core = cache.core) {
-            if (!core->m_mutex.try_lock()) {  // its holder may wait for the registry
-                platform::pause(attempt++);
-                continue;
-            }
-            core->retire(cache);
-            core->m_mutex.unlock();
-        }
-        state.owned = cache.next_owned;
-        g_metadata.deallocate(&cache, sizeof(thread_cache));
-    }
+    for (unsigned attempt = 0; state.owned != nullptr;)
+        if (!g_registry.try_retire_first(state)) platform::pause(attempt++);
     if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
     state.far = nullptr;
     state.far_count = 0;
 }
 
+// False when the pool's lock is taken: its holder may be waiting for the registry's, which must be let go then.
+inline bool registry::try_retire_first(thread_state& state) noexcept {
+    std::scoped_lock const lock(m_mutex);  // no pool may be closed meanwhile
+    thread_cache& cache = *state.owned;
+    cache.door.leave();  // the thread may have been cancelled inside
+    if (pool_core* const core = cache.core) {
+        if (!core->m_mutex.try_lock()) return false;
+        core->retire(cache);
+        core->m_mutex.unlock();
+    }
+    state.owned = cache.next_owned;
+    g_metadata.deallocate(&cache, sizeof(thread_cache));
+    return true;
+}
+
 // Holds every lock and keeps every thread out of its caches, so that the child finds all of it whole. The pools' own locks
 // are tried: a holder may be waiting for another pool, its upstream.
 inline void registry::before_fork() noexcept {
-    g_fork_pending.store(true, std::memory_order_relaxed);
+    g_forks_pending.fetch_add(1, std::memory_order_relaxed);
     for (unsigned attempt = 0;; ++attempt) {
         g_registry.m_mutex.lock();
         std::uint32_t locked = 0;
@@ -59,7 +60,7 @@ inline void registry::before_fork() noexcept {
         g_registry.m_mutex.unlock();
         platform::pause(attempt);
     }
-    g_fork_pending.store(false, std::memory_order_relaxed);
+    g_forks_pending.fetch_sub(1, std::memory_order_relaxed);
     g_registry.for_each_core([](pool_core& core) { core.stop_gates(); });
     if (g_registry.m_has_barrier) platform::heavy_barrier();
     g_registry.for_each_core([](pool_core& core) {
@@ -81,6 +82,7 @@ inline void registry::after_fork_in_parent() noexcept {
 
 // Only the thread that forked lives on; what the others had cached is free for all.
 inline void registry::after_fork_in_child() noexcept {
+    g_forks_pending.store(0, std::memory_order_relaxed);  // those who were waiting are not here
     after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
         std::scoped_lock const lock(core.m_mutex);

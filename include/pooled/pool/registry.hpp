@@ -57,6 +57,7 @@ public:
 
 private:
     static void on_thread_exit(void* state) noexcept;
+    [[nodiscard]] bool try_retire_first(thread_state& state) noexcept;
     [[nodiscard]] bool arm_exit_hook(thread_state& state) const noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void forget(thread_state& state, thread_cache& cache) noexcept;

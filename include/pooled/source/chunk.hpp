@@ -43,6 +43,7 @@ struct chunk {
     chunk* previous = nullptr;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
+    std::uint32_t outer = 0;   // what the address map said of this memory before: upstream may be a pool
     std::uint64_t number = 0;  // counted from 1, in the order they were made
     std::uint32_t slab_count = 0;
     std::uint32_t used_slabs = 0;
