@@ -105,7 +105,8 @@ private:
         return m_root[address >> k_leaf_span_bits].load(std::memory_order_acquire);
     }
     [[nodiscard]] static std::size_t granule_of(std::uintptr_t address) noexcept {
-        return (address & ((std::uintptr_t{1} << k_leaf_span_bits) - 1)) / k_granule_bytes;
+        static_assert(k_leaf_span_bits == 32);
+        return static_cast<std::uint32_t>(address) / k_granule_bytes;
     }
 
     bool make_leaf(std::size_t index) noexcept {
