@@ -157,17 +157,19 @@ TYPED_TEST(reserved, memory_fits_a_bound_exactly) {
 
 TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks_upstream) {
     test::counting_upstream upstream;
-    pooled::pool pool{{.upstream = &upstream}};
-    pool.reserve<word>(20'000);
+    pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
+    pool.reserve<word>(10'000);
     std::size_t const calls = upstream.allocations();
+    std::size_t const count = pool.stats().free + pool.stats().cached;  // to the last block of the last slab
     test::sleeper other;
     other.run([&] {
         std::vector<std::shared_ptr<word>> all;
-        for (int i = 0; i < 5000; ++i)
+        for (std::size_t i = 0; i < count; ++i)
             all.push_back(pool.make_shared<word>());
     });
+    EXPECT_GT(pool.stats().cached, 0U) << "the other thread has cached nothing: the test shows nothing";
     std::vector<std::shared_ptr<word>> all;
-    for (int i = 0; i < 20'000; ++i)
+    for (std::size_t i = 0; i < count; ++i)
         all.push_back(pool.make_shared<word>());
     EXPECT_EQ(upstream.allocations(), calls);
 }
@@ -185,6 +187,18 @@ TYPED_TEST(reserved, memory_beyond_the_bound_is_refused) {
     EXPECT_THROW(tight.reserve_bytes(100, 100'000), pooled::exhausted);
     EXPECT_TRUE(tight.is_valid());
     EXPECT_EQ(*tight.template make_shared<int>(1), 1);
+}
+
+TYPED_TEST(reserved, memory_that_was_refused_is_free_for_other_sizes) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
+    std::vector<std::shared_ptr<word>> all;
+    for (int i = 0; i < 30'000; ++i)
+        all.push_back(tight.template make_shared<word>());
+    EXPECT_THROW(tight.template reserve<word>(100'000), pooled::exhausted);
+    all.clear();
+    void* const large = tight.try_allocate(900'000);
+    EXPECT_NE(large, nullptr);
+    tight.deallocate(large, 900'000);
 }
 
 TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {

@@ -154,6 +154,8 @@ TYPED_TEST(stats_of, large_blocks_count_with_the_bytes_that_were_asked) {
     pool.deallocate(a, 100'000);
     pool.deallocate(b, 10, 8192);
     EXPECT_EQ(pool.stats().large_in_use, 0U);
+    EXPECT_EQ(pool.stats().large_bytes, 0U);
+    EXPECT_EQ(pool.stats().bytes_in_use, 0U);
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 

@@ -82,6 +82,17 @@ TYPED_TEST(make_unique_from, a_pool_converts_to_a_base_that_is_not_at_the_start)
     EXPECT_EQ(p->second, 2);
 }
 
+TYPED_TEST(make_unique_from, a_pool_gives_the_whole_block_back_through_any_base) {
+    auto p = this->pool.template make_unique<diamond>(this->log);
+    diamond const* const where = p.get();
+    pooled::unique_ptr<second_base>(std::move(p)).reset();
+    p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p.get(), where) << "the warm block goes out first";
+    pooled::unique_ptr<virtual_base>(std::move(p)).reset();
+    p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p.get(), where);
+}
+
 TYPED_TEST(make_unique_from, a_pool_converts_to_a_virtual_base) {
     pooled::unique_ptr<virtual_base> const p = this->pool.template make_unique<diamond>(this->log);
     EXPECT_EQ(p->shared, 3);
