@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The gate between a thread's cache and a raider (freelist/gate.hpp), the production class, under Relacy's scheduler and
+// The gate between a thread's cache and a raider (freelist/gate.hpp), production code, under Relacy's scheduler and
 // memory model. What the gate guards is an rl::var, on which Relacy reports every unordered pair of accesses.
 //
 //   raid            one owner, a raider that comes twice
@@ -25,7 +25,10 @@ template <class Atomics, raider_omits Omits>
 struct raid_parts {
     using gate = pooled::detail::gate<Atomics>;
 
-    static void stop(gate& g) { g.stop(); }
+    // The production sequence, with the parts that it is given.
+    static void stop(gate& door) {
+        pooled::detail::stop_all([&](auto&& visit) { visit(door); }, barrier, wait);
+    }
     static void barrier() {
         if constexpr (Omits != raider_omits::heavy_barrier) model::heavy_barrier();
     }
@@ -53,8 +56,6 @@ struct raid : rl::test_suite<raid<Atomics, Omits, Expected>, 2, Expected> {
         } else {
             for (int i = 0; i < 2; ++i) {
                 parts::stop(door);
-                parts::barrier();
-                parts::wait(door);
                 cache($) = cache($) + 1;
                 door.resume();
             }
@@ -85,8 +86,6 @@ struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> 
             }
         } else {
             parts::stop(door);
-            parts::barrier();
-            parts::wait(door);
             RL_ASSERT(cache($) >= 0);
             cache($) = 100;
             door.close();
@@ -152,12 +151,12 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     }
 
     bool raid() {
-        for (gate& door : doors)
-            door.stop();
-        model::heavy_barrier();
-        for (gate& door : doors)
-            while (!door.is_idle())
-                model::yield();
+        auto const each = [this](auto&& visit) {
+            for (gate& door : doors)
+                visit(door);
+        };
+        pooled::detail::stop_all(each, model::heavy_barrier,
+                                 raid_parts<model::relacy_atomics, raider_omits::nothing>::wait);
         lock_class();
         for (rl::var<int>& cache : caches) {
             depot($) = depot($) + cache($);

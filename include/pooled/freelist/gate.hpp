@@ -70,4 +70,19 @@ private:
     typename Atomics::template atomic<std::uint32_t> m_stop{0};
 };
 
+// The raider's side. `for_each(visit)` calls visit(gate) on each gate that is to be stopped, and always on the same ones;
+// `barrier()` is platform::heavy_barrier, or what stands for it with other atomics; `wait(gate)` returns once the gate is
+// idle. Afterwards no owner is inside, until its gate is resumed.
+template <class ForEach, class Barrier, class Wait>
+void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
+    bool any = false;
+    for_each([&](auto& door) {
+        door.stop();
+        any = true;
+    });
+    if (!any) return;
+    barrier();
+    for_each([&](auto& door) { wait(door); });
+}
+
 }  // namespace pooled::detail

@@ -163,8 +163,8 @@ private:
     void stop_caches() noexcept;
     void resume_caches() noexcept;
     void collect_caches(class_index c) noexcept;
-    bool stop_gates() noexcept;
-    void wait_until_idle() noexcept;
+    template <class Visit>
+    void for_each_other_gate(Visit&& visit) noexcept;
     [[nodiscard]] void* raid(class_index c, thread_cache* caller) noexcept;
     [[nodiscard]] void* pop_past(thread_cache* caller, class_index c) noexcept;
     [[nodiscard]] std::uint64_t held_in_caches(class_index c) const noexcept;

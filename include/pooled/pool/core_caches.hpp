@@ -49,28 +49,21 @@ inline void pool_core::push_slow(class_index c, void* block) noexcept {
     if (is_closed) came_home(1);  // outside the lock: the core may be gone after this
 }
 
-// The gate keeps every owner but the caller out; a local pool's owner is the caller.
-inline void pool_core::stop_caches() noexcept {
-    if (stop_gates()) platform::heavy_barrier();
-    wait_until_idle();
+// Until the owner is out. It holds no lock inside, so this is a matter of a few instructions, or of its next time slice.
+inline void wait_until_idle(gate<> const& door) noexcept {
+    for (unsigned attempt = 0; !door.is_idle(); ++attempt)
+        platform::pause(attempt);
 }
 
-// Whether there was any to stop; a heavy barrier must follow then.
-inline bool pool_core::stop_gates() noexcept {
-    bool others = false;
-    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
-        if (cache->owner == nullptr || cache->owner == &t_state) continue;
-        cache->door.stop();
-        others = true;
-    }
-    return others;
-}
-
-// Requires stopped caches and a heavy barrier since.
-inline void pool_core::wait_until_idle() noexcept {
+// The gates of all owners but the caller; a local pool's owner is the caller.
+template <class Visit>
+void pool_core::for_each_other_gate(Visit&& visit) noexcept {
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
-        for (unsigned attempt = 0; !cache->door.is_idle(); ++attempt)
-            platform::pause(attempt);
+        if (cache->owner != nullptr && cache->owner != &t_state) visit(cache->door);
+}
+
+inline void pool_core::stop_caches() noexcept {
+    stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier, wait_until_idle);
 }
 
 inline void pool_core::resume_caches() noexcept {

@@ -61,12 +61,11 @@ inline void registry::before_fork() noexcept {
         platform::pause(attempt);
     }
     g_forks_pending.fetch_sub(1, std::memory_order_relaxed);
-    g_registry.for_each_core([](pool_core& core) { core.stop_gates(); });
-    if (g_registry.m_has_barrier) platform::heavy_barrier();
-    g_registry.for_each_core([](pool_core& core) {
-        core.wait_until_idle();
-        core.lock_classes();
-    });
+    auto const each_gate = [](auto&& visit) {
+        g_registry.for_each_core([&](pool_core& core) { core.for_each_other_gate(visit); });
+    };
+    stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
+    g_registry.for_each_core([](pool_core& core) { core.lock_classes(); });
     g_metadata.lock().lock();
 }
 
