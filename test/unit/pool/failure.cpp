@@ -38,19 +38,20 @@ protected:
                 test::failing_upstream upstream(books, n);
                 options.upstream = &upstream;
                 Pool pool{options};
-                std::uint64_t before = 0;
+                bool has_thrown = false;
                 try {
                     scenario(pool);
                 } catch (test::injected_failure const&) {
-                    before = 1;
+                    has_thrown = true;
                 }
                 has_failed = upstream.has_failed();
-                ASSERT_EQ(before != 0, has_failed) << "another exception than upstream's arrived, or none";
+                // The pool may have found room elsewhere; another exception than upstream's would not be caught here.
+                ASSERT_TRUE(has_failed || !has_thrown);
                 EXPECT_TRUE(pool.is_valid()) << "after failure " << n;
                 EXPECT_EQ(pool.stats().in_use, 0U) << "after failure " << n;
                 EXPECT_EQ(pool.stats().upstream_bytes, books.bytes()) << "after failure " << n;
                 EXPECT_EQ(log.alive(), 0) << "after failure " << n;
-                if (has_failed) {
+                if (has_thrown) {
                     EXPECT_NO_THROW(scenario(pool)) << "the pool must work on after failure " << n;
                 }
                 pool.trim();
