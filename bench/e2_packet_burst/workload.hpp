@@ -30,10 +30,11 @@ measurement burst(const parameters& p) {
     start_and_join_one_thread();
 
     C from;
+    // One vector for all runs: a fresh one would have its pages faulted in while the clock runs.
+    std::vector<typename C::template pointer<packet_type>> burst;
+    burst.reserve(packets);
     std::vector<double> seconds;
     for (std::uint64_t run = 0; run < runs; ++run) {
-        std::vector<typename C::template pointer<packet_type>> burst;
-        burst.reserve(packets);
         const stopwatch watch;
         for (std::uint64_t i = 0; i < packets; ++i)
             burst.push_back(from.template make<packet_type>());

@@ -31,11 +31,13 @@ public:
     }
 
     // A full magazine's top carrier, or null.
-    [[nodiscard]] carrier* take_full() noexcept {
+    [[nodiscard]] carrier* take_full(class_geometry g) noexcept {
         carrier* const top = m_full;
         if (top == nullptr) return nullptr;
         m_full = top->link;
         m_full_count.subtract(1);
+        if (carrier* const next = m_full; next != nullptr && g.block_bytes >= k_prefetched_carriers)
+            prefetch_carrier(next, g);  // the next refill is likely to be soon
         return top;
     }
 
@@ -47,7 +49,7 @@ public:
     // One block, or null.
     [[nodiscard]] void* take(class_geometry g) noexcept {
         if (m_loose.empty()) {
-            carrier* const top = take_full();
+            carrier* const top = take_full(g);
             if (top == nullptr) return nullptr;
             m_loose.put_full(top, g);
         }
@@ -63,7 +65,7 @@ public:
 
     // Requires an empty `into`. A full magazine, or whatever is loose; false when there is nothing.
     [[nodiscard]] bool refill(magazine& into, class_geometry g) noexcept {
-        if (carrier* const top = take_full()) {
+        if (carrier* const top = take_full(g)) {
             into.put_full(top, g);
             return true;
         }

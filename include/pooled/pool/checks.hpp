@@ -95,18 +95,34 @@ inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
                bytes_of(c), bytes_of(c));
 }
 
-inline void on_deallocate_large(std::uint32_t pool_id, void* p) {
+// `bytes` 0: not known.
+inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) {
     map_entry const entry = g_address_map.find(p);
     if (entry.empty() || entry.pool_id() != pool_id || entry.size_class() != k_large)
-        report(pool_id, p, "no large block of this pool; freed before, or allocated with another size", 0,
+        report(pool_id, p, "no large block of this pool; freed before, or allocated with another size", bytes,
                bytes_of(entry.size_class()));
+    // Not a live bit: a block of a pool that stands on this one may begin at the same address.
+    large_header const& header = *(static_cast<large_header const*>(p) - 1);
+    if (g_address_map.find(&header).bits() != entry.bits() || header.seal != large_header::seal_of(p))
+        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes,
+               0);
+    std::size_t const is = header.bytes;
+    if (bytes != 0 && bytes != is)
+        report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, is);
+}
+
+// For those who ask the address map whose block it is.
+inline void on_deallocate_found(void* p) {
+    if (g_address_map.find(p).empty())
+        report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
 }
 
 #else
 
 POOLED_ALWAYS_INLINE void* on_pop(void* block) noexcept { return block; }
 POOLED_ALWAYS_INLINE void on_push(std::uint32_t, class_index, void*) noexcept {}
-POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
 
 #endif
 

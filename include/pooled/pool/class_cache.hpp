@@ -67,7 +67,7 @@ public:
                 if (m_spare != nullptr) return false;
                 m_spare = m_loaded.take_full();
             }
-            m_loaded.push_carrier(m_hot);
+            m_loaded.push_carrier(m_hot, g);
         }
         m_hot = block;
         return true;

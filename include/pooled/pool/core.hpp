@@ -42,9 +42,14 @@ struct alignas(k_cache_line) large_header {
     std::byte* base;  // what upstream gave
     std::size_t total;
     std::size_t align;
-    std::size_t bytes;   // what was asked
-    large_header* next;  // while it is free and reserved
-    map_entry outer;     // what the address map said before: upstream may be a pool
+    std::size_t bytes;        // what was asked
+    large_header* next;       // while it is free and reserved
+    map_entry outer;          // what the address map said before: upstream may be a pool
+    std::uintptr_t seal = 0;  // shows, in a checked build, that a payload in use begins behind it
+
+    [[nodiscard]] static std::uintptr_t seal_of(void const* payload) noexcept {
+        return ~address_of(payload) * 0x9e3779b97f4a7c15U;
+    }
 };
 
 // Large blocks of one shape that are held ready.

@@ -80,15 +80,17 @@ inline void* pool_core::allocate_large(std::size_t bytes, std::size_t align) {
     large_reserve* const reserve = find_reserve(shape.total, shape.align);
     void* payload = nullptr;
     if (reserve != nullptr && reserve->free != nullptr) {
-        large_header* const header = reserve->free;
-        reserve->free = header->next;
-        payload = header + 1;
+        large_header const header = *reserve->free;
+        reserve->free = header.next;
+        payload = header.base + shape.offset;  // one region serves requests of different alignment
+        ::new (static_cast<std::byte*>(payload) - sizeof(large_header)) large_header(header);
     } else {
         payload = new_large(shape);
         if (payload == nullptr) return nullptr;
     }
     if (reserve != nullptr) ++reserve->in_use;
     header_of(payload).bytes = bytes;
+    header_of(payload).seal = large_header::seal_of(payload);
     ++m_large_count;
     m_large_bytes += bytes;
     return payload;
@@ -99,6 +101,7 @@ inline void pool_core::deallocate_large(void* p) noexcept {
     {
         std::scoped_lock const lock(m_mutex);
         large_header& header = header_of(p);
+        header.seal = 0;
         --m_large_count;
         m_large_bytes -= header.bytes;
         is_closed = m_large_closed;

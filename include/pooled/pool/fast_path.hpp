@@ -171,7 +171,7 @@ template <sharing Sharing>
 inline void deallocate_bytes(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] {
-        checks::on_deallocate_large(core.id(), p);
+        checks::on_deallocate_large(core.id(), p, bytes);
         return core.deallocate_large(p);
     }
     push<Sharing>(core, c, p);
@@ -188,8 +188,10 @@ POOLED_ALWAYS_INLINE void push_found(map_entry entry, class_index c, void* p) no
 
 // For those who hold no pool: `entry` is what the address map says of `p`.
 POOLED_ALWAYS_INLINE void deallocate_found(map_entry entry, class_index c, void* p) noexcept {
-    if (c == k_large) [[unlikely]]
+    if (c == k_large) [[unlikely]] {
+        checks::on_deallocate_large(entry.pool_id(), p, 0);
         return g_registry.find(entry.pool_id())->deallocate_large(p);
+    }
     if (entry.is_local()) [[unlikely]]
         return push_local(*g_registry.find(entry.pool_id()), c, p);
     push_found<sharing::shared>(entry, c, p);

@@ -86,6 +86,8 @@ public:
     [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count);
     template <unbounded_array T>
     [[nodiscard]] unique_ptr<T> make_unique(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique(std::size_t count);
 
     // Default-initialised: a trivial T is not written at all.
     template <not_array T>

@@ -70,8 +70,7 @@ public:
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
             return detail::push_default(detail::k_class_of<T>, p);
-        detail::deallocate_array<T, detail::sharing::shared>(
-            *detail::g_registry.find(detail::k_default_pool_id), p, n);
+        detail::deallocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), p, n);
     }
 
     template <class U>

@@ -29,6 +29,7 @@ inline constexpr bool k_may_be_derived = std::is_polymorphic_v<T> && !std::is_fi
 // Frees the block at `p`, whose class is T's unless the object is of a derived class.
 template <class T>
 POOLED_ALWAYS_INLINE void deallocate_object(void* p) noexcept {
+    checks::on_deallocate_found(p);
     map_entry const entry = g_address_map.find_owned(p);
     if constexpr (k_may_be_derived<T>)
         deallocate_found(entry, entry.size_class(), p);
@@ -82,6 +83,7 @@ struct deleter<T[]> {
     void operator()(T* p) const noexcept {
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
         std::byte* const block = reinterpret_cast<std::byte*>(elements) - k_offset;
+        detail::checks::on_deallocate_found(block);
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
         for (std::size_t i = count; i-- != 0;)
             std::destroy_at(elements + i);  // in reverse, as delete[] does

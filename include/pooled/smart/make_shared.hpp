@@ -51,9 +51,11 @@ template <class T>
     return count;
 }
 
+// Always inlined, as the one on the default pool: a std::shared_ptr that is returned through memory is written in two
+// halves, and moving it on then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
 template <sharing Sharing>
 template <not_array T, class... Args>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
+POOLED_ALWAYS_INLINE std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
     return std::allocate_shared<T>(making<T, Sharing>(*m_core), std::forward<Args>(args)...);
 }
 
@@ -111,7 +113,7 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
 
 // From the default pool. Thread-safe. Throws std::bad_alloc, and what the constructor throws.
 template <detail::not_array T, class... Args>
-[[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> make_shared(Args&&... args) {
     return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>

@@ -52,19 +52,22 @@ template <class T, sharing Sharing, class... Args>
     return unique_ptr<T>(object);
 }
 
-// Requires unbounded-array T.
-template <class T, sharing Sharing>
-[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
-    using element = std::remove_extent_t<T>;
-    using array_deleter = deleter<T>;
-    std::size_t const bytes = saturating_add(array_bytes<element>(count), array_deleter::k_offset);
+// What an array of `count` takes, its length included. Throws std::bad_array_new_length.
+template <class T>
+[[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) {
+    std::size_t const bytes =
+        saturating_add(array_bytes<std::remove_extent_t<T>>(count), deleter<T>::k_offset);
     if (bytes == k_size_max) throw std::bad_array_new_length();
-    held_block<Sharing> block(core, bytes, array_deleter::k_align,
-                              allocate_bytes_or_throw<Sharing>(core, bytes, array_deleter::k_align));
-    auto* const first =
-        reinterpret_cast<element*>(static_cast<std::byte*>(block.get()) + array_deleter::k_offset);
+    return bytes;
+}
+
+template <class T, sharing Sharing>
+[[nodiscard]] unique_ptr<T> make_unique_array_in(pool_core& core, void* memory, std::size_t count) {
+    using element = std::remove_extent_t<T>;
+    held_block<Sharing> block(core, counted_array_bytes<T>(count), deleter<T>::k_align, memory);
+    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + deleter<T>::k_offset);
     std::uninitialized_value_construct_n(first, count);
-    ::new (block.get()) std::size_t(count);
+    ::new (memory) std::size_t(count);
     block.release();
     return unique_ptr<T>(first);
 }
@@ -87,7 +90,19 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
 template <sharing Sharing>
 template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
-    return make_unique_array<T, Sharing>(*m_core, count);
+    void* const memory =
+        allocate_bytes_or_throw<Sharing>(*m_core, counted_array_bytes<T>(count), deleter<T>::k_align);
+    return make_unique_array_in<T, Sharing>(*m_core, memory, count);
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
+    if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
+    void* const memory =
+        try_allocate_bytes<Sharing>(*m_core, counted_array_bytes<T>(count), deleter<T>::k_align);
+    if (memory == nullptr) return {};
+    return make_unique_array_in<T, Sharing>(*m_core, memory, count);
 }
 
 }  // namespace detail

@@ -80,7 +80,7 @@ TEST_P(depot_of, magazines_takes_a_part_of_one_block_by_block) {
     EXPECT_TRUE(m.empty());
     EXPECT_EQ(d.size(g), magazine_size - 1);
     EXPECT_TRUE(d.is_valid(g));
-    EXPECT_EQ(d.take_full(), nullptr);
+    EXPECT_EQ(d.take_full(g), nullptr);
 }
 
 TEST_P(depot_of, magazines_takes_a_full_one_whole) {
@@ -90,7 +90,7 @@ TEST_P(depot_of, magazines_takes_a_full_one_whole) {
         m.push(blocks[i], g);
     d.put_all(m, g);
     EXPECT_TRUE(m.empty());
-    EXPECT_NE(d.take_full(), nullptr);
+    EXPECT_NE(d.take_full(g), nullptr);
     EXPECT_TRUE(d.empty());
 }
 
@@ -113,7 +113,7 @@ TEST(depot, is_empty_when_made) {
     depot d;
     EXPECT_TRUE(d.empty());
     EXPECT_EQ(d.take(k_geometry[0]), nullptr);
-    EXPECT_EQ(d.take_full(), nullptr);
+    EXPECT_EQ(d.take_full(k_geometry[0]), nullptr);
     EXPECT_TRUE(d.is_valid(k_geometry[0]));
 }
 

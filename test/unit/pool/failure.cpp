@@ -8,6 +8,7 @@
 #include "support/failing_upstream.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
@@ -308,6 +309,22 @@ TYPED_TEST(failure_in, upstream_gives_empty_pointers_from_every_try_form) {
     EXPECT_EQ(pool.template try_make_shared<int>(1), nullptr);
     EXPECT_EQ(pool.template try_make_shared<int[]>(10), nullptr);
     EXPECT_EQ(pool.template try_make_unique<int>(1), nullptr);
+}
+
+TEST(failure, of_upstream_is_survived_by_free_blocks_in_a_sleeping_thread) {
+    test::counting_upstream books;
+    test::failing_upstream upstream(books);
+    pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
+    test::sleeper other;
+    other.run([&] {
+        std::vector<void*> all;
+        for (int i = 0; i < 40; ++i)
+            all.push_back(pool.allocate(1500));
+        for (void* p : all)
+            pool.deallocate(p, 1500);
+    });
+    upstream.fail_always(true);
+    EXPECT_NO_THROW(pool.deallocate(pool.allocate(1500), 1500));
 }
 
 }  // namespace
