@@ -3,19 +3,16 @@
 
 // What the checked build (POOLED_CHECKED) verifies at every deallocation: that the address is of this pool and this size
 // class, and that it is the start of a block in use. In other builds all of it is empty.
-//
-// One bit for 16 bytes of memory says "a block in use starts here": blocks are at least 16 bytes, so each has a bit of
-// its own. Any thread may call; O(1).
+// Any thread may call; O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/core/bits.hpp"
 #include "pooled/core/size_class.hpp"
 #include "pooled/pool/address_map.hpp"
+#include "pooled/pool/live_map.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -23,41 +20,6 @@
 namespace pooled::detail::checks {
 
 #if POOLED_CHECKED
-
-class live_map {
-public:
-    // The bit's former value.
-    bool set(void const* p, bool live) noexcept {
-        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
-        std::uint64_t const bit = std::uint64_t{1} << (unit % 64);
-        std::atomic<std::uint64_t>& word = leaf_for(unit / k_leaf_units)[unit % k_leaf_units / 64];
-        std::uint64_t const before = live ? word.fetch_or(bit, std::memory_order_relaxed)
-                                          : word.fetch_and(~bit, std::memory_order_relaxed);
-        return (before & bit) != 0;
-    }
-
-private:
-    static constexpr std::size_t k_leaf_units = std::size_t{1} << 28;  // 4 GiB of addresses, 32 MiB of bits
-    using word_type = std::atomic<std::uint64_t>;
-
-    word_type* leaf_for(std::size_t index) noexcept {
-        // acquire: pairs with the release below.
-        if (word_type* const leaf = m_leaves[index].load(std::memory_order_acquire)) return leaf;
-        void* const pages = platform::map_pages(k_leaf_units / 8, platform::k_page_bytes);
-        POOLED_CHECK(pages != nullptr, "pooled: the checked build has no memory for its books");
-        word_type* expected = nullptr;
-        // acq_rel: publishes zero pages, or sees those of a thread that was faster.
-        if (m_leaves[index].compare_exchange_strong(expected, static_cast<word_type*>(pages),
-                                                    std::memory_order_acq_rel))
-            return static_cast<word_type*>(pages);
-        platform::unmap_pages(pages, k_leaf_units / 8);
-        return expected;
-    }
-
-    std::array<std::atomic<word_type*>, 65536> m_leaves{};
-};
-
-POOLED_EXPORT inline constinit live_map g_live;
 
 [[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
@@ -76,7 +38,8 @@ inline std::size_t bytes_of(class_index c) noexcept {
 
 inline void* on_pop(void* block) noexcept {
     if (block != nullptr)
-        POOLED_CHECK(!g_live.set(block, true), "pooled: internal error: a block in use was handed out again");
+        POOLED_CHECK(!g_live_map.set(block, true),
+                     "pooled: internal error: a block in use was handed out again");
     return block;
 }
 
@@ -90,7 +53,7 @@ inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
     if (entry.size_class() != c)
         report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
                bytes_of(entry.size_class()));
-    if (!g_live.set(block, false))
+    if (!g_live_map.set(block, false))
         report(pool_id, block, "no block in use starts there; it was freed before, or points into a block",
                bytes_of(c), bytes_of(c));
 }

@@ -45,7 +45,7 @@ inline void* pool_core::new_large(large_shape shape) {
     }
     void* const base = m_upstream.allocate(shape.total, shape.align);
     if (base == nullptr) return nullptr;
-    if (!g_address_map.prepare(base, shape.total)) {
+    if (!prepare_maps(base, shape.total)) {
         m_upstream.deallocate(base, shape.total, shape.align);
         throw std::bad_alloc();
     }

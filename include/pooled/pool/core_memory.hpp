@@ -11,6 +11,7 @@
 #include "pooled/pool/address_map.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
+#include "pooled/pool/live_map.hpp"
 #include "pooled/pool/reclaim.hpp"
 #include "pooled/source/metadata.hpp"
 #include "pooled/source/platform.hpp"
@@ -112,6 +113,14 @@ inline slab* pool_core::take_slab(std::size_t block_bytes) {
     return take_free_slab(block_bytes);
 }
 
+// Room in the books for memory that upstream gave. False when the system has none.
+[[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
+#if POOLED_CHECKED
+    if (!g_live_map.prepare(base, bytes)) return false;
+#endif
+    return g_address_map.prepare(base, bytes);
+}
+
 // A chunk of which every slab is free, or null when the bound is reached. If anything fails the pool is as before.
 inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
     std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
@@ -120,7 +129,7 @@ inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
     void* base = nullptr;
     try {
         base = m_upstream.allocate(bytes, k_granule_bytes);
-        if (base != nullptr && !g_address_map.prepare(base, bytes)) {
+        if (base != nullptr && !prepare_maps(base, bytes)) {
             m_upstream.deallocate(base, bytes, k_granule_bytes);
             throw std::bad_alloc();
         }
