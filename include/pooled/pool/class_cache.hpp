@@ -32,13 +32,15 @@ public:
     // The block freed last, or null.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_hot() noexcept {
         void* const hot = m_hot;
-        if (hot != nullptr) m_hot = nullptr;
+        if (hot != nullptr) [[likely]]
+            m_hot = nullptr;
         return hot;
     }
 
     // False when there is a hot block already.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_hot(void* block) noexcept {
-        if (m_hot != nullptr) return false;
+        if (m_hot != nullptr) [[unlikely]]
+            return false;
         m_hot = block;
         return true;
     }

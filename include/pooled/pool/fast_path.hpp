@@ -45,7 +45,8 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
     if (cache == nullptr || !cache->door.enter()) [[unlikely]]
         return nullptr;
     void* const hot = cache->classes[c].pop_hot();
-    if (hot == nullptr) return pop_cold(*cache, c);
+    if (hot == nullptr) [[unlikely]]
+        return pop_cold(*cache, c);
     cache->door.leave();
     return hot;
 }
@@ -55,11 +56,11 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
                                                     void* block) noexcept {
     if (cache == nullptr || !cache->door.enter()) [[unlikely]]
         return false;
-    if (!cache->classes[c].push_hot(block)) {
+    if (!cache->classes[c].push_hot(block)) [[unlikely]] {
         push_cold(*cache, c, block);
-    } else {
-        cache->door.leave();
+        return true;
     }
+    cache->door.leave();
     return true;
 }
 
