@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <new>
 #include <utility>
 
 namespace pooled::detail {
@@ -86,9 +87,12 @@ public:
 
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
-    [[nodiscard]] bool is_local() const noexcept { return m_local != nullptr; }
+    [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
-    [[nodiscard]] thread_cache& local_cache() const noexcept { return *m_local; }
+    // Requires a local pool: its one cache lies right behind the core, one load less on the way to it.
+    [[nodiscard]] thread_cache& local_cache() noexcept {
+        return *std::launder(reinterpret_cast<thread_cache*>(this + 1));
+    }
 
     // When the fast path found nothing. Null when the bound is reached; throws what upstream throws.
     [[nodiscard]] void* pop_slow(class_index c);
@@ -180,13 +184,17 @@ private:
     void lock_classes() noexcept;
     void unlock_classes() noexcept;
 
+    [[nodiscard]] static constexpr std::size_t bytes_of(sharing kind) noexcept {
+        return sizeof(pool_core) + (kind == sharing::local ? sizeof(thread_cache) : 0);
+    }
+
     void came_home(std::int64_t count) noexcept;
     void destroy() noexcept;
 
     std::array<char, 48> m_name{};
     std::uint32_t m_id;
     std::uint32_t m_slot;
-    thread_cache* m_local = nullptr;
+    sharing m_kind;
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;
 

@@ -19,7 +19,7 @@ namespace pooled::detail {
 inline void* pool_core::pop_slow(class_index c) {
     class_geometry const g = k_geometry[c];
     central& stock = m_central[c];
-    thread_cache* const cache = m_local != nullptr ? m_local : g_registry.attach(*this);
+    thread_cache* const cache = is_local() ? &local_cache() : g_registry.attach(*this);
     for (;;) {
         {
             std::scoped_lock const lock(stock.mutex);
@@ -36,7 +36,7 @@ inline void* pool_core::pop_slow(class_index c) {
 inline void pool_core::push_slow(class_index c, void* block) noexcept {
     class_geometry const g = k_geometry[c];
     central& stock = m_central[c];
-    thread_cache* const cache = m_local != nullptr ? m_local : g_registry.attach(*this);
+    thread_cache* const cache = is_local() ? &local_cache() : g_registry.attach(*this);
     bool is_closed = false;
     {
         std::scoped_lock const lock(stock.mutex);

@@ -23,6 +23,8 @@
 
 namespace pooled::detail {
 
+static_assert(sizeof(pool_core) % alignof(thread_cache) == 0, "a local pool's cache follows its core");
+
 inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
 
 // A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
@@ -36,6 +38,7 @@ pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id
                      std::index_sequence<Classes...>) noexcept
     : m_id(id),
       m_slot(near_slot(id)),
+      m_kind(kind),
       m_slab_bytes(options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes ? k_small_slab_bytes
                                                                                     : k_slab_bytes),
       m_chunk_bytes(
@@ -56,18 +59,9 @@ inline pool_core& pool_core::create(pool_options const& options, sharing kind, s
     if (options.chunk_bytes > k_max_chunk_bytes)
         throw std::invalid_argument(
             "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
-    void* const memory = g_metadata.allocate(sizeof(pool_core));
+    void* const memory = g_metadata.allocate(bytes_of(kind));
     auto* const core = ::new (memory) pool_core(options, kind, id, std::make_index_sequence<k_class_count>());
-    if (kind == sharing::local) {
-        void* const cache = g_metadata.try_allocate(sizeof(thread_cache));
-        if (cache == nullptr) {
-            core->~pool_core();
-            g_metadata.deallocate(memory, sizeof(pool_core));
-            throw std::bad_alloc();
-        }
-        core->m_local = ::new (cache) thread_cache;
-        core->link(*core->m_local);
-    }
+    if (kind == sharing::local) core->link(*::new (static_cast<void*>(core + 1)) thread_cache);
     return *core;
 }
 
@@ -107,9 +101,9 @@ inline void pool_core::destroy() noexcept {
         release_chunk(*m_chunks);
     release_large();
     g_registry.remove(*this);  // after the address map has forgotten it: a new pool may have the id now
-    if (m_local != nullptr) g_metadata.deallocate(m_local, sizeof(thread_cache));
+    std::size_t const bytes = bytes_of(m_kind);
     this->~pool_core();
-    g_metadata.deallocate(this, sizeof(pool_core));
+    g_metadata.deallocate(this, bytes);
 }
 
 inline pool_stats pool_core::stats() {

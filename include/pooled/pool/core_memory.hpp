@@ -287,7 +287,7 @@ inline bool pool_core::refuse_reserve() const {
 // The calling thread's cache is made, and room set aside for those of threads to come.
 inline void pool_core::prepare_threads() {
     static constexpr std::size_t k_caches = 8;
-    if (m_local == nullptr && g_registry.attach(*this) != nullptr)
+    if (!is_local() && g_registry.attach(*this) != nullptr)
         g_metadata.reserve(sizeof(thread_cache), k_caches);
 }
 

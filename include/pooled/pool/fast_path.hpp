@@ -81,11 +81,16 @@ POOLED_NOINLINE inline void push_slow(std::uint32_t pool_id, class_index c, void
     g_registry.find(pool_id)->push_slow(c, block);
 }
 
+POOLED_ALWAYS_INLINE void push_to(thread_cache* cache, std::uint32_t pool_id, class_index c,
+                                  void* block) noexcept {
+    checks::on_push(pool_id, c, block);
+    if (!push_cached(cache, c, block)) [[unlikely]]
+        push_slow(pool_id, c, block);
+}
+
 POOLED_ALWAYS_INLINE void push_shared(std::uint32_t slot, std::uint32_t pool_id, class_index c,
                                       void* block) noexcept {
-    checks::on_push(pool_id, c, block);
-    if (!push_cached(t_state.near[slot], c, block)) [[unlikely]]
-        push_slow(pool_id, c, block);
+    push_to(t_state.near[slot], pool_id, c, block);
 }
 
 // A closed local pool counts its blocks home.
@@ -182,7 +187,7 @@ inline void deallocate_bytes(pool_core& core, void* p, std::size_t bytes, std::s
 template <sharing Sharing>
 POOLED_ALWAYS_INLINE void push_found(map_entry entry, class_index c, void* p) noexcept {
     if constexpr (Sharing == sharing::shared)
-        push_shared(entry.slot(), entry.pool_id(), c, p);
+        push_to(t_state.find_recent(entry.pool_id(), entry.slot()), entry.pool_id(), c, p);
     else
         push_local(*g_registry.find(entry.pool_id()), c, p);
 }

@@ -26,6 +26,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     state.ended = true;
     state.near.fill(nullptr);
+    state.forget(state.recent);
     for (unsigned attempt = 0; state.owned != nullptr;)
         if (!g_registry.try_retire_first(state)) platform::pause(attempt++);
     if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));

@@ -184,6 +184,7 @@ inline void registry::forget(thread_state& state, thread_cache& cache) noexcept 
         link = &(*link)->next_owned;
     *link = cache.next_owned;
     *entry_for(state, cache.pool_id) = nullptr;
+    state.forget(&cache);
     g_metadata.deallocate(&cache, sizeof(thread_cache));
 }
 

@@ -41,12 +41,38 @@ struct alignas(k_cache_line) thread_cache {
 };
 
 struct thread_state {
+    static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
+
     std::array<thread_cache*, k_near_slots> near{};
+    std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
+    thread_cache* recent = nullptr;
     thread_cache** far = nullptr;
     std::uint32_t far_count = 0;
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
+
+    // The cache for a pool whose id was just read from the address map, or null; `slot` is near_slot(id). If it is the same
+    // pool as last time, the processor predicts that and goes on, where an index would have it wait for the map's loads
+    // before it knows where the block goes (measured in E7: 2.88 against 2.3 ns).
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id,
+                                                                 std::uint32_t slot) noexcept {
+        if (pool_id == recent_id) [[likely]] {
+            if (recent == nullptr) __builtin_unreachable();
+            return recent;
+        }
+        thread_cache* const cache = near[slot];
+        if (cache != nullptr) {
+            recent_id = pool_id;
+            recent = cache;
+        }
+        return cache;
+    }
+
+    // Requires a cache of this thread that is about to go.
+    void forget(thread_cache const* cache) noexcept {
+        if (recent == cache) recent_id = k_no_pool_id;
+    }
 
     // The cache for a pool, or null.
     [[nodiscard]] thread_cache* find(std::uint32_t pool_id) const noexcept {
