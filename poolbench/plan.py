@@ -112,9 +112,9 @@ def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
     plain = next((e for e in executables if e.optimisation == "-O0"), None)
     b = _Builder(mallocs)
 
-    # A hundredth to a twentieth of the full counts: 20 to 300 ms a cell. The slow ones get fewer still; a
+    # A hundredth to a fifth of the full counts: 20 to 300 ms a cell. The slow ones get fewer still; a
     # result is per operation, and a row that was scaled differently from its table says so.
-    loop = {"scale": 0.05, "payload": 48}
+    loop = {"scale": 0.2, "payload": 48}
     b.add(main, "create_drop", "loop", ("make_shared",), every_malloc=True, **loop)
     b.add(main, "create_drop", "loop", (*OURS, "one_slot", "raw", "new", "boost_fast_pool_unlocked"), **loop)
     slower = {"scale": 0.01, "payload": 48}
@@ -173,7 +173,7 @@ def quick(executables: list[Executable], mallocs: list[Malloc]) -> list[Cell]:
 
     # E7: two threads; then how cost grows with threads (cores: two) and with live objects.
     e7 = {"scale": 0.1, "payload": 48}
-    two = {**e7, "threads": 2, "live": 10_000}
+    two = {**e7, "scale": 0.2, "threads": 2, "live": 10_000}
     b.add(main, "e7_random_replacement", "replace", ("make_shared",), every_malloc=True, **two)
     b.add(main, "e7_random_replacement", "replace", (*OURS, "raw", "tbb_scalable"), **two)
     slower = {**two, "scale": 0.01}
