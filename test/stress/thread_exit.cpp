@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -108,6 +109,20 @@ TEST_F(thread_exit_stress, pthread_key_destructors_allocate_and_free_after_the_c
             pthread_setspecific(g_key, state);
         });
     EXPECT_EQ(g_latest_round, 2);
+    pthread_key_delete(g_key);
+    expect_nothing_lost();
+}
+
+// A drop remembers the cache it went to. That cache is gone when the key's destructor drops the second object.
+TEST_F(thread_exit_stress, objects_dropped_after_the_cache_is_gone_come_home) {
+    using object = std::shared_ptr<std::array<char, 48>>;
+    ASSERT_EQ(pthread_key_create(&g_key, [](void* argument) { delete static_cast<object*>(argument); }), 0);
+    for (int round = 0; round < 20; ++round)
+        on_threads(2, [&](std::size_t) {
+            auto* const kept = new object(pool.make_shared<std::array<char, 48>>());
+            pool.make_shared<std::array<char, 48>>().reset();
+            pthread_setspecific(g_key, kept);
+        });
     pthread_key_delete(g_key);
     expect_nothing_lost();
 }
