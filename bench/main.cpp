@@ -70,6 +70,7 @@ struct command_line {
     std::string payload;
     std::string threads;
     std::string live;
+    std::string step;
 };
 
 const workload& chosen_workload(const command_line& line) {
@@ -82,6 +83,19 @@ const workload& chosen_workload(const command_line& line) {
     throw usage_error(problem + "; there are: " + joined(names));
 }
 
+// The value asked for, which must be among `values`; the first of them when none was; 0 when there are none.
+std::size_t one_of(const std::vector<std::size_t>& values, const std::string& asked, const std::string& where,
+                   const std::string& option) {
+    if (asked.empty()) return values.empty() ? 0 : values.front();
+    const std::size_t value = parse_count(asked, option, 1u << 30);
+    if (std::find(values.begin(), values.end(), value) != values.end()) return value;
+    std::string known;
+    for (const std::size_t v : values)
+        known += (known.empty() ? "" : ", ") + std::to_string(v);
+    throw usage_error(where + " has no " + option + " " + asked +
+                      "; there are: " + (known.empty() ? "none" : known));
+}
+
 parameters chosen_parameters(const command_line& line, const workload& w) {
     const std::string name(w.name);
     const auto refuse = [&](bool selectable, const std::string& value, const char* option) {
@@ -90,6 +104,7 @@ parameters chosen_parameters(const command_line& line, const workload& w) {
     refuse(!w.payloads.empty(), line.payload, "--payload");
     refuse(w.default_threads != 0, line.threads, "--threads");
     refuse(!w.default_live.empty(), line.live, "--live");
+    refuse(!w.steps.empty(), line.step, "--step");
 
     parameters p;
     p.scale = parse_scale(line.scale);
@@ -98,22 +113,17 @@ parameters chosen_parameters(const command_line& line, const workload& w) {
     if (variant == w.variants.end()) {
         throw usage_error(name + " has no variant '" + p.variant + "'; there are: " + joined(w.variants));
     }
-    if (!w.payloads.empty()) {
-        p.payload =
-            line.payload.empty() ? w.payloads.front() : parse_count(line.payload, "--payload", 1u << 30);
-        if (std::find(w.payloads.begin(), w.payloads.end(), p.payload) == w.payloads.end()) {
-            std::string known;
-            for (const std::size_t bytes : w.payloads)
-                known += (known.empty() ? "" : ", ") + std::to_string(bytes);
-            throw usage_error(name + " has no payload of " + line.payload + " bytes; there are: " + known);
-        }
-    }
+    p.payload = one_of(w.payloads, line.payload, name, "--payload");
     p.threads = line.threads.empty() ? w.default_threads
                                      : static_cast<unsigned>(parse_count(line.threads, "--threads", 1024));
     if (!line.live.empty()) {
         p.live = parse_count(line.live, "--live", 1'000'000'000);
     } else if (!w.default_live.empty()) {
         p.live = w.default_live[static_cast<std::size_t>(variant - w.variants.begin())];
+    }
+    if (!w.steps.empty()) {
+        const auto& steps = w.steps[static_cast<std::size_t>(variant - w.variants.begin())];
+        p.step = one_of(steps, line.step, name + " (variant " + p.variant + ")", "--step");
     }
     return p;
 }
@@ -203,6 +213,7 @@ int main(int argc, char** argv) {
     app.add_option("--payload", line.payload, "bytes of the object created");
     app.add_option("--threads", line.threads, "threads that work at once");
     app.add_option("--live", line.live, "objects alive at once");
+    app.add_option("--step", line.step, "one of the workload's steps, e.g. by how many blocks a pool grows");
     app.add_flag("--json", line.json, "one JSON object per line instead of a table");
     try {
         register_not_built();

@@ -72,6 +72,8 @@ set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new mak
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
+# Readers share a packet, so the handle must be one that counts.
+set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
 # A contender for one thread that is a true instance can be made once a thread.
 set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)

@@ -24,7 +24,14 @@ function(pooled_bench_executable name)
     set(optimisation "${arg_OPTIMISATION}")
     target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
   endif()
-  target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${optimisation}")
+  # What a record says of the code: the flags of the configuration, then this executable's own, which win.
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
+  string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${configuration}} -std=c++20" flags)
+  if(optimisation STREQUAL "${arg_OPTIMISATION}")
+    string(APPEND flags " ${arg_OPTIMISATION}")
+  endif()
+  target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${optimisation}"
+    POOLED_BENCH_FLAGS="${flags}")
   # Nearly all the time of so many small units goes into the same standard headers.
   target_precompile_headers(${name} PRIVATE <algorithm> <chrono> <memory> <string> <thread> <vector>)
 

@@ -3,6 +3,8 @@
 #include "support/environment.hpp"
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <version>
@@ -36,10 +38,15 @@ std::string standard_library() {
 
 std::string optimisation() { return POOLED_BENCH_OPTIMISATION; }
 
+std::string compiler_flags() { return POOLED_BENCH_FLAGS; }
+
 malloc_in_use mapped_malloc() {
     // Only the proxy of TBB replaces malloc; libtbbmalloc itself is merely linked for its contender.
     constexpr std::array<std::string_view, 4> k_known = {"tcmalloc", "jemalloc", "mimalloc",
                                                          "tbbmalloc_proxy"};
+    const char* const preloaded = std::getenv("LD_PRELOAD");
+    const std::string wanted =
+        preloaded == nullptr ? "" : std::filesystem::weakly_canonical(preloaded).string();
     std::ifstream maps("/proc/self/maps");
     malloc_in_use found{"unknown", ""};
     std::string line;
@@ -55,6 +62,7 @@ malloc_in_use mapped_malloc() {
                 return {std::string(name), path};
             }
         }
+        if (path == wanted) return {std::string(file), path};
         if (file.starts_with("libc.so") || file.starts_with("libc-2")) {
             found = {"glibc", path};
         }

@@ -10,9 +10,11 @@ namespace bench {
 std::string compiler_name();     // "gcc 12.2.0"
 std::string standard_library();  // "libstdc++ 20220819"
 std::string optimisation();      // "-O3", as the build system set it
+std::string compiler_flags();    // all of them that change the code, likewise
 
 struct malloc_in_use {
-    std::string name;  // "glibc", "tcmalloc", "jemalloc", "mimalloc", "tbbmalloc_proxy"
+    std::string
+        name;  // "glibc", "tcmalloc", "jemalloc", "mimalloc", "tbbmalloc_proxy"; else the file preloaded
     std::string path;  // the mapped file
 };
 

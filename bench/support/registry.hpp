@@ -22,6 +22,7 @@ struct parameters {
     std::size_t payload = 0;  // bytes
     unsigned threads = 1;
     std::size_t live = 0;          // live objects
+    std::size_t step = 0;          // what the workload's `steps` mean; 0: it has none
     bool last_in_process = false;  // nothing runs after it: teardown that is not timed may be left out
 };
 
@@ -40,6 +41,8 @@ struct workload {
     std::vector<std::size_t> payloads = {};      // the first is the default; empty: not selectable
     unsigned default_threads = 0;                // 0: not selectable
     std::vector<std::size_t> default_live = {};  // one a variant; empty: not selectable
+    // One list a variant, e.g. the enlarge steps of a pool; the first of a list is the default. Empty: not selectable.
+    std::vector<std::vector<std::size_t>> steps = {};
 };
 
 using run_function = measurement (*)(const parameters&);

@@ -27,6 +27,7 @@ void print_json_line(const result& r) {
     if (!r.what->payloads.empty()) line["payload"] = r.asked.payload;
     if (r.what->default_threads != 0) line["threads"] = r.asked.threads;
     if (!r.what->default_live.empty()) line["live"] = r.asked.live;
+    if (r.asked.step != 0) line["step"] = r.asked.step;
     line["repeat"] = r.repeat;
     line["operation"] = r.what->operation;
     line["ops"] = r.found.ops;
@@ -37,6 +38,7 @@ void print_json_line(const result& r) {
     line["compiler"] = compiler_name();
     line["stdlib"] = standard_library();
     line["optimisation"] = optimisation();
+    line["flags"] = compiler_flags();
     line["malloc"] = s_malloc.name;
     line["malloc_path"] = s_malloc.path;
     line["peak_rss_bytes"] = peak_resident_bytes();
@@ -54,6 +56,7 @@ void print_table(const std::vector<result>& results) {
     if (!any.what->payloads.empty()) std::printf(", payload %zu bytes", any.asked.payload);
     if (any.what->default_threads != 0) std::printf(", %u thread(s)", any.asked.threads);
     if (!any.what->default_live.empty()) std::printf(", %zu live", any.asked.live);
+    if (any.asked.step != 0) std::printf(", step %zu", any.asked.step);
     std::printf("; one op: %s\n\n", std::string(any.what->operation).c_str());
 
     std::size_t width = 9;
@@ -76,9 +79,13 @@ void print_list_as_json() {
     list["compiler"] = compiler_name();
     list["stdlib"] = standard_library();
     list["optimisation"] = optimisation();
+    list["flags"] = compiler_flags();
     list["workloads"] = nlohmann::ordered_json::array();
     for (const workload& w : registry::instance().workloads()) {
-        nlohmann::ordered_json one{{"name", w.name}, {"variants", w.variants}, {"payloads", w.payloads}};
+        nlohmann::ordered_json one{{"name", w.name},         {"purpose", w.purpose},
+                                   {"variants", w.variants}, {"operation", w.operation},
+                                   {"payloads", w.payloads}, {"default_threads", w.default_threads},
+                                   {"live", w.default_live}, {"steps", w.steps}};
         one["contenders"] = nlohmann::ordered_json::array();
         for (const entry& e : registry::instance().entries_of(w.name)) {
             nlohmann::ordered_json contender{{"name", e.contender}};
@@ -118,6 +125,11 @@ void print_list(const std::vector<std::string_view>& only_workloads) {
         if (w.default_threads != 0) std::printf("  threads: %u by default\n", w.default_threads);
         if (!w.default_live.empty()) {
             std::printf("  live objects: %s by default\n", joined(w.default_live).c_str());
+        }
+        for (std::size_t v = 0; v < w.steps.size(); ++v) {
+            if (w.steps[v].empty()) continue;
+            std::printf("  steps of %s: %s\n", std::string(w.variants[v]).c_str(),
+                        joined(w.steps[v]).c_str());
         }
         std::printf("  contenders:\n");
         for (const entry& e : registry::instance().entries_of(w.name)) {

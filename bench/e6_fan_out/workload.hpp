@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+// E6: one thread creates packets and gives each of k readers a handle of its own; whichever reader is last frees it.
+//
+//            ring 1 -> reader 1: looks, drops its handle
+//   creator  ring 2 -> reader 2: looks, drops its handle     the last of them frees the packet
+//            ...
+//
+// Beside the allocator this measures the count: k - 1 copies on one thread, k drops on others.
+#pragma once
+
+#include "contender/contender.hpp"
+#include "support/measure.hpp"
+#include "support/payload.hpp"
+#include "support/registry.hpp"
+#include "support/spsc_ring.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace bench::e6_fan_out {
+
+inline constexpr std::uint64_t k_packets = 5'000'000;
+
+template <class C, std::size_t Payload>
+measurement fan_out(const parameters& p) {
+    using pointer = typename C::template pointer<packet<Payload>>;
+    const std::uint64_t packets = scaled(k_packets, p.scale);
+    // The first packets fetch memory and fill caches: not timed.
+    const std::uint64_t warm_up = packets / 10 + 1;
+    start_and_join_one_thread();
+
+    auto from = std::make_unique<C>();
+    std::vector<std::unique_ptr<spsc_ring<pointer>>> rings;
+    for (unsigned reader = 0; reader < p.threads; ++reader)
+        rings.push_back(std::make_unique<spsc_ring<pointer>>());
+    std::barrier phase(static_cast<std::ptrdiff_t>(p.threads) + 1);
+    std::atomic<std::uint64_t> sum{0};
+
+    std::vector<std::thread> readers;
+    for (const auto& ring : rings) {
+        readers.emplace_back([&, mine = ring.get()] {
+            std::uint64_t seen = 0;
+            for (const std::uint64_t count : {warm_up, packets}) {
+                phase.arrive_and_wait();
+                for (std::uint64_t i = 0; i < count; ++i) {
+                    pointer one = mine->pop();
+                    seen += one->first();
+                    from->drop(one);
+                }
+                phase.arrive_and_wait();
+            }
+            sum.fetch_add(seen, std::memory_order_relaxed);  // read after the join
+        });
+    }
+    const auto create = [&](std::uint64_t count) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            pointer one = from->template make<packet<Payload>>();
+            for (std::size_t reader = 1; reader < rings.size(); ++reader)
+                rings[reader]->push(pointer(one));
+            rings.front()->push(std::move(one));
+        }
+        for (const auto& ring : rings)
+            ring->flush();
+    };
+    double seconds = 0;
+    for (const std::uint64_t count : {warm_up, packets}) {
+        phase.arrive_and_wait();  // all are ready
+        const stopwatch watch;
+        create(count);
+        phase.arrive_and_wait();  // all packets are dropped
+        seconds = watch.seconds();
+    }
+    for (std::thread& reader : readers)
+        reader.join();
+    if (sum != (warm_up + packets) * p.threads)
+        throw std::runtime_error("a packet arrived with other contents");
+    return {seconds, packets, {}};
+}
+
+template <contender C>
+measurement run(const parameters& p) {
+    return p.payload == 48 ? fan_out<C, 48>(p) : fan_out<C, 1500>(p);
+}
+
+}  // namespace bench::e6_fan_out
