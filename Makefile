@@ -5,12 +5,12 @@
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json.
 PRESETS ?= gcc clang-libstdcxx clang-libcxx asan tsan checked
-# More arguments for the benchmark driver, e.g. ARGS="--repeat 5".
+# More arguments for the benchmark driver, e.g. ARGS="--samples 9".
 ARGS ?=
 
-bench: ## Measure pooled against every malloc and pool on this machine (about 5 minutes)
+bench: ## Measure pooled against every malloc and pool on this machine (about 6 minutes), and draw the report
 	@tools/setup bench
-	@.venv/bin/python tools/run_bench.py -- $(ARGS)
+	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
 test: ## Build and run all tests: three toolchains, ASan+UBSan, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test

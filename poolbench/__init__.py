@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The driver of pooled's benchmark.
+"""The driver of pooled's benchmark. Packages, lowest first; each says in its __init__ what is in it:
 
-Lowest first: `stats` (medians and ratios), `machine` (what is installed here), `plan` (which cells to
-measure), `runner` (measures them, one process each), `figures` (what must be met), `report` (tables),
-`cli` (the commands).
+plan       what to measure: workloads/*.toml and the executables make the matrix of cells
+results    the JSON lines that a run appends to, and reading them back
+system     this machine: processor, mallocs, toolchains, builds
+measure    a run: one process a sample, interleaved, until the intervals are narrow
+analysis   estimates with intervals, comparison, claims
+report     the page and the picture
+commands   one command a module, on `options` and `tables`; `cli` puts them together
 """

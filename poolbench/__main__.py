@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """`python -m poolbench`."""
 
-from poolbench.cli import app
+from poolbench.cli import main
 
-app(prog_name="poolbench")
+main()

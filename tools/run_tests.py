@@ -86,7 +86,9 @@ def test_python() -> Outcome:
     started = time.monotonic()
     junit = ROOT / "build" / "pytest.xml"
     junit.unlink(missing_ok=True)
-    passed = run(sys.executable, "-m", "pytest", "-q", f"--junitxml={junit}", "poolbench/tests", "tools/tests")
+    passed = run(
+        sys.executable, "-m", "pytest", "-q", "-n", "auto", f"--junitxml={junit}", "poolbench/tests", "tools/tests"
+    )
     return outcome_of("python", junit, passed, 0.0, started)
 
 
@@ -94,7 +96,10 @@ def test_benchmarks() -> Outcome:
     started = time.monotonic()
     if not BENCH.is_file():
         return Outcome("bench smoke", broken=f"{BENCH.relative_to(ROOT)} was not built")
-    passed = run(sys.executable, "-m", "poolbench", "smoke", "--bin", f"gcc={BENCH}")
+    results = ROOT / "build" / "smoke.jsonl"
+    results.unlink(missing_ok=True)
+    words = ["--profile=smoke", f"--bin=gcc={BENCH}", f"--output={results}"]
+    passed = run(sys.executable, "-m", "poolbench", "run", *words)
     return Outcome("bench smoke", 1, 0 if passed else 1, run_seconds=time.monotonic() - started)
 
 

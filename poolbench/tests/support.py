@@ -1,28 +1,96 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Stand-ins: a benchmark executable whose behaviour a test chooses, and outcomes without any process."""
+"""Stand-ins: a benchmark executable whose behaviour a test chooses, and results without any process."""
 
+from __future__ import annotations
+
+import json
 import sys
 from pathlib import Path
 
-from poolbench.machine import Malloc
-from poolbench.plan import Cell, Executable
-from poolbench.runner import Outcome
+from poolbench.plan.cell import Cell
+from poolbench.results import record
 
-GLIBC = Malloc("glibc")
-
-
-def cell(contender="make_shared", malloc=GLIBC, workload="w", variant="v", toolchain="gcc", path="x", **parameters):
-    return Cell(Executable(toolchain, Path(path)), workload, variant, contender, malloc, 1.0, **parameters)
-
-
-def outcome(ns_per_op, *args, **parameters):
-    """An outcome with these samples; further figures of a sample come as dictionaries."""
-    samples = [ns if isinstance(ns, dict) else {"ns_per_op": ns, "operation": "one op"} for ns in ns_per_op]
-    return Outcome(cell(*args, **parameters), samples)
+# One workload, "w". A contender's name says how its process behaves; all others take 2 ns, ours half of it, with a
+# little noise. Started without site-packages: the tests start hundreds.
+FAKE_BENCH = """
+import json, os, sys, time
+arguments = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+if "--list" in sys.argv:
+    contenders = [{"name": n, "variants": ["loop"]} for n in CONTENDERS]
+    contenders.append({"name": "absent", "not_built": "its library is not installed"})
+    print(json.dumps({"optimisation": OPTIMISATION, "compiler": "fake 1", "stdlib": "fakestd 1", "flags": "-O3",
+        "workloads": [{"name": "w", "variants": ["loop"], "payloads": [48], "contenders": contenders,
+                       "default_threads": 0, "live": [], "steps": []}]}))
+    sys.exit()
+log = os.path.join(os.path.dirname(sys.argv[0]), "log")
+contender = arguments["--contender"]
+with open(log, "a") as file:
+    file.write(contender + "\\n")
+if contender == "crash":
+    print("half a result", flush=True)
+    os.kill(os.getpid(), 11)
+if contender == "hang":
+    print("working", flush=True)
+    time.sleep(60)
+if contender == "exit":
+    sys.exit("out of memory")
+time.sleep(SLEEP)
+ns = (1.0 if contender.startswith("pooled") else 2.0) * (1 + os.urandom(1)[0] / 2550)
+print(json.dumps({"workload": "w", "variant": "loop", "contender": contender, "payload": 48, "ops": 10,
+                  "scale": float(arguments["--scale"]), "ns_per_op": ns, "malloc": "glibc", "operation": "one op",
+                  "malloc_path": "", "peak_rss_bytes": 1000, "bytes_each": 64.0}))
+"""
 
 
 def program(path: Path, body: str) -> Path:
     """An executable file that runs this Python code."""
-    path.write_text(f"#!{sys.executable}\n{body}")
+    path.write_text(f"#!{sys.executable} -IS\n{body}")
     path.chmod(0o755)
     return path
+
+
+def fake_bench(
+    directory: Path, contenders=("make_shared", "pooled"), optimisation: str = "-O3", sleep: float = 0
+) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    head = f"CONTENDERS, OPTIMISATION, SLEEP = {list(contenders)!r}, {optimisation!r}, {sleep!r}\n"
+    return program(directory / "pooled-bench", head + FAKE_BENCH)
+
+
+def lines_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def cell(contender="make_shared", malloc="glibc", workload="w", variant="loop", toolchain="gcc", **rest) -> Cell:
+    return Cell(workload, variant, contender, malloc, toolchain, **rest)
+
+
+def sample(of: Cell, ns_per_op: float, **rest) -> dict:
+    return record.line("sample", cell=of.to_record(), ns_per_op=ns_per_op, ops=10, operation="one op", **rest)
+
+
+def session(**rest) -> dict:
+    machine = {
+        "cpu": "Test CPU",
+        "cores": 2,
+        "caches": ["L1 Data 32K"],
+        "memory_mib": 1024,
+        "huge_pages": {"transparent": "madvise", "defrag": "madvise", "reserved": "0"},
+        "governor": "unknown",
+        "kernel": "Linux 6",
+        "libc": "glibc 2.36",
+        "virtual_machine": True,
+    }
+    usual = {"profile": "quick", "selection": {}, "commit": "abc", "machine": machine, "mallocs": [], "programs": []}
+    return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
+
+
+def write(path: Path, *records: dict) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    return path
+
+
+def results_file(path: Path, values: dict[Cell, list[float]], **figures) -> Path:
+    """A finished results file with these times."""
+    samples = [sample(of, ns, figures=figures) for of, times in values.items() for ns in times]
+    return write(path, session(), *samples, record.line("finished", runs=len(samples), failed=0))

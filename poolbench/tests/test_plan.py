@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSL-1.0
 import json
-import os
+from pathlib import Path
 
 import pytest
 
-from poolbench import machine, plan
-from poolbench.tests.support import program
+from poolbench.plan import description, matrix, program
+from poolbench.plan.cell import Cell
+from poolbench.plan.description import DescriptionError
+from poolbench.plan.selection import Selection, SelectionError
+from poolbench.tests import support
 
 LISTED = {
     "optimisation": "-O3",
     "workloads": [
         {
-            "name": "e1_list_churn",
+            "name": "e1_churn",
             "variants": ["text", "code"],
             "payloads": [],
             "contenders": [
@@ -21,79 +24,159 @@ LISTED = {
             ],
         },
         {
-            "name": "e2_packet_burst",
-            "variants": ["burst"],
+            "name": "e4_steps",
+            "variants": ["bulk"],
             "payloads": [1500, 48],
-            "contenders": [{"name": "pooled", "variants": ["burst"]}],
+            "default_threads": 2,
+            "live": [1000],
+            "steps": [[1, 64]],
+            "contenders": [{"name": "make_shared", "variants": ["bulk"]}, {"name": "slow", "variants": ["bulk"]}],
         },
     ],
 }
+MALLOCS = ["glibc", "jemalloc"]
 
 
 @pytest.fixture
-def executable(tmp_path):
-    return plan.load_executable("gcc", program(tmp_path / "bench", f"print({json.dumps(LISTED)!r})"))
+def bench(tmp_path):
+    return program.load("gcc", support.program(tmp_path / "bench", f"print({json.dumps(LISTED)!r})"))
 
 
-MALLOCS = [machine.Malloc("glibc"), machine.Malloc("jemalloc", "/lib/libjemalloc.so.2")]
+def described(tmp_path, text):
+    path = tmp_path / "e4_steps.toml"
+    path.write_text('title = "E4"\n' + text)
+    return {"e4_steps": description.read(path)}
 
 
-def test_an_executable_is_asked_what_it_can_measure(executable):
-    assert executable.has("e1_list_churn", "code", "make_shared")
-    assert not executable.has("e1_list_churn", "code", "new")
-    assert not executable.has("e1_list_churn", "text", "foonathan")
+def cells(bench, tmp_path, text, profile="quick"):
+    found = matrix.cells_of(profile, [bench], MALLOCS, described(tmp_path, text))
+    return [cell for cell in found if cell.workload == "e4_steps"]
 
 
-def test_what_is_not_built_is_named_with_the_reason(executable):
-    assert list(plan.not_built([executable])) == ["gcc -O3: foonathan: not built: not found"]
+def test_an_executable_is_asked_what_it_can_measure(bench):
+    assert bench.workloads["e1_churn"].contenders == {"text": ["make_shared", "new"], "code": ["make_shared"]}
 
 
-def test_smoke_runs_every_variant_payload_and_contender_once(executable):
-    cells = [(c.workload, c.variant, c.contender, c.payload) for c in plan.smoke([executable], MALLOCS)]
-    assert cells == [
-        ("e1_list_churn", "text", "make_shared", None),
-        ("e1_list_churn", "text", "new", None),
-        ("e1_list_churn", "code", "make_shared", None),
-        ("e2_packet_burst", "burst", "pooled", 1500),
-        ("e2_packet_burst", "burst", "pooled", 48),
+def test_what_is_not_built_is_named_with_the_reason(bench):
+    assert list(program.not_built([bench])) == ["gcc -O3: foonathan: not built: not found"]
+
+
+def test_an_executable_that_can_not_be_asked_is_named(tmp_path):
+    with pytest.raises(program.ProgramError, match="bench can not be asked"):
+        program.load("gcc", support.program(tmp_path / "bench", "raise SystemExit(3)"))
+
+
+def test_smoke_takes_every_variant_payload_step_and_contender_once(bench):
+    found = [
+        (c.workload, c.variant, c.contender, c.payload, c.step)
+        for c in matrix.cells_of("smoke", [bench], ["glibc"], {})
     ]
+    assert len(found) == len(set(found)) == 3 + 2 * 2 * 2
 
 
-def test_quick_runs_the_standard_pointers_on_every_malloc_and_ours_on_one(executable):
-    cells = plan.quick([executable], MALLOCS)
-    e1 = [(c.contender, c.malloc.name) for c in cells if c.workload == "e1_list_churn"]
-    assert sorted(e1) == [("make_shared", "glibc"), ("make_shared", "jemalloc"), ("new", "glibc"), ("new", "jemalloc")]
-    assert {c.malloc.name for c in cells if c.contender == "pooled"} == {"glibc"}
+def test_a_part_is_every_combination_of_its_lists(bench, tmp_path):
+    found = cells(bench, tmp_path, '[[cells]]\npayload=[48]\ncontender=["make_shared"]\nmalloc="all"\nquick=0.5')
+    assert {(c.step, c.malloc) for c in found} == {(1, "glibc"), (64, "glibc"), (1, "jemalloc"), (64, "jemalloc")}
+    assert {(c.payload, c.threads, c.live, c.scale) for c in found} == {(48, 2, 1000, 0.5)}
 
 
-def test_no_cell_is_planned_twice(executable):
-    cells = plan.quick([executable], MALLOCS)
-    assert len(cells) == len(set(cells))
+def test_what_a_part_leaves_open_is_the_workloads_default(bench, tmp_path):
+    assert {c.payload for c in cells(bench, tmp_path, "[[cells]]\nquick=1.0")} == {1500}
 
 
-def test_a_command_holds_the_parameters_that_the_cell_has(executable):
-    cell = next(c for c in plan.smoke([executable], MALLOCS) if c.payload == 48)
-    command = cell.command()
-    assert command[1] == "e2_packet_burst"
-    assert command[command.index("--payload") + 1] == "48"
-    assert "--threads" not in command
+def test_an_earlier_part_goes_before_a_later_one(bench, tmp_path):
+    text = '[[cells]]\ncontender=["slow"]\nquick=0.1\n[[cells]]\ncontender="all"\nquick=1.0'
+    assert {(c.contender, c.scale) for c in cells(bench, tmp_path, text)} == {("slow", 0.1), ("make_shared", 1.0)}
 
 
-def test_a_malloc_that_is_not_installed_is_missed_by_name(tmp_path):
-    library = tmp_path / "libjemalloc.so.2"
-    library.touch()
-    debug = tmp_path / "libtcmalloc_minimal_debug.so.4"
-    debug.touch()
-    found, missing = machine.find_mallocs([str(library), str(debug), os.fspath(tmp_path / "libmimalloc.so.2")])
-    assert [m.name for m in found] == ["glibc", "jemalloc"]
-    assert set(missing) == {"tcmalloc", "mimalloc"}
-    assert "libtcmalloc-minimal4" in missing["tcmalloc"]
+def test_a_part_is_absent_from_a_profile_that_it_does_not_name(bench, tmp_path):
+    assert cells(bench, tmp_path, "[[cells]]\nfull=1.0") == []
 
 
-def test_a_machine_at_work_for_others_is_warned_of():
-    assert machine.busy_warning(0.05) == ""
-    assert "75% of its processors" in machine.busy_warning(0.75)
+def test_a_workload_without_a_description_is_measured_all_the_same(bench):
+    assert {c.workload for c in matrix.cells_of("quick", [bench], MALLOCS, {})} == {"e1_churn", "e4_steps"}
 
 
-def test_the_share_of_others_is_a_share():
-    assert 0 <= machine.busy_share(0.02) <= 1
+def test_the_first_toolchain_stands_in_where_gcc_is_missing(tmp_path):
+    path = support.program(tmp_path / "bench", f"print({json.dumps(LISTED)!r})")
+    found = matrix.cells_of("quick", [program.load("clang-libcxx", path)], MALLOCS, {})
+    assert {c.toolchain for c in found} == {"clang-libcxx"}
+
+
+def test_a_debug_build_is_not_measured(tmp_path):
+    path = support.program(tmp_path / "bench", f"print({json.dumps({**LISTED, 'optimisation': 'Debug'})!r})")
+    assert matrix.cells_of("quick", [program.load("gcc", path)], MALLOCS, {}) == []
+
+
+def test_a_word_that_a_description_does_not_know_is_an_error(tmp_path):
+    with pytest.raises(DescriptionError, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
+        described(tmp_path, "[[cells]]\npayloads=[48]")
+
+
+def test_every_description_can_be_read_and_draws_something():
+    for name, each in description.load().items():
+        assert each.title and each.question and each.cells and each.charts, name
+        for chart in each.charts:
+            assert chart.kind in ("bars", "lines")
+            assert (chart.kind == "lines") == bool(chart.x)
+
+
+BUILT = Path(__file__).resolve().parents[2] / "build/gcc/bench/pooled-bench"
+
+
+@pytest.mark.skipif(not BUILT.is_file(), reason="pooled-bench is not built")
+def test_the_descriptions_speak_of_variants_and_workloads_that_there_are():
+    workloads = program.load("gcc", BUILT).workloads
+    for each in description.load().values():
+        assert each.name in workloads
+        variants = workloads[each.name].variants()
+        named = [v for part in each.cells if part.variant != "all" for v in part.variant]
+        named += [*each.measure, *each.base]
+        assert set(named) <= set(variants), each.name
+
+
+def test_a_cell_survives_its_record():
+    cell = support.cell(payload=48, scale=0.2)
+    assert Cell.from_record(json.loads(json.dumps(cell.to_record()))) == cell
+
+
+def test_a_command_holds_the_parameters_that_the_cell_has():
+    words = support.cell(payload=48, step=64).arguments()
+    assert words[words.index("--payload") + 1] == "48"
+    assert words[words.index("--step") + 1] == "64"
+    assert "--threads" not in words
+
+
+CELLS = [
+    support.cell(workload="e1_list_churn"),
+    support.cell(workload="e10_resident", contender="new"),
+    support.cell(workload="e1_list_churn", malloc="jemalloc"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ({}, 3),
+        ({"workload": ["e1"]}, 2),
+        ({"workload": ["e1,e10"]}, 3),
+        ({"workload": ["e1", "e10"]}, 3),
+        ({"workload": ["e1"], "malloc": ["jemalloc"]}, 1),
+    ],
+)
+def test_a_selection_takes_what_it_names(words, count):
+    assert len(Selection.of(**words).filter(CELLS)) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"workload": ["e7"]}, "no workload 'e7'; there are: e10_resident, e1_list_churn"),
+        ({"workload": ["e"]}, "no workload 'e'"),
+        ({"contender": ["pooled"]}, "there are: make_shared, new"),
+        ({"contender": ["new"], "malloc": ["jemalloc"]}, "no cell of contender new; malloc jemalloc at once"),
+    ],
+)
+def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(words, message):
+    with pytest.raises(SelectionError, match=message):
+        Selection.of(**words).filter(CELLS)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The claims of claims.toml, judged on what was measured here."""
+
+from __future__ import annotations
+
+import enum
+import math
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from poolbench.analysis import stats
+from poolbench.analysis.estimate import fastest, matching
+from poolbench.plan.description import MAIN_TOOLCHAIN, TIME, Where
+
+FILE = Path(__file__).resolve().parent.parent / "claims.toml"
+USUAL = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3", "malloc": "glibc"}
+
+
+class Verdict(enum.StrEnum):
+    holds = "holds here"
+    fails = "does not hold here"
+    unknown = "not shown"
+
+
+@dataclass(frozen=True)
+class Test:
+    what: str  # "new / make_shared"
+    bounds: str  # "1.6 to 2"
+    verdict: Verdict
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""  # nothing is shown
+
+
+@dataclass(frozen=True)
+class Claim:
+    by: str
+    text: str
+    workload: str
+    variant: str
+    verdict: Verdict
+    tests: list[Test]
+
+
+@cache
+def load(path: Path = FILE) -> list[dict]:
+    return tomllib.loads(path.read_text())["claims"]
+
+
+def _label(where: Where, other: Where) -> str:
+    """A side in words: its contender, and what sets it apart from the usual or from the other side."""
+    parts = [_join(where.get("contender", "")), f"({where['payload']} B)" if "payload" in where else ""]
+    for name in ("malloc", "toolchain", "optimisation"):
+        value = where.get(name, USUAL[name])
+        if value == "all":
+            parts.append(f"on the fastest {name}")
+        elif value != USUAL[name] or other.get(name, USUAL[name]) not in (value, "all"):
+            parts.append(f"on {_join(value)}" if name == "malloc" else _join(value))
+    return " ".join(part for part in parts if part)
+
+
+def _join(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}"
+
+
+def _bounds(test: dict) -> str:
+    low, high = test.get("at_least"), test.get("at_most")
+    if low is not None and high is not None:
+        return f"{_number(low)} to {_number(high)}"
+    return f"at least {_number(low)}" if low is not None else f"at most {_number(high)}"
+
+
+def _judge(test: dict, low: float, high: float) -> Verdict:
+    least, most = test.get("at_least", -math.inf), test.get("at_most", math.inf)
+    if least <= low and high <= most:
+        return Verdict.holds
+    if high < least or low > most:
+        return Verdict.fails
+    return Verdict.unknown
+
+
+def _cell(frame: pl.DataFrame, sides: list[Where], common: Where) -> dict | None:
+    found = [matching(frame, {**common, **side}) for side in sides]
+    return fastest(pl.concat(found))
+
+
+def _test(test: dict, frame: pl.DataFrame, common: Where) -> Test:
+    above = [test["above"]]
+    below = test.get("below", [])
+    below = below if isinstance(below, list) else [below]
+    first_below = below[0] if below else {}
+    what = _label(above[0], first_below)
+    if below:
+        what += " / " + " or ".join(_label(side, above[0]) for side in below)
+    bounds = _bounds(test)
+    upper, lower = _cell(frame, above, common), _cell(frame, below, common) if below else None
+    if upper is None or (below and lower is None):
+        return Test(what, bounds, Verdict.unknown, why="not measured")
+    if lower is not None:
+        if lower["median"] <= 0:
+            return Test(what, bounds, Verdict.unknown, why="nothing was measured below the line")
+        value = upper["median"] / lower["median"]
+        low, high = stats.ratio_interval(upper["values"], lower["values"])
+    else:
+        value, low, high = upper["median"], upper["low"], upper["high"]
+    if not math.isfinite(high):
+        return Test(what, bounds, Verdict.unknown, value, why="one run shows no interval")
+    verdict = _judge(test, low, high)
+    why = "the interval lies across a bound" if verdict is Verdict.unknown else ""
+    return Test(what, bounds, verdict, value, low, high, why)
+
+
+def _together(tests: list[Test]) -> Verdict:
+    verdicts = {test.verdict for test in tests}
+    for worst in (Verdict.fails, Verdict.unknown):
+        if worst in verdicts:
+            return worst
+    return Verdict.holds
+
+
+def judge(frame: pl.DataFrame, claims: list[dict] | None = None) -> Iterator[Claim]:
+    for claim in load() if claims is None else claims:
+        here = matching(frame, {"workload": claim["workload"], "measure": claim.get("measure", TIME)})
+        for variant in claim.get("variants", [""]):
+            common = {**USUAL, **({"variant": variant} if variant else {}), **claim.get("where", {})}
+            tests = [_test(test, here, common) for test in claim["tests"]]
+            yield Claim(claim["by"], claim["text"], claim["workload"], variant, _together(tests), tests)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The statistics, all of them SciPy's and NumPy's. A sample is a whole process run; nothing here pools what one process
+measured with what another did.
+
+Times of a process are skewed: a busy machine makes a run slower, nothing makes it faster. So the middle is the median,
+intervals are the bootstrap's, and the test is one of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import special, stats
+
+CONFIDENCE = 0.95
+ALPHA = 0.05
+RESAMPLES = 4000
+RESAMPLES_AT_ONCE = 500  # of a few hundred samples: some megabytes
+SEED = 20240229  # the same samples give the same interval, whenever and wherever they are judged
+EXACT_UP_TO = 25  # samples a side; beyond it the normal approximation is as good, and quick
+
+Interval = tuple[float, float]
+
+
+def median(values: Sequence[float]) -> float:
+    return float(np.median(values))
+
+
+def ratio_of_medians(above, below, axis=-1):
+    return np.median(above, axis=axis) / np.median(below, axis=axis)
+
+
+def intervals(statistic: Callable, *stacks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bootstrap's percentile intervals, lower and upper ends, of a statistic of independent samples. Each row of a
+    stack is a sample, and row i of all stacks together one question. Percentiles, for the corrections of BCa break down
+    where a median takes few values. One run alone shows no spread: then the interval is everything there is."""
+    rows = len(stacks[0])
+    if any(stack.shape[-1] < 2 for stack in stacks):
+        return np.zeros(rows), np.full(rows, np.inf)
+    found = stats.bootstrap(
+        stacks,
+        statistic,
+        axis=-1,
+        n_resamples=RESAMPLES,
+        batch=RESAMPLES_AT_ONCE,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        vectorized=True,
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return found.low, found.high
+
+
+def interval(statistic: Callable, *samples: Sequence[float]) -> Interval:
+    """The same for one question."""
+    low, high = intervals(statistic, *(np.asarray([sample], dtype=float) for sample in samples))
+    return (float(low[0]), float(high[0]))
+
+
+def median_interval(values: Sequence[float]) -> Interval:
+    return interval(np.median, values)
+
+
+def ratio_interval(above: Sequence[float], below: Sequence[float]) -> Interval:
+    return interval(ratio_of_medians, above, below)
+
+
+def by_length(*columns: Sequence[Sequence[float]]) -> dict[tuple[int, ...], list[int]]:
+    """The rows of samples whose lengths are alike, so that they can be stacked: lengths -> row numbers."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for row, samples in enumerate(zip(*columns, strict=True)):
+        found.setdefault(tuple(len(sample) for sample in samples), []).append(row)
+    return found
+
+
+def all_intervals(statistic: Callable, *columns: Sequence[Sequence[float]]) -> list[Interval]:
+    """Of many questions at once, whatever the lengths of their samples."""
+    found: list[Interval] = [(0.0, float("inf"))] * len(columns[0])
+    for rows in by_length(*columns).values():
+        stacks = [np.asarray([column[row] for row in rows], dtype=float) for column in columns]
+        for row, low, high in zip(rows, *intervals(statistic, *stacks), strict=True):
+            found[row] = (float(low), float(high))
+    return found
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Of the median's interval, as a share of the median: what a run makes narrow."""
+    low, high = median_interval(values)
+    if low == high:
+        return 0.0
+    middle = median(values)
+    return (high - low) / 2 / middle if middle > 0 else float("inf")
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """The two-sided p-value that both samples come from one distribution."""
+    ties = len(np.unique(np.concatenate([a, b]))) < len(a) + len(b)
+    exact = not ties and max(len(a), len(b)) <= EXACT_UP_TO
+    p = stats.mannwhitneyu(a, b, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue
+    return 1.0 if np.isnan(p) else float(p)  # all values are one and the same
+
+
+def combined(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """The two-sided p-value that no pair of samples differs, against a shift of all in one direction: Stouffer's
+    combination of one-sided tests. Many cells of five runs can show together what none of them can alone."""
+    p_values = []
+    for a, b in pairs:
+        p = stats.mannwhitneyu(a, b, alternative="less", method="asymptotic", use_continuity=False).pvalue
+        p_values.append(0.5 if np.isnan(p) else float(p))
+    less = float(stats.combine_pvalues(p_values, method="stouffer").pvalue)
+    return min(1.0, 2 * min(less, 1 - less))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction. SciPy has only corrections of the false discovery rate."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()
+
+
+def samples_to_tell(cells: int) -> int:
+    """How many runs a side the test needs before it could call one cell of so many different at all: with n a side
+    its smallest p-value is 2 / C(2n, n), which Holm multiplies by the number of cells."""
+    n = 2
+    while 2 / special.binom(2 * n, n) * max(1, cells) > ALPHA:
+        n += 1
+    return n

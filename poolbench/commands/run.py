@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench run: measures a profile, or what is missing of it."""
+
+from __future__ import annotations
+
+import enum
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.measure import session
+from poolbench.measure.progress import Progress
+from poolbench.measure.stopping import Rule
+from poolbench.options import (
+    INTERRUPTED,
+    BinOption,
+    ContenderOption,
+    MallocOption,
+    PreloadOption,
+    ToolchainOption,
+    WorkloadOption,
+    fail,
+    pairs,
+    say,
+    seconds,
+    selection_of,
+    share,
+)
+from poolbench.plan import description, matrix, program
+from poolbench.plan.cell import Cell
+from poolbench.plan.selection import Selection, SelectionError
+from poolbench.results import find, record
+from poolbench.results.read import BadResults, Results, read
+from poolbench.results.store import CannotWrite, Locked, NotResults, Store
+from poolbench.system import build, hardware, mallocs, toolchains
+from poolbench.system.commit import commit
+
+EPILOG = """\b
+Examples:
+  poolbench run                                    the quick profile; finishes a run that was stopped
+  poolbench run --profile full -w e1,e2 -t gcc     two experiments as published, on every malloc
+  poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
+  poolbench run --profile full --budget 2h --output bench/results/full.jsonl
+  poolbench run --dry-run                          what would be measured
+\b
+The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
+2 wrong command line or file; 130 interrupted: the next run goes on where this one stopped.
+"""
+
+
+class Profile(enum.StrEnum):
+    quick = "quick"
+    full = "full"
+    smoke = "smoke"
+
+
+@dataclass(frozen=True)
+class Defaults:
+    samples: int
+    most: int
+    precision: float
+    budget: float
+    timeout: float
+    tell: bool  # go on until a comparison could find something
+
+
+DEFAULTS = {
+    # The budget leaves what building, judging and drawing take of the six minutes that `make bench` may.
+    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60, tell=True),
+    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600, tell=False),
+    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60, tell=False),
+}
+SEED = 1  # of the order within a round
+
+
+def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
+    """Those named by --bin, else those built now."""
+    if options:
+        return [each for name, path in pairs(options, "--bin") for each in program.load_with_siblings(name, Path(path))]
+    names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
+    chosen.check("toolchain", names)
+    probed = [toolchains.probe(t) for t in toolchains.TOOLCHAINS if chosen.takes("toolchain", t.name)]
+    for each in probed:
+        if not each.works:
+            say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
+    working = [each for each in probed if each.works]
+    if not working:
+        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
+    wanted = matrix.wanted_workloads(profile, description.load(), chosen)
+    main = working[0].toolchain.name
+    return build.ensure(working, wanted, main, say)
+
+
+def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
+    found, missing = mallocs.find()
+    found = mallocs.with_preloads(found, dict(pairs(preloads, "--preload")))
+    there = {malloc.name for malloc in found}
+    for name, why in missing.items():
+        if name in there:
+            continue
+        if name in chosen.malloc:
+            raise SelectionError(why)
+        say(f"left out: {why}")
+    # A smoke run is about the workloads' arithmetic, which does not depend on the malloc.
+    return found[:1] if profile == "smoke" and not chosen.malloc else found
+
+
+def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selection, programs: set[str]) -> Path:
+    """The file to write to: the one named, one that wants finishing, or a new one."""
+    if output is None:
+        directory = find.DIRECTORY
+        if not fresh and (found := find.unfinished(directory, profile, chosen.describe(), programs)):
+            return found.path
+        return find.new_path(profile, directory)
+    if output.is_dir():
+        return find.new_path(profile, output)
+    if output.exists():
+        if fresh:
+            raise BadResults(f"{output} exists: --fresh wants a name of its own")
+        there = {p["sha256"] for s in read(output).sessions for p in s.get("programs", [])}
+        if there and there != programs:
+            raise BadResults(
+                f"{output} was measured with other executables (another commit, compiler or checkout): "
+                "its samples and new ones do not belong together; name another file"
+            )
+    return output
+
+
+def report_failures(results: Results) -> bool:
+    failed = results.failed_cells()
+    for cell, failure in failed.items():
+        say(f"FAILED: {cell}: {failure.get('reason')}")
+    if failed:
+        say(f"{len(failed)} cells failed; their output is in {results.path}; --retry-failed runs them again")
+    return bool(failed)
+
+
+def stop(number, frame):
+    raise KeyboardInterrupt
+
+
+def run(
+    profile: Annotated[
+        Profile, typer.Option(help="quick: minutes; full: published counts, hours; smoke: once, tiny.")
+    ] = (Profile.quick),
+    workload: WorkloadOption = None,
+    contender: ContenderOption = None,
+    malloc: MallocOption = None,
+    toolchain: ToolchainOption = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Process runs of each cell at least.", show_default="5")
+    ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(parser=share, metavar="SHARE", help="Enough when the interval is ± this. Default: 2% (full: 1%)."),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(parser=seconds, metavar="TIME", help="Time for samples beyond the least: 90s, 10m, 2h."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=seconds, metavar="TIME", help="A run that takes longer has failed. Default: 60s (full: 1h)."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Results file (taken up if it exists) or directory. Default: bench/results.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, even when a stopped run could be finished.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
+    bins: BinOption = None,
+    preload: PreloadOption = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="At the end print the summary and the claims, and draw the report.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be measured.")] = False,
+) -> None:
+    """Measure a profile, or a selection of it.
+
+    Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
+    """
+    signal.signal(signal.SIGTERM, stop)
+    chosen = selection_of(workload, contender, malloc, toolchain)
+    try:
+        programs = programs_of(bins, profile, chosen)
+        libraries = mallocs_of(preload, profile, chosen)
+        descriptions = description.load()
+        names = [library.name for library in libraries]
+        cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
+        if not cells:
+            kinds = ", ".join(sorted({p.optimisation for p in programs}))
+            raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
+        if dry_run:
+            for cell in cells:
+                typer.echo(str(cell))
+            return
+        used = {(cell.toolchain, cell.optimisation) for cell in cells}
+        programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
+        path = results_path(output, fresh, profile, chosen, {p.sha256 for p in programs})
+        results = measure_into(path, profile, chosen, cells, programs, libraries, descriptions, retry_failed,
+                               rule_of(profile, samples, precision, budget, len(cells)),
+                               timeout or DEFAULTS[profile].timeout)  # fmt: skip
+    except (
+        SelectionError,
+        BadResults,
+        Locked,
+        NotResults,
+        program.ProgramError,
+        description.DescriptionError,
+    ) as error:
+        raise fail(str(error)) from error
+    except (CannotWrite, build.BuildFailed) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on from here")
+        raise typer.Exit(INTERRUPTED) from None
+    if report:
+        conclude(results, descriptions)
+    failed = report_failures(results)
+    typer.echo(str(results.path))
+    if failed:
+        raise typer.Exit(1)
+
+
+def conclude(results: Results, descriptions: dict[str, description.Description]) -> None:
+    """What `make bench` ends with."""
+    from poolbench import tables
+    from poolbench.analysis import claims, estimate, headlines
+
+    frame = estimate.estimates(results)
+    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions)))
+    tables.print_text(tables.claims_sheet(claims.judge(frame)))
+
+
+def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None, cells: int) -> Rule:
+    usual = DEFAULTS[profile]
+    least = samples or usual.samples
+    tell = 0
+    if usual.tell:
+        from poolbench.analysis import stats
+
+        tell = stats.samples_to_tell(cells)
+    return Rule(least, max(least, usual.most), precision or usual.precision, tell, budget or usual.budget)
+
+
+def measure_into(
+    path: Path,
+    profile: Profile,
+    chosen: Selection,
+    cells: list[Cell],
+    programs: list[program.Program],
+    libraries: list[mallocs.Malloc],
+    descriptions: dict[str, description.Description],
+    retry_failed: bool,
+    rule: Rule,
+    limit: float,
+) -> Results:
+    for why in program.not_built(programs):
+        say(f"left out: {why}")
+    notes = []
+    if warning := hardware.busy_warning(hardware.busy_share()):  # now, before this run itself loads the machine
+        say(warning)
+        notes.append(warning)
+    machine = hardware.describe()
+    with Store(path) as store:
+        found = read(path)
+        for cell in found.failed_cells() if retry_failed else ():
+            store.append(record.line("retried", cell=cell.to_record()))
+        here = commit(build.ROOT)
+        store.append(
+            record.line(
+                "session",
+                profile=str(profile),
+                selection=chosen.describe(),
+                commit=here,
+                machine=machine,
+                mallocs=[{"name": m.name, "version": m.version, "path": m.path} for m in libraries],
+                programs=[p.describe() for p in programs],
+                cells=len(cells),
+                rule=rule_record(rule),
+                notes=notes,
+            )
+        )
+        states = session.states_of(cells, descriptions, read(path))
+        there = sum(state.runs for state in states)
+        say(f"going on with {path}: {there} runs are there" if there else f"{len(cells)} cells, results: {path}")
+        bench = session.Bench(
+            {(p.toolchain, p.optimisation): p for p in programs},
+            {m.name: m for m in libraries},
+            here,
+            hardware.in_short(machine),
+            limit,
+        )
+        progress = Progress(sys.stderr)
+        try:
+            session.measure(states, rule, bench, store, SEED, progress)
+        finally:
+            progress.close()
+    return read(path)
+
+
+def rule_record(rule: Rule) -> dict:
+    """JSON knows no infinity."""
+    return {**vars(rule), "budget": None if rule.budget == float("inf") else rule.budget}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(run)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench table: the figures of a results file."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import typer
+
+from poolbench.options import (
+    ContenderOption,
+    MallocOption,
+    ResultsArgument,
+    ToolchainOption,
+    WorkloadOption,
+    fail,
+    results_of,
+    selection_of,
+)
+from poolbench.plan import description
+from poolbench.plan.selection import SelectionError
+
+EPILOG = """\b
+Examples:
+  poolbench table                          every cell of the newest results, an experiment a table
+  poolbench table --summary                one line a work
+  poolbench table -w e1 --format markdown
+  poolbench table results.jsonl --format csv > results.csv
+"""
+
+
+class Format(enum.StrEnum):
+    text = "text"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
+
+
+def table(
+    results: ResultsArgument = None,
+    form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
+    summary: Annotated[bool, typer.Option("--summary", help="One line a work instead (text, markdown).")] = False,
+    workload: WorkloadOption = None,
+    contender: ContenderOption = None,
+    malloc: MallocOption = None,
+    toolchain: ToolchainOption = None,
+) -> None:
+    """Print the figures: medians, intervals, ratios, and what was published."""
+    from poolbench import tables
+    from poolbench.analysis import estimate, headlines, rows
+
+    if summary and form in (Format.csv, Format.json):
+        raise fail("--summary is for people: text or markdown")
+    found = results_of(results)
+    try:
+        kept = set(selection_of(workload, contender, malloc, toolchain).filter(found.cells()))
+    except SelectionError as error:
+        raise fail(str(error)) from error
+    descriptions = description.load()
+    if summary:
+        found = found.only(kept)
+        sheets = [tables.summary_sheet(headlines.rows(estimate.estimates(found), descriptions))]
+    else:
+        # All cells first: a ratio may be to one that is not shown.
+        groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
+        sheets = [tables.group_sheet(group) for group in groups]
+    match form:
+        case Format.text:
+            for sheet in sheets:
+                tables.print_text(sheet)
+        case Format.markdown:
+            for sheet in sheets:
+                typer.echo(tables.markdown(sheet))
+        case Format.csv:
+            typer.echo(tables.as_csv(groups), nl=False)
+        case Format.json:
+            typer.echo(tables.as_json(groups))
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(table)

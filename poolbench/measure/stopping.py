@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Which cells need more samples. All cells are run in rounds, so that a change of the machine's mood meets each alike.
+
+first     `least` samples of every cell, whatever it takes
+then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round
+          of all of them, the quickest go on: a second buys more there
+settled   the interval of the median is narrow enough, and there are enough samples to tell two files apart
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from poolbench.plan.cell import Cell
+
+
+@dataclass(frozen=True)
+class Rule:
+    least: int = 5
+    most: int = 30
+    precision: float = 0.02  # half the width of the interval, as a share of the median
+    tell: int = 0  # samples with which a comparison could find something; 0: as many as there are
+    budget: float = float("inf")  # seconds of measuring, all sessions of a file together
+
+
+@dataclass
+class State:
+    cell: Cell
+    measure: str  # the figure whose interval counts
+    values: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)  # what each run took
+    runs: int = 0
+    failure: dict | None = None
+
+    def add(self, sample: dict, seconds: float) -> None:
+        self.runs += 1
+        self.seconds.append(seconds)
+        value = sample.get("figures", {}).get(self.measure, sample["ns_per_op"])
+        self.values.append(float(value))
+
+    def cost(self, otherwise: float = 1.0) -> float:
+        """Seconds that the next run is expected to take."""
+        return sum(self.seconds) / len(self.seconds) if self.seconds else otherwise
+
+
+def settled(state: State, rule: Rule) -> bool:
+    if state.failure is not None or state.runs >= max(rule.least, rule.most):
+        return True
+    if state.runs < max(rule.least, min(rule.tell, rule.most)):
+        return False
+    from poolbench.analysis import stats  # SciPy takes half a second to load: not before it is needed
+
+    return stats.half_width(state.values) <= rule.precision
+
+
+def spent(states: list[State]) -> float:
+    return sum(sum(state.seconds) for state in states)
+
+
+def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
+    """The cells to run next, in an order of their own each time; empty when there is nothing left to do."""
+    short = [s for s in states if s.failure is None and s.runs < rule.least]
+    if short:
+        # A round that was interrupted is completed first: it holds those with the fewest runs.
+        fewest = min(s.runs for s in short)
+        chosen = [s for s in short if s.runs == fewest]
+    else:
+        left = rule.budget - spent(states)
+        chosen = []
+        for state in sorted((s for s in states if not settled(s, rule)), key=State.cost):
+            left -= state.cost()
+            if left < 0:
+                break
+            chosen.append(state)
+    order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
+    order.shuffle(chosen)
+    return chosen
+
+
+def seconds_left(states: list[State], rule: Rule) -> float:
+    """A forecast: the samples that must be, then what the rest needs or the budget leaves, whichever is less."""
+    known = [s.cost() for s in states if s.seconds]
+    typical = sum(known) / len(known) if known else 1.0
+    going = [s for s in states if s.failure is None]
+    must = sum(max(0, rule.least - s.runs) * s.cost(typical) for s in going)
+    goal = max(rule.least, min(rule.tell, rule.most))
+    may = sum(max(0, goal - max(s.runs, rule.least)) * s.cost(typical) for s in going)
+    return must + max(0.0, min(may, rule.budget - spent(states) - must))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Options that several commands have, and how a command speaks and fails."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.plan import description
+from poolbench.plan.selection import Selection
+from poolbench.results import find
+from poolbench.results.read import BadResults, Results, read_measured
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def say(text: str) -> None:
+    """To the user, on standard error."""
+    typer.echo(f"poolbench: {text}", err=True)
+
+
+def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
+    say(text)
+    return typer.Exit(status)
+
+
+def seconds(text: str | float) -> float:
+    """ "90", "90s", "10m", "2h"; more than nothing."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|min|h|)", str(text).strip())
+    value = float(found[1]) * {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}[found[2]] if found else 0.0
+    if not value > 0:
+        raise typer.BadParameter(f"'{text}' is no duration; say 90, 90s, 10m or 2h")
+    return value
+
+
+def share(text: str | float) -> float:
+    """ "5%" or "0.05"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(%|)", str(text).strip())
+    if not found:
+        raise typer.BadParameter(f"'{text}' is no share; say 5% or 0.05")
+    return float(found[1]) / (100 if found[2] else 1)
+
+
+def _starting_with(names: list[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _complete_workload(incomplete: str) -> list[str]:
+    return _starting_with(sorted(description.load()), incomplete)
+
+
+def _complete_malloc(incomplete: str) -> list[str]:
+    from poolbench.system.mallocs import DEFAULT, PACKAGES
+
+    return _starting_with([DEFAULT, *PACKAGES], incomplete)
+
+
+def _complete_toolchain(incomplete: str) -> list[str]:
+    from poolbench.system.toolchains import TOOLCHAINS
+
+    return _starting_with([toolchain.name for toolchain in TOOLCHAINS], incomplete)
+
+
+def _complete_contender(incomplete: str) -> list[str]:
+    directory = find.DIRECTORY.parent / "contender"
+    return _starting_with(sorted(p.stem for p in directory.glob("*.hpp") if p.stem != "contender"), incomplete)
+
+
+MANY = "Several: repeat the option, or put commas between."
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" will do. {MANY}'),
+]
+ContenderOption = Annotated[
+    list[str] | None,
+    typer.Option("--contender", "-c", metavar="NAME", autocompletion=_complete_contender, help=f"Only these. {MANY}"),
+]
+MallocOption = Annotated[
+    list[str] | None,
+    typer.Option("--malloc", "-m", metavar="NAME", autocompletion=_complete_malloc, help=f"Only on these. {MANY}"),
+]
+ToolchainOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--toolchain", "-t", metavar="NAME", autocompletion=_complete_toolchain, help=f"Only with these. {MANY}"
+    ),
+]
+PreloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--preload", metavar="NAME=LIBRARY", help="A malloc that is not found by itself, or another copy of it."
+    ),
+]
+BinOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bin",
+        metavar="TOOLCHAIN=PATH",
+        help="Use this pooled-bench (and the pooled-bench-O0 beside it) instead of building.",
+    ),
+]
+ResultsArgument = Annotated[
+    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest in bench/results.")
+]
+
+
+def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
+    """NAME=VALUE, several times."""
+    found = []
+    for word in words or []:
+        name, separator, value = word.partition("=")
+        if not name or not separator or not value:
+            raise typer.BadParameter(f"{option} takes NAME=PATH, not '{word}'")
+        found.append((name, value))
+    return found
+
+
+def selection_of(workload, contender, malloc, toolchain) -> Selection:
+    return Selection.of(workload=workload, contender=contender, malloc=malloc, toolchain=toolchain)
+
+
+def results_of(path: Path | None) -> Results:
+    """The results a command is about; ends the command when there are none."""
+    try:
+        results = read_measured(path or find.latest())
+    except BadResults as error:
+        raise fail(str(error)) from error
+    if warning := results.warning():
+        say(warning)
+    return results
+
+
+def colours(stream=None) -> bool:
+    """Whether escape sequences may be written: never into a pipe, whatever FORCE_COLOR says, nor under NO_COLOR."""
+    stream = stream or sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

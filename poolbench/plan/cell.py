@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSL-1.0
+"""A cell of the matrix: one thing to measure, each sample of it a process of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+# In the order in which names and tables show them.
+PARAMETERS = ("payload", "threads", "live", "step")
+UNITS = {"payload": "B payload", "threads": "threads", "live": "live", "step": "step"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a record says was measured. Two cells that differ in nothing but the scale are still two: a burst that was
+    cut short is another experiment."""
+
+    workload: str
+    variant: str
+    contender: str
+    malloc: str
+    toolchain: str
+    optimisation: str = "-O3"
+    payload: int | None = None
+    threads: int | None = None
+    live: int | None = None
+    step: int | None = None
+    scale: float = 1.0
+
+    @classmethod
+    def from_record(cls, record: dict) -> Cell:
+        """Raises KeyError or TypeError for what is no cell."""
+        known = {field.name for field in fields(cls)}
+        cell = cls(**{name: value for name, value in record.items() if name in known})
+        if not all(isinstance(getattr(cell, name), str) for name in ("workload", "variant", "contender", "malloc")):
+            raise TypeError("a cell's names are strings")
+        return cell
+
+    def to_record(self) -> dict:
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+
+    def without_scale(self) -> Cell:
+        return replace(self, scale=1.0)
+
+    def arguments(self) -> list[str]:
+        """The command line of pooled-bench that measures this cell once."""
+        words = [self.workload, "--variant", self.variant, "--contender", self.contender]
+        words += ["--scale", repr(self.scale), "--json"]
+        for name in PARAMETERS:
+            if (value := getattr(self, name)) is not None:
+                words += [f"--{name}", str(value)]
+        return words
+
+    def parameters(self) -> str:
+        return ", ".join(
+            f"{value:,} {UNITS[name]}" for name in PARAMETERS if (value := getattr(self, name)) is not None
+        )
+
+    def __str__(self) -> str:
+        parts = [self.workload, self.variant, self.contender, f"on {self.malloc}", self.toolchain]
+        if self.optimisation != "-O3":
+            parts.append(self.optimisation)
+        return " ".join(parts) + (f" ({self.parameters()})" if self.parameters() else "")

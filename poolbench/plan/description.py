@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The descriptions of the workloads, one TOML file each: what is measured in which profile, how it is drawn, and what
+was published. A new workload needs such a file and nothing else; without one it is measured by default rules.
+
+    title, question, source         words for the report
+    figures = { name = "heading" }  what a result tells beside its time
+    measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
+    base    = { variant = name }    the contender that ratios are taken against, where it is not make_shared
+    [[cells]]     a part of the matrix: every combination of its lists. `quick` and `full` are its scale in that
+                  profile; one not named leaves it out. A cell that an earlier part has named is not named again, so
+                  special cases come first and `contender = "all"` last
+    [[headlines]] a row of the summary: where to look, and which contender is the limit
+    [[charts]]    kind "bars" (a bar a contender) or "lines" (along the axis `x`)
+    [published]   figures of the original article, in its own unit
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
+ALL = "all"
+TIME = "ns_per_op"
+MAIN_TOOLCHAIN = "gcc"
+STANDARD = "make_shared"  # what everything is compared with
+
+Where = dict[str, Any]  # column -> value or list of values
+
+
+class DescriptionError(ValueError):
+    """A description that is wrong, with the file's name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One [[cells]] entry."""
+
+    variant: list[str] | str = ALL
+    contender: list[str] | str = ALL
+    malloc: list[str] | str = field(default_factory=lambda: ["glibc"])
+    toolchain: list[str] | str = field(default_factory=lambda: [MAIN_TOOLCHAIN])
+    optimisation: list[str] = field(default_factory=lambda: ["-O3"])
+    payload: list[int] | None = None
+    threads: list[int] | None = None
+    live: list[int] | None = None
+    step: list[int] | None = None
+    quick: float | None = None
+    full: float | None = None
+    # `except` is a word of Python's.
+    excluded: list[str] = field(default_factory=list)
+
+    def scale(self, profile: str) -> float | None:
+        return {"quick": self.quick, "full": self.full}[profile]
+
+
+@dataclass(frozen=True)
+class Headline:
+    work: str
+    where: Where
+    limit: str | None = None
+    limit_is: str = ""
+    measure: str = TIME
+
+
+@dataclass(frozen=True)
+class Chart:
+    kind: str
+    title: str
+    where: Where = field(default_factory=dict)
+    measure: str = TIME
+    rows: str | None = None  # one panel a value of this column
+    colour: str = "malloc"
+    x: str = ""  # of kind "lines"
+    x_title: str = ""
+    x_zero_is: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    what: str
+    unit: str
+    ns_per_unit: float
+    where: Where
+    values: list[dict]
+
+
+@dataclass(frozen=True)
+class Description:
+    name: str
+    title: str
+    question: str = ""
+    source: str = ""
+    figures: dict[str, str] = field(default_factory=dict)
+    measure: dict[str, str] = field(default_factory=dict)
+    base: dict[str, str] = field(default_factory=dict)
+    cells: list[Part] = field(default_factory=list)
+    headlines: list[Headline] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    published: Published | None = None
+
+    def measure_of(self, variant: str) -> str:
+        return self.measure.get(variant, TIME)
+
+    def base_of(self, variant: str) -> str:
+        return self.base.get(variant, STANDARD)
+
+
+def _make(kind: type, table: dict, where: str) -> Any:
+    table = {"excluded" if key == "except" else key: value for key, value in table.items()}
+    known = {f.name for f in fields(kind)}
+    if unknown := sorted(set(table) - known):
+        raise DescriptionError(
+            f"{where}: nothing is called {', '.join(unknown)}; there are: {', '.join(sorted(known))}"
+        )
+    try:
+        return kind(**table)
+    except TypeError as error:
+        raise DescriptionError(f"{where}: {error}") from error
+
+
+def read(path: Path) -> Description:
+    table = tomllib.loads(path.read_text())
+    where = path.name
+    lists = {"cells": Part, "headlines": Headline, "charts": Chart}
+    for key, kind in lists.items():
+        table[key] = [_make(kind, entry, f"{where}, [[{key}]]") for entry in table.get(key, [])]
+    if "published" in table:
+        table["published"] = _make(Published, table["published"], f"{where}, [published]")
+    return _make(Description, {"name": path.stem, **table}, where)
+
+
+def order(name: str) -> tuple[int, str]:
+    """What has no number first, then E2 before E10."""
+    number = re.match(r"e(\d+)_", name)
+    return (int(number.group(1)) if number else 0, name)
+
+
+def load(directory: Path = DIRECTORY) -> dict[str, Description]:
+    return {path.stem: read(path) for path in sorted(directory.glob("*.toml"), key=lambda path: order(path.stem))}
+
+
+def default(name: str) -> Description:
+    """For a workload that nobody has described yet: everything on glibc, at a scale that should take moments."""
+    return Description(
+        name=name,
+        title=name,
+        cells=[Part(quick=0.01, full=1.0)],
+        charts=[Chart(kind="bars", title=name)],
+    )

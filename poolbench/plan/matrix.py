@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSL-1.0
+"""From descriptions and executables to the cells of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from poolbench.plan.cell import Cell
+from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, Description, Part, default
+from poolbench.plan.program import Program, Workload
+from poolbench.plan.selection import Selection
+
+PROFILES = ("quick", "full", "smoke")
+SMOKE_SCALE = 0.0001
+MEASURED = ("-O0", "-O3")  # an executable of another kind (debug, sanitizer) is for its arithmetic only
+
+
+def _wanted(asked: list[str] | str, there: Iterable[str]) -> list[str]:
+    return [name for name in there if asked == ALL or name in asked]
+
+
+def _points(part: Part, workload: Workload, variant: str) -> Iterator[dict[str, int | None]]:
+    """The parameter combinations of a part. What it leaves open is the workload's default; all steps, for they are
+    a curve."""
+    payload = part.payload or workload.payloads[:1] or [None]
+    threads = part.threads or ([workload.default_threads] if workload.default_threads else [None])
+    live = part.live or [workload.of_variant(workload.live, variant, None)]
+    step = part.step or workload.of_variant(workload.steps, variant, []) or [None]
+    for values in product(payload, threads, live, step):
+        yield dict(zip(("payload", "threads", "live", "step"), values, strict=True))
+
+
+def _part(part: Part, program: Program, workload: Workload, mallocs: list[str], scale: float) -> Iterator[Cell]:
+    for variant in _wanted(part.variant, workload.variants()):
+        points = list(_points(part, workload, variant))
+        for contender in _wanted(part.contender, workload.contenders[variant]):
+            if contender in part.excluded:
+                continue
+            for point, malloc in product(points, _wanted(part.malloc, mallocs)):
+                yield Cell(
+                    workload.name,
+                    variant,
+                    contender,
+                    malloc,
+                    program.toolchain,
+                    program.optimisation,
+                    **point,
+                    scale=scale,
+                )
+
+
+def _smoke(program: Program, workload: Workload, mallocs: list[str]) -> Iterator[Cell]:
+    part = Part(malloc=ALL, payload=workload.payloads or None)
+    return _part(part, program, workload, mallocs, SMOKE_SCALE)
+
+
+def wanted_workloads(profile: str, descriptions: dict[str, Description], selection: Selection) -> dict[str, list[str]]:
+    """toolchain or "all" -> the described workloads that the profile measures with it: what must be built."""
+    found: dict[str, list[str]] = {}
+    for description in descriptions.values():
+        if not selection.takes("workload", description.name):
+            continue
+        for part in description.cells:
+            if profile == "smoke" or part.scale(profile) is not None:
+                for toolchain in [ALL] if part.toolchain == ALL else part.toolchain:
+                    found.setdefault(toolchain, [])
+                    if description.name not in found[toolchain]:
+                        found[toolchain].append(description.name)
+    return found
+
+
+def _compiled_by(part: Part, toolchain: str, main: str) -> bool:
+    return part.toolchain == ALL or toolchain in [main if name == MAIN_TOOLCHAIN else name for name in part.toolchain]
+
+
+def cells_of(
+    profile: str, programs: list[Program], mallocs: list[str], descriptions: dict[str, Description]
+) -> list[Cell]:
+    """All cells of a profile, each once. The first toolchain stands in where GCC is not installed."""
+    built = [program.toolchain for program in programs]
+    main = MAIN_TOOLCHAIN if MAIN_TOOLCHAIN in built or not built else built[0]
+    found: dict[Cell, Cell] = {}
+    for program in programs:
+        for workload in program.workloads.values():
+            if profile == "smoke":
+                cells = _smoke(program, workload, mallocs)
+                found.update((cell.without_scale(), cell) for cell in cells)
+                continue
+            if program.optimisation not in MEASURED:
+                continue
+            description = descriptions.get(workload.name) or default(workload.name)
+            for part in description.cells:
+                scale = part.scale(profile)
+                if scale is None or program.optimisation not in part.optimisation:
+                    continue
+                if not _compiled_by(part, program.toolchain, main):
+                    continue
+                for cell in _part(part, program, workload, mallocs, scale):
+                    found.setdefault(cell.without_scale(), cell)
+    return list(found.values())

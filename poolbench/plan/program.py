@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSL-1.0
+"""A built benchmark executable and what it says it can measure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LIST_SECONDS = 60
+UNOPTIMISED_SUFFIX = "-O0"
+
+
+class ProgramError(RuntimeError):
+    """An executable that can not be asked."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One entry of `pooled-bench --list --json`."""
+
+    name: str
+    contenders: dict[str, list[str]]  # variant -> contenders built
+    not_built: dict[str, str]  # contender -> why
+    payloads: list[int]
+    default_threads: int
+    live: list[int]  # one a variant, or none
+    steps: list[list[int]]  # likewise
+
+    def variants(self) -> list[str]:
+        return list(self.contenders)
+
+    def of_variant(self, lists: list, variant: str, otherwise):
+        index = self.variants().index(variant)
+        return lists[index] if index < len(lists) else otherwise
+
+
+@dataclass(frozen=True)
+class Program:
+    toolchain: str
+    path: Path
+    optimisation: str
+    compiler: str
+    stdlib: str
+    flags: str
+    sha256: str
+    workloads: dict[str, Workload] = field(hash=False, compare=False)
+
+    def describe(self) -> dict:
+        return {
+            "toolchain": self.toolchain,
+            "optimisation": self.optimisation,
+            "compiler": self.compiler,
+            "stdlib": self.stdlib,
+            "flags": self.flags,
+            "sha256": self.sha256,
+        }
+
+
+def sha256_of(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return "unreadable"
+
+
+def _workload(listed: dict) -> Workload:
+    contenders: dict[str, list[str]] = {variant: [] for variant in listed["variants"]}
+    not_built = {}
+    for contender in listed["contenders"]:
+        if "not_built" in contender:
+            not_built[contender["name"]] = contender["not_built"]
+            continue
+        for variant in contender["variants"]:
+            contenders[variant].append(contender["name"])
+    return Workload(
+        listed["name"],
+        contenders,
+        not_built,
+        listed.get("payloads", []),
+        listed.get("default_threads", 0),
+        listed.get("live", []),
+        listed.get("steps", []),
+    )
+
+
+def load(toolchain: str, path: Path) -> Program:
+    """Asks the executable what it can measure."""
+    try:
+        done = subprocess.run(
+            [str(path), "--list", "--json"], capture_output=True, text=True, check=True, timeout=LIST_SECONDS
+        )
+        listed = json.loads(done.stdout)
+        return Program(
+            toolchain,
+            path,
+            listed["optimisation"],
+            listed.get("compiler", "unknown"),
+            listed.get("stdlib", "unknown"),
+            listed.get("flags", "unknown"),
+            sha256_of(str(path)),
+            {workload["name"]: _workload(workload) for workload in listed["workloads"]},
+        )
+    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
+        raise ProgramError(f"{path} can not be asked what it measures: {error}") from error
+
+
+def load_with_siblings(toolchain: str, path: Path) -> list[Program]:
+    """The executable, and the one without optimisation beside it."""
+    candidates = [path, path.with_name(path.name + UNOPTIMISED_SUFFIX)]
+    return [load(toolchain, p.resolve()) for p in candidates if p == path or p.is_file()]
+
+
+def not_built(programs: Iterable[Program]) -> Iterator[str]:
+    """One sentence an executable and reason."""
+    for program in programs:
+        by_reason: dict[str, set[str]] = {}
+        for workload in program.workloads.values():
+            for contender, why in workload.not_built.items():
+                by_reason.setdefault(why, set()).add(contender)
+        for why, contenders in by_reason.items():
+            names = ", ".join(sorted(contenders))
+            yield f"{program.toolchain} {program.optimisation}: {names}: not built: {why}"

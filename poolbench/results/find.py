@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Which results file is meant when the user names none."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from poolbench.results.read import BadResults, Results, read
+
+DIRECTORY = Path(__file__).resolve().parent.parent.parent / "bench" / "results"
+
+
+def new_path(profile: str, directory: Path) -> Path:
+    """A name that no file has yet: sessions may begin in the same second."""
+    stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{profile}"
+    path, number = directory / f"{stem}.jsonl", 1
+    while path.exists():
+        number += 1
+        path = directory / f"{stem}-{number}.jsonl"
+    return path
+
+
+def newest_first(directory: Path) -> list[Path]:
+    """By name, which begins with the time."""
+    return sorted(directory.glob("*.jsonl"), key=lambda path: path.name, reverse=True)
+
+
+def unfinished(directory: Path, profile: str, selection: dict, programs: set[str]) -> Results | None:
+    """The newest run of this profile, selection and these programs, when something is missing in it."""
+    for path in newest_first(directory):
+        try:
+            results = read(path)
+        except BadResults:
+            continue
+        session = results.session
+        if session.get("profile") != profile or session.get("selection") != selection:
+            continue
+        same = {program["sha256"] for program in session.get("programs", [])} == programs
+        return results if same and not results.finished else None
+    return None
+
+
+def latest(directory: Path = DIRECTORY) -> Path:
+    """The newest file that holds results; smoke runs are not for reading."""
+    for path in newest_first(directory):
+        if path.stem.endswith("-smoke"):
+            continue
+        try:
+            if read(path).samples:
+                return path
+        except BadResults:
+            continue
+    raise BadResults(f"there are no results in {directory} yet: poolbench run makes some")

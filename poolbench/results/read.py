@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Reading a results file, whatever state a killed run left it in."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from poolbench.plan.cell import Cell
+from poolbench.results.record import SCHEMA
+
+
+class BadResults(ValueError):
+    """A file that can not be used: absent, of another schema, or without a single result."""
+
+
+@dataclass
+class Results:
+    path: Path
+    sessions: list[dict] = field(default_factory=list)
+    samples: list[tuple[Cell, dict]] = field(default_factory=list)
+    failures: list[tuple[Cell, dict]] = field(default_factory=list)
+    finished: bool = False
+    damaged: list[int] = field(default_factory=list)  # numbers of lines that are no records
+
+    @property
+    def session(self) -> dict:
+        return self.sessions[0] if self.sessions else {}
+
+    def cells(self) -> list[Cell]:
+        """Each cell that has a sample or a failure, once."""
+        return list(dict.fromkeys(cell for cell, _ in [*self.samples, *self.failures]))
+
+    def only(self, kept: set[Cell]) -> Results:
+        """The part of these cells."""
+        return replace(
+            self,
+            samples=[pair for pair in self.samples if pair[0] in kept],
+            failures=[pair for pair in self.failures if pair[0] in kept],
+        )
+
+    def failed_cells(self) -> dict[Cell, dict]:
+        """Why each failed cell failed last, unless it was measured since."""
+        found: dict[Cell, dict] = {}
+        for cell, failure in self.failures:
+            if not failure.get("mended"):
+                found[cell] = failure
+        return found
+
+    def warning(self) -> str:
+        """About what had to be skipped, in words; empty when all is well."""
+        if not self.damaged:
+            return ""
+        lines = ", ".join(str(number) for number in self.damaged[:5]) + (", ..." if len(self.damaged) > 5 else "")
+        return f"{self.path}: {len(self.damaged)} line(s) are no records and were skipped (line {lines})"
+
+
+def _valid_sample(record: dict) -> bool:
+    time, figures = record.get("ns_per_op"), record.get("figures", {})
+    return isinstance(time, (int, float)) and math.isfinite(time) and time > 0 and isinstance(figures, dict)
+
+
+def _take(results: Results, record: dict) -> bool:
+    """Files a record; False for what is none."""
+    match record.get("record"):
+        case "session":
+            results.sessions.append(record)
+            results.finished = False
+        case "finished":
+            results.finished = True
+        case "sample":
+            if not _valid_sample(record):
+                return False
+            results.samples.append((Cell.from_record(record["cell"]), record))
+        case "failure":
+            results.failures.append((Cell.from_record(record["cell"]), record))
+        case "retried":
+            cell = Cell.from_record(record["cell"])
+            results.failures = [(c, {**f, "mended": True} if c == cell else f) for c, f in results.failures]
+        case _:
+            return False
+    return True
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadResults(f"{path} is not a file")
+        with path.open("rb") as file:
+            yield from enumerate(file, 1)
+    except OSError as error:
+        raise BadResults(f"{path} can not be read: {error.strerror}") from error
+
+
+def read(path: Path) -> Results:
+    """Skips lines that are no records (a run that was killed leaves half a line at the end), but refuses a schema
+    that it does not know: a figure that has changed its meaning must not be shown under its old name."""
+    results = Results(path)
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+            schema = record.get("schema")
+        except (ValueError, AttributeError):
+            results.damaged.append(number)
+            continue
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise BadResults(f"{path} is of schema {schema}; this poolbench reads schema {SCHEMA}: update it")
+        if schema != SCHEMA:
+            results.damaged.append(number)
+            continue
+        try:
+            good = _take(results, record)
+        except (KeyError, TypeError, AttributeError):
+            good = False
+        if not good:
+            results.damaged.append(number)
+    return results
+
+
+def read_measured(path: Path) -> Results:
+    """A file that holds at least one sample or failure."""
+    results = read(path)
+    if not results.samples and not results.failures:
+        raise BadResults(f"{path} holds no results of schema {SCHEMA}")
+    return results

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Building the benchmark with the toolchains there are, as far as it is not built yet.
+
+A build directory that `make test` configured is taken as it is; a new one leaves the tests out, so that measuring needs
+no package that only they use. The presets of Clang build a few workloads only: what else is wanted is added.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from poolbench.measure.process import end_group
+from poolbench.plan.description import ALL
+from poolbench.plan.program import Program, load_with_siblings
+from poolbench.system.toolchains import Probed
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF")
+
+
+class BuildFailed(RuntimeError):
+    """What failed; the compiler's own words have been shown."""
+
+
+def run(command: list[str], root: Path = ROOT) -> bool:
+    """Output belongs to standard error: standard output holds results alone."""
+    process = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True)
+    try:
+        return process.wait() == 0
+    finally:
+        if process.poll() is None:  # interrupted: the build and its compilers with it
+            end_group(process, signal.SIGTERM)
+            process.wait()
+
+
+def built_workloads(build_dir: Path) -> list[str] | None:
+    """What the directory is configured to build; empty: all; None: it is not configured."""
+    try:
+        cache = (build_dir / "CMakeCache.txt").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^POOLED_BENCH_WORKLOADS:\w+=(.*)$", cache, re.MULTILINE)
+    return [name for name in found.group(1).split("|") if name] if found else []
+
+
+def configure_arguments(build_dir: Path, wanted: list[str], preset: str) -> list[str] | None:
+    """The command that configures the directory, or None when it builds all that is wanted."""
+    if not (build_dir / "build.ninja").is_file():
+        return ["cmake", "--preset", preset, *NO_TESTS, *_workloads(wanted)]
+    there = built_workloads(build_dir)
+    if not there or set(wanted) <= set(there):
+        return None
+    return ["cmake", str(build_dir), *_workloads(sorted({*there, *wanted}))]
+
+
+def _workloads(wanted: list[str]) -> list[str]:
+    return [f"-DPOOLED_BENCH_WORKLOADS={'|'.join(wanted)}"] if wanted else []
+
+
+def ensure(
+    probed: list[Probed], wanted: dict[str, list[str]], main: str, say: Callable[[str], None], root: Path = ROOT
+) -> list[Program]:
+    """Builds with each toolchain that works. `wanted`: toolchain or "all" -> workloads; the main one builds all there
+    are, for those that nobody has described. A toolchain that works and can not build is an error."""
+    programs = []
+    for each in probed:
+        name = each.toolchain.name
+        workloads = [] if name == main else [*wanted.get(ALL, []), *wanted.get(name, [])]
+        if name != main and not workloads:
+            continue
+        build_dir = root / "build" / name
+        say(f"building with {name}")
+        configure = configure_arguments(build_dir, workloads, name)
+        if configure is not None and not run(configure, root):
+            raise BuildFailed(f"{name}: cmake could not configure")
+        if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
+            raise BuildFailed(f"{name}: the build failed")
+        programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")
+    return programs

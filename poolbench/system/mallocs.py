@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The mallocs of this machine: glibc's own, and those that can be preloaded."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+LIBRARY_DIRECTORIES = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/lib64",
+    "/lib",
+)
+# Name of the malloc, then patterns of its library, the preferred one first; the debug forms are not wanted.
+LIBRARY_PATTERNS = {
+    "tcmalloc": (r"libtcmalloc_minimal\.so\.\d+", r"libtcmalloc\.so\.\d+"),
+    "jemalloc": (r"libjemalloc\.so\.\d+",),
+    "mimalloc": (r"libmimalloc\.so\.\d+(\.\d+)?",),
+}
+PACKAGES = {"tcmalloc": "libtcmalloc-minimal4", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}
+DEFAULT = "glibc"
+
+# Asked of the library itself, in a process that has it preloaded.
+VERSION_PROGRAM = """
+import ctypes, sys
+lib, name = ctypes.CDLL(None), sys.argv[1]
+if name == "tcmalloc":
+    lib.tc_version.restype = ctypes.c_char_p
+    print(lib.tc_version(None, None, None).decode())
+elif name == "mimalloc":
+    v = lib.mi_version()
+    print(f"{v // 100}.{v // 10 % 10}.{v % 10}")
+elif name == "jemalloc":
+    text, size = ctypes.c_char_p(), ctypes.c_size_t(8)
+    assert lib.mallctl(b"version", ctypes.byref(text), ctypes.byref(size), None, 0) == 0
+    print(text.value.decode().split("-")[0])
+"""
+
+
+@dataclass(frozen=True)
+class Malloc:
+    """A malloc to measure under: preloaded from `path`, or the C library's own when `path` is empty."""
+
+    name: str
+    path: str = ""
+    version: str = ""
+
+
+def _from_ldconfig() -> list[str]:
+    for program in ("ldconfig", "/sbin/ldconfig"):
+        try:
+            text = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
+        except OSError:
+            continue
+        return [line.rsplit("=> ", 1)[1].strip() for line in text.splitlines() if "=> " in line]
+    return []
+
+
+def library_files() -> list[str]:
+    files = _from_ldconfig()
+    for directory in LIBRARY_DIRECTORIES:
+        try:
+            files += [str(p) for p in Path(directory).iterdir()]
+        except OSError:
+            continue
+    return files
+
+
+def version_of(name: str, path: str) -> str:
+    environment = {**os.environ, "LD_PRELOAD": path}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", VERSION_PROGRAM, name],
+            env=environment,
+            timeout=20,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout.strip():
+            return done.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+    # Better the number in the file's name than none.
+    numbers = re.search(r"\.so\.([\d.]+)$", os.path.realpath(path))
+    return numbers.group(1) if numbers else "unknown"
+
+
+def c_library() -> str:
+    """The file of the C library that this very process has mapped."""
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return "unknown"
+    found = re.search(r"(/\S*/libc[.-]\S*)$", maps, re.MULTILINE)
+    return found.group(1) if found else "unknown"
+
+
+def find(files: Iterable[str] | None = None) -> tuple[list[Malloc], dict[str, str]]:
+    """The mallocs installed, glibc first, and for each one missing a sentence that says how to get it."""
+    files = library_files() if files is None else list(files)
+    found = [Malloc(DEFAULT, version=platform.libc_ver()[1] or "unknown")]
+    missing: dict[str, str] = {}
+    for name, patterns in LIBRARY_PATTERNS.items():
+        paths = [f for pattern in patterns for f in files if re.fullmatch(pattern, os.path.basename(f))]
+        paths = [p for p in paths if os.path.exists(p)]
+        if paths:
+            found.append(Malloc(name, paths[0], version_of(name, paths[0])))
+        else:
+            missing[name] = f"{name} is not installed (Debian: {PACKAGES[name]})"
+    return found, missing
+
+
+def with_preloads(found: list[Malloc], preloads: dict[str, str]) -> list[Malloc]:
+    """What the user names on the command line goes before what was found under that name."""
+    kept = [malloc for malloc in found if malloc.name not in preloads]
+    named = [Malloc(name, path, version_of(name, path)) for name, path in preloads.items() if name != DEFAULT]
+    return kept + named

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Tables for people (text, Markdown) and for programs (CSV, JSON), all of the same rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from poolbench.analysis.headlines import OUR_HANDLES
+from poolbench.analysis.headlines import Row as HeadlineRow
+from poolbench.analysis.rows import Figure, Group, Row
+from poolbench.options import colours
+from poolbench.plan.cell import PARAMETERS
+
+NONE = "–"
+PIPE_WIDTH = 180
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of words, before it has a format."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    note: str = ""
+    words: set[str] = field(default_factory=set)  # columns that are set to the left
+
+
+def number(value: float | None) -> str:
+    """Three figures or so: what a median of five runs can tell."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    size = abs(value)
+    return f"{value:.2f}" if size < 10 else f"{value:.1f}" if size < 100 else f"{value:,.0f}"
+
+
+def interval(figure: Figure | None) -> str:
+    if figure is None or not math.isfinite(figure.high):
+        return NONE
+    return f"{number(figure.low)}…{number(figure.high)}"
+
+
+def range_text(low: float, high: float) -> str:
+    return interval(Figure(0, low, high))
+
+
+def published_text(row: Row, unit: str) -> str:
+    return " | ".join(f"{value:g}" for value in row.published) + f" {unit}" if row.published else ""
+
+
+def toolchain_text(row: Row) -> str:
+    cell = row.cell
+    return cell.toolchain if cell.optimisation == "-O3" else f"{cell.toolchain} {cell.optimisation}"
+
+
+def group_sheet(group: Group) -> Sheet:
+    """All cells that may be compared with each other."""
+    headings = group.headings()
+    usual = max((row.cell.scale for row in group.rows), default=1)
+    table = group.description.published if any(row.published for row in group.rows) else None
+    base = group.description.base_of(group.variant)
+    rows = []
+    for row in group.rows:
+        cell = row.cell
+        rows.append(
+            [
+                cell.contender + (f" (scale {cell.scale:g})" if cell.scale != usual else ""),
+                toolchain_text(row),
+                cell.malloc,
+                number(row.time.median) if row.time else "FAILED",
+                interval(row.time),
+                str(row.runs) + (" then FAILED" if row.failure and row.runs else ""),
+                number(row.ratio),
+                *[number(row.figures[name].median) if name in row.figures else NONE for name in headings],
+                *([published_text(row, table.unit)] if table else []),
+            ]
+        )
+    columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
+    columns += [*headings.values(), *(["published"] if table else [])]
+    note = f"one op: {group.operation}" + (f"; published: {table.what}" if table else "")
+    return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"})
+
+
+def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
+    """A row a work: every malloc under make_shared, ours, the limit."""
+    rows = list(rows)
+    mallocs = list(dict.fromkeys(name for row in rows for name in row.mallocs))
+    handles = [name for name in OUR_HANDLES if any(name in row.ours for row in rows)]
+    table = []
+    for row in rows:
+        limit = f"{number(row.limit['median'])} ({row.headline.limit_is})" if row.limit else ""
+        table.append(
+            [
+                row.headline.work,
+                *[number(row.mallocs[name]["median"]) if name in row.mallocs else NONE for name in mallocs],
+                *[number(row.ours[name]["median"]) if name in row.ours else NONE for name in handles],
+                f"{number(row.ratio)}× ({range_text(row.low, row.high)}) {row.verdict}",
+                limit,
+            ]
+        )
+    return Sheet(
+        "Nanoseconds per object: std::make_shared on each malloc, and pooled",
+        ["work", *mallocs, *[OUR_HANDLES[name] for name in handles], "best malloc ÷ pooled", "limit"],
+        table,
+        "medians of interleaved process runs; in brackets the 95% interval of the quotient; "
+        "even: the interval does not exclude 5%",
+        {"work", "limit"},
+    )
+
+
+def console(stream: TextIO | None = None) -> Console:
+    coloured = colours(stream)
+    return Console(
+        file=stream,
+        highlight=False,
+        markup=False,
+        force_terminal=coloured,
+        no_color=not coloured,
+        color_system="auto" if coloured else None,
+        width=None if coloured or (stream and stream.isatty()) else PIPE_WIDTH,
+    )
+
+
+def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
+    table = Table(
+        title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
+    )
+    for name in sheet.columns:
+        table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
+    for row in sheet.rows:
+        table.add_row(*row)
+    out = console(stream)
+    out.print(table)
+    out.print()
+
+
+def markdown(sheet: Sheet) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = line("---" if name in sheet.words else "---:" for name in sheet.columns)
+    parts = [f"### {sheet.title}", "", line(sheet.columns), rule, *(line(row) for row in sheet.rows), ""]
+    return "\n".join([*parts, *([sheet.note, ""] if sheet.note else [])])
+
+
+def records(groups: Iterable[Group]) -> list[dict]:
+    """Everything, for programs: numbers stay numbers."""
+
+    def figure(found: Figure) -> dict:
+        """JSON knows no infinity: one run has no interval."""
+        high = found.high if math.isfinite(found.high) else None
+        return {"median": found.median, "low": found.low if high is not None else None, "high": high}
+
+    return [
+        {
+            **row.cell.to_record(),
+            "runs": row.runs,
+            "ns_per_op": figure(row.time) if row.time else None,
+            "figures": {name: figure(found) for name, found in row.figures.items()},
+            "base": row.base,
+            "ratio_to_base": row.ratio,
+            "published": row.published,
+            "published_unit": group.description.published.unit if row.published else None,
+            "failure": row.failure or None,
+        }
+        for group in groups
+        for row in group.rows
+    ]
+
+
+def as_json(groups: Iterable[Group]) -> str:
+    return json.dumps(records(groups), indent=1)
+
+
+def as_csv(groups: Iterable[Group]) -> str:
+    """One line a cell; of the further figures the medians."""
+    found = records(groups)
+    figures = list(dict.fromkeys(name for record in found for name in record["figures"]))
+    names = ["workload", "variant", "contender", "malloc", "toolchain", "optimisation", *PARAMETERS, "scale", "runs"]
+    names += ["ns_per_op", "low", "high", "base", "ratio_to_base", "published", "published_unit", "failure"]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*names, *figures], restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for record in found:
+        time = record["ns_per_op"] or {}
+        medians = {name: each["median"] for name, each in record["figures"].items()}
+        flat = {"ns_per_op": time.get("median"), "low": time.get("low"), "high": time.get("high")}
+        published = " | ".join(f"{value:g}" for value in record["published"])
+        writer.writerow({**record, **medians, **flat, "published": published})
+    return out.getvalue()
+
+
+def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
+    rows = []
+    for each in differences:
+        verdict = "REGRESSION" if each.regression(fail_above) else "differs" if each.significant else ""
+        rows.append(
+            [
+                each.what if each.cell else f"{each.what} ({each.cells} cells)",
+                number(each.before),
+                number(each.after),
+                f"{each.ratio - 1:+.1%}",
+                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if math.isfinite(each.high) else NONE,
+                f"{each.p:.2g}",
+                verdict,
+            ]
+        )
+    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", ""]
+    return Sheet(title, columns, rows, "+: the second is slower", {"what", ""})
+
+
+def claim_test_text(test) -> str:
+    if test.value is None:
+        return f"{test.what}: {test.why}"
+    spread = f" ({range_text(test.low, test.high)})" if test.low is not None else ""
+    why = f" [{test.why}]" if test.why else ""
+    return f"{test.what}: {number(test.value)}{spread}, bounds: {test.bounds}{why}"
+
+
+def claims_sheet(claims: Iterable) -> Sheet:
+    rows = []
+    for claim in claims:
+        text = claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
+        rows.append([str(claim.verdict), claim.by, text, "\n".join(map(claim_test_text, claim.tests))])
+    columns = ["verdict", "by", "claim", "measured (95% interval)"]
+    return Sheet("Claims", columns, rows, "a quotient is one of medians", set(columns))

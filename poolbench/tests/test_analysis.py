@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: BSL-1.0
+import csv
+import io
+import json
+import random
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.analysis import claims, compare, estimate, headlines, rows
+from poolbench.analysis.claims import Verdict
+from poolbench.plan import description
+from poolbench.plan.description import Description, Headline, Published
+from poolbench.results import record
+from poolbench.results.read import read
+from poolbench.tests import support
+
+GCC = {"toolchain": "gcc"}
+
+
+def noisy(middle, n=9, seed=0, share=0.01):
+    rng = random.Random(f"{middle} {seed}")
+    return [middle * (1 + rng.uniform(-share, share)) for _ in range(n)]
+
+
+def results(tmp_path, values, name="r.jsonl", **figures):
+    return read(support.results_file(tmp_path / name, values, **figures))
+
+
+@pytest.fixture
+def invoke():
+    return lambda *words: CliRunner().invoke(cli.app, [str(word) for word in words])
+
+
+# --- estimates and rows
+
+
+def test_a_cell_has_a_row_a_measure_with_its_median_and_interval(tmp_path):
+    frame = estimate.estimates(results(tmp_path, {support.cell(): [1, 2, 3, 4, 9]}, bytes=64))
+    assert frame["measure"].to_list() == ["ns_per_op", "bytes"]
+    assert frame.row(0, named=True) | {"n": 5, "median": 3, "low": 1, "high": 9} == frame.row(0, named=True)
+
+
+def test_a_filter_takes_a_value_a_list_or_all():
+    frame = pl.DataFrame({"malloc": ["glibc", "jemalloc", "mimalloc"], "payload": [48, 48, None]})
+    assert len(estimate.matching(frame, {"malloc": ["glibc", "mimalloc"], "payload": 48})) == 1
+    assert len(estimate.matching(frame, {"malloc": "all"})) == 3
+
+
+def test_a_row_has_its_ratio_to_the_base_on_the_same_malloc_and_what_was_published(tmp_path):
+    table = Published("a machine", "s", 4.0, {"variant": "loop"}, [{"contender": "new", "malloc": "tc", "value": 57.2}])
+    described = {"w": Description("w", "W", published=table)}
+    found = rows.groups(
+        results(
+            tmp_path,
+            {
+                support.cell("new"): [9.0],
+                support.cell("new", "tc"): [6.0],
+                support.cell("make_shared", "tc"): [4.0],
+                support.cell("new", "tc", optimisation="-O0"): [60.0],
+            },
+        ),
+        described,
+    )
+    by_cell = {row.cell: row for row in found[0].rows}
+    assert by_cell[support.cell("new", "tc")].ratio == 1.5
+    assert by_cell[support.cell("new")].ratio is None
+    assert by_cell[support.cell("new", "tc")].published == [57.2]
+    assert [row.published for row in found[0].rows if row.published] == [[57.2]]
+
+
+def test_a_failed_cell_has_a_row(tmp_path):
+    failure = record.line("failure", cell=support.cell("bad").to_record(), kind="hang", reason="no result")
+    path = support.write(tmp_path / "r.jsonl", support.session(), support.sample(support.cell(), 2.0), failure)
+    (group,) = rows.groups(read(path), {})
+    assert [(row.cell.contender, row.failure, row.runs) for row in group.rows] == [
+        ("make_shared", "", 1),
+        ("bad", "no result", 0),
+    ]
+
+
+# --- claims
+
+ABOUT_TWICE = {
+    "by": "somebody",
+    "text": "new takes twice as long",
+    "workload": "w",
+    "tests": [{"above": {"contender": "new"}, "below": {"contender": "make_shared"}, "at_least": 1.8, "at_most": 2.2}],
+}
+
+
+def judged(tmp_path, values, claim=ABOUT_TWICE, **figures):
+    (found,) = claims.judge(estimate.estimates(results(tmp_path, values, **figures)), [claim])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share", "verdict"),
+    [
+        (2.0, 0.01, Verdict.holds),
+        (1.5, 0.01, Verdict.fails),
+        (2.5, 0.01, Verdict.fails),
+        (2.2, 0.01, Verdict.unknown),
+        (2.0, 0.5, Verdict.unknown),
+    ],
+)
+def test_a_claim_is_judged_by_its_whole_interval(tmp_path, ratio, share, verdict):
+    values = {
+        support.cell("new"): noisy(10 * ratio, share=share),
+        support.cell("make_shared"): noisy(10.0, share=share),
+    }
+    assert judged(tmp_path, values).verdict is verdict
+
+
+def test_what_was_not_measured_is_not_shown(tmp_path):
+    claim = judged(tmp_path, {support.cell("new"): noisy(10.0)})
+    assert (claim.verdict, claim.tests[0].why) == (Verdict.unknown, "not measured")
+
+
+def test_one_run_a_side_shows_nothing(tmp_path):
+    claim = judged(tmp_path, {support.cell("new"): [20.0], support.cell("make_shared"): [10.0]})
+    assert (claim.verdict, claim.tests[0].value) == (Verdict.unknown, 2.0)
+
+
+def test_other_toolchains_mallocs_and_builds_do_not_count(tmp_path):
+    values = {
+        support.cell("new"): noisy(20.0),
+        support.cell("make_shared", toolchain="clang-libcxx"): noisy(10.0),
+        support.cell("make_shared", malloc="jemalloc"): noisy(10.0),
+        support.cell("make_shared", optimisation="-O0"): noisy(10.0),
+    }
+    assert judged(tmp_path, values).tests[0].why == "not measured"
+
+
+def test_of_several_cells_the_fastest_counts(tmp_path):
+    below = [{"contender": "make_shared", "malloc": "all"}, {"contender": "pool"}]
+    claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_least": 1.8, "at_most": 2.2}]}
+    values = {
+        support.cell("new"): noisy(20.0),
+        support.cell("make_shared"): noisy(15.0),
+        support.cell("make_shared", malloc="jemalloc"): noisy(12.0),
+        support.cell("pool"): noisy(10.0),
+    }
+    found = judged(tmp_path, values, claim)
+    assert found.verdict is Verdict.holds
+    assert found.tests[0].what == "new / make_shared on the fastest malloc or pool"
+
+
+def test_a_figure_without_a_quotient_keeps_a_bound(tmp_path):
+    claim = {"by": "x", "text": "x", "workload": "w", "measure": "bytes_touched",
+             "tests": [{"above": {"contender": "new"}, "at_most": 0}]}  # fmt: skip
+    values = {support.cell("new"): noisy(10.0)}
+    assert judged(tmp_path, values, claim, bytes_touched=0).verdict is Verdict.holds
+    assert judged(tmp_path, values, claim, bytes_touched=8).verdict is Verdict.fails
+
+
+def test_a_claim_of_several_variants_is_judged_for_each(tmp_path):
+    values = {
+        support.cell("new", variant="text"): noisy(20.0),
+        support.cell("make_shared", variant="text"): noisy(10.0),
+    }
+    frame = estimate.estimates(results(tmp_path, values))
+    found = list(claims.judge(frame, [{**ABOUT_TWICE, "variants": ["text", "code"]}]))
+    assert [(claim.variant, claim.verdict) for claim in found] == [("text", Verdict.holds), ("code", Verdict.unknown)]
+
+
+def test_every_claim_is_written_completely():
+    described = description.load()
+    for claim in claims.load():
+        assert set(claim) <= {"by", "text", "workload", "variants", "where", "measure", "tests"}
+        assert claim["workload"] in described
+        for test in claim["tests"]:
+            assert set(test) <= {"above", "below", "at_least", "at_most"}
+            assert {"at_least", "at_most"} & set(test)
+    published = {claim["by"] for claim in claims.load()}
+    assert {"L. Barth (E1)", "10 Gbit/s capture (E2)", "R. Grimm (E3)"} <= published
+    assert all(c["variants"] == ["text", "code"] for c in claims.load() if c["by"] == "L. Barth (E1)")
+
+
+# --- the summary
+
+
+def test_the_summary_compares_ours_with_the_best_malloc(tmp_path):
+    values = {
+        support.cell("make_shared"): noisy(30.0),
+        support.cell("make_shared", "tcmalloc"): noisy(20.0),
+        support.cell("pooled"): noisy(10.0),
+        support.cell("pooled", "tcmalloc"): noisy(1.0),
+        support.cell("raw"): noisy(5.0),
+    }
+    described = {"w": Description("w", "W", headlines=[Headline("work", {"variant": "loop"}, "raw", "raw pointers")])}
+    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described)
+    assert (row.best, row.verdict, row.limit["contender"]) == ("tcmalloc", "ahead", "raw")
+    assert row.ratio == pytest.approx(2, rel=0.02)
+    assert row.low < row.ratio < row.high
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(10.0, "ahead"), (20.0, "even"), (40.0, "behind")])
+def test_a_lead_must_be_sure_and_more_than_a_twentieth(tmp_path, ours, verdict):
+    values = {support.cell("make_shared"): noisy(20.0), support.cell("pooled"): noisy(ours)}
+    described = {"w": Description("w", "W", headlines=[Headline("work", {})])}
+    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described)
+    assert row.verdict == verdict
+
+
+# --- comparison
+
+
+def many(factor=1.0, n=9, seed=0, only=None, cells=30):
+    return {
+        support.cell(f"c{i}", payload=48): [
+            value * (factor if only is None or i in only else 1) for value in noisy(10.0 + i, n, seed)
+        ]
+        for i in range(cells)
+    }
+
+
+def test_a_file_against_itself_shows_no_difference(tmp_path, invoke):
+    path = support.results_file(tmp_path / "a.jsonl", many())
+    result = invoke("compare", path, path)
+    assert result.exit_code == 0
+    assert "0 differ significantly; 100.0% show no" in result.stdout
+    assert "No regression" in result.stdout
+
+
+def test_two_runs_of_the_same_thing_agree(tmp_path, invoke):
+    a = support.results_file(tmp_path / "a.jsonl", many(seed=1))
+    b = support.results_file(tmp_path / "b.jsonl", many(seed=2))
+    assert invoke("compare", a, b, "--fail-above", "1%").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("slower", "n", "found"),
+    [
+        (None, 5, "all cells"),
+        ([7], 9, "w loop c7"),
+        (range(10), 5, "all cells"),
+    ],
+)
+def test_a_slowdown_of_a_fifth_is_found(tmp_path, invoke, slower, n, found):
+    a = support.results_file(tmp_path / "a.jsonl", many(n=n, seed=1))
+    b = support.results_file(tmp_path / "b.jsonl", many(1.2, n=n, seed=2, only=slower))
+    result = invoke("compare", a, b, "--json")
+    assert result.exit_code == 1
+    assert any(what.startswith(found) for what in json.loads(result.stdout)["regressions"])
+    assert invoke("compare", b, a).exit_code == 0  # what became faster is no regression
+
+
+def test_a_small_but_significant_slowdown_is_shown_and_fails_only_when_asked_to(tmp_path, invoke):
+    a = support.results_file(tmp_path / "a.jsonl", many(seed=1))
+    b = support.results_file(tmp_path / "b.jsonl", many(1.03, seed=2))
+    assert invoke("compare", a, b).exit_code == 0
+    assert "differs" in invoke("compare", a, b).stdout
+    assert invoke("compare", a, b, "--fail-above", "2%").exit_code == 1
+
+
+def test_too_few_runs_to_tell_one_cell_apart_are_told_of(tmp_path, invoke):
+    path = support.results_file(tmp_path / "a.jsonl", many(n=5))
+    assert "Some cells have 5 runs a side. To call one of 30 cells different, 7 are needed" in (
+        invoke("compare", path, path).stdout
+    )
+
+
+def test_memory_is_compared_by_its_own_figure(tmp_path):
+    cell = support.cell(workload="e10_resident", variant="live")
+    a = results(tmp_path, {cell: noisy(1.0)}, "a.jsonl", resident_bytes_per_object=64.0)
+    b = results(tmp_path, {cell: noisy(2.0)}, "b.jsonl", resident_bytes_per_object=64.0)
+    found = compare.compare(a, b, description.load())
+    assert found.cells[0].ratio == 1
+
+
+@pytest.mark.parametrize("content", [None, "", "not json\n", json.dumps({"record": "session", "schema": 3}) + "\n"])
+def test_bad_input_to_a_comparison_ends_in_status_2(tmp_path, invoke, content):
+    good = support.results_file(tmp_path / "a.jsonl", many())
+    bad = tmp_path / "b.jsonl"
+    if content is not None:
+        bad.write_text(content)
+    assert invoke("compare", good, bad).exit_code == 2
+    assert invoke("compare", bad, good).exit_code == 2
+
+
+def test_files_without_a_common_cell_are_bad_input(tmp_path, invoke):
+    a = support.results_file(tmp_path / "a.jsonl", {support.cell("a"): [1.0]})
+    b = support.results_file(tmp_path / "b.jsonl", {support.cell("b"): [1.0]})
+    result = invoke("compare", a, b)
+    assert result.exit_code == 2
+    assert "no cell in common" in result.stderr
+    assert invoke("compare", a, a, "--fail-above", "much").exit_code == 2
+
+
+# --- tables
+
+
+@pytest.fixture
+def measured(tmp_path):
+    failure = record.line("failure", cell=support.cell("bad|cell", payload=48).to_record(), kind="hang", reason="slow")
+    samples = [support.sample(support.cell(c, payload=48), ns, figures={"bytes_each": 64.0})
+               for c, middle in (("make_shared", 20.0), ("pooled", 10.0)) for ns in noisy(middle)]  # fmt: skip
+    return support.write(tmp_path / "r.jsonl", support.session(), *samples, failure)
+
+
+def test_all_formats_hold_the_same_figures(measured, invoke):
+    told = json.loads(invoke("table", measured, "--format", "json").stdout)
+    ours = next(row for row in told if row["contender"] == "pooled")
+    assert ours["runs"] == 9 and ours["ns_per_op"]["low"] < ours["ns_per_op"]["median"]
+    assert ours["ratio_to_base"] == pytest.approx(0.5, rel=0.05)
+    lines = list(csv.DictReader(io.StringIO(invoke("table", measured, "--format", "csv").stdout)))
+    assert float(next(r for r in lines if r["contender"] == "pooled")["ns_per_op"]) == ours["ns_per_op"]["median"]
+    assert next(r for r in lines if r["contender"] == "bad|cell")["failure"] == "slow"
+    shown = f"{ours['ns_per_op']['median']:.2f}" if ours["ns_per_op"]["median"] < 10 else "10."
+    for form in ("text", "markdown"):
+        text = invoke("table", measured, "--format", form).stdout
+        assert shown in text and "FAILED" in text and "bytes_each" in text
+
+
+def test_markdown_survives_a_bar_in_a_name(measured, invoke):
+    lines = invoke("table", measured, "--format", "markdown").stdout.splitlines()
+    assert any("bad\\|cell" in line for line in lines)
+    assert len({line.replace("\\|", "").count("|") for line in lines if line.startswith("|")}) == 1
+
+
+def test_a_table_can_be_a_selection_and_ratios_stay(measured, invoke):
+    told = json.loads(invoke("table", measured, "-c", "pooled", "--format", "json").stdout)
+    assert [row["contender"] for row in told] == ["pooled"]
+    assert told[0]["ratio_to_base"] is not None
+    assert invoke("table", measured, "-c", "nothing").exit_code == 2
+
+
+def test_without_results_a_command_says_how_to_get_some(invoke):
+    for command in ("table", "claims"):
+        result = invoke(command)
+        assert result.exit_code == 2
+        assert "poolbench run makes some" in result.stderr
+
+
+def test_tables_into_a_pipe_hold_no_escape_whatever_the_environment_asks(measured, invoke, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for words in (["table"], ["table", "--summary"], ["claims"], ["compare", measured]):
+        result = invoke(*words, measured)
+        assert "\x1b" not in result.output and result.stdout
+
+
+def test_claims_are_told_to_people_and_programs(measured, invoke):
+    told = json.loads(invoke("claims", measured, "--format", "json").stdout)
+    assert {claim["verdict"] for claim in told} == {"not shown"}
+    text = invoke("claims", measured).stdout
+    assert "[text]" in text and "[code]" in text
+    assert invoke("claims", measured, "--format", "markdown").stdout.startswith("### Claims")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSL-1.0
+import errno
+import json
+import os
+
+import pytest
+
+from poolbench.results import find, record
+from poolbench.results.read import BadResults, read, read_measured
+from poolbench.results.store import CannotWrite, Locked, NotResults, Store
+from poolbench.tests import support
+
+CELL = support.cell(payload=48, scale=0.1)
+GOOD = support.sample(CELL, 2.0)
+
+
+def test_what_is_appended_is_read_back(tmp_path):
+    path = tmp_path / "new" / "results.jsonl"
+    with Store(path) as store:
+        store.append(support.session())
+        store.append(GOOD)
+    results = read(path)
+    assert results.samples == [(CELL, GOOD)]
+    assert (results.finished, results.damaged, results.warning()) == (False, [], "")
+
+
+@pytest.mark.parametrize("kept", [1, 20, 100])
+def test_half_a_line_at_the_end_is_cut_off_before_the_next_is_written(tmp_path, kept):
+    path = support.write(tmp_path / "r.jsonl", support.session(), GOOD)
+    with path.open("a") as file:
+        file.write(json.dumps(GOOD)[:kept])
+    assert len(read(path).samples) == 1
+    with Store(path) as store:
+        store.append(GOOD)
+    results = read(path)
+    assert (len(results.samples), results.damaged) == (2, [])
+
+
+def test_a_file_of_half_a_line_only_is_taken_up(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(support.session())[:30])
+    with Store(path) as store:
+        store.append(support.session())
+    assert len(read(path).sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not json",
+        "[1, 2]",
+        "null",
+        "\x00\x00",
+        json.dumps({**GOOD, "cell": {"workload": "w"}}),
+        json.dumps({**GOOD, "cell": None}),
+        json.dumps({**GOOD, "ns_per_op": "2"}),
+        json.dumps({**GOOD, "ns_per_op": -1}),
+        json.dumps({**GOOD, "record": "something"}),
+        json.dumps({k: v for k, v in GOOD.items() if k != "schema"}),
+    ],
+)
+def test_a_line_that_is_no_record_is_skipped_and_told_of(tmp_path, line):
+    path = support.write(tmp_path / "r.jsonl", support.session())
+    with path.open("a") as file:
+        file.write(line + "\n" + json.dumps(GOOD) + "\n")
+    results = read(path)
+    assert len(results.samples) == 1
+    assert results.damaged == [2]
+    assert "line 2" in results.warning()
+
+
+def test_results_of_a_newer_schema_are_refused(tmp_path):
+    path = support.write(tmp_path / "r.jsonl", {**support.session(), "schema": record.SCHEMA + 1})
+    with pytest.raises(BadResults, match="schema 3; this poolbench reads schema 2"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", json.dumps(support.session()) + "\n"])
+def test_a_file_without_results_is_bad_input(tmp_path, content):
+    path = tmp_path / "r.jsonl"
+    path.write_text(content)
+    with pytest.raises(BadResults, match="holds no results"):
+        read_measured(path)
+
+
+@pytest.mark.parametrize("name", [".", "absent.jsonl"])
+def test_what_is_no_file_is_bad_input(tmp_path, name):
+    with pytest.raises(BadResults):
+        read(tmp_path / name)
+
+
+def test_two_runs_can_not_write_to_one_file(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Store(path), pytest.raises(Locked, match="another run"):
+        Store(path)
+    Store(path).close()
+
+
+def test_a_file_that_holds_something_else_is_left_as_it_is(tmp_path):
+    path = tmp_path / "letter.txt"
+    path.write_text("dear reader")
+    with pytest.raises(NotResults):
+        Store(path)
+    assert path.read_text() == "dear reader"
+
+
+def test_a_full_disk_is_told_and_leaves_whole_lines_only(tmp_path, monkeypatch):
+    path = tmp_path / "r.jsonl"
+    write = os.write
+
+    def half_then_full(descriptor, data):
+        if len(data) > 50:
+            return write(descriptor, data[:50])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Store(path) as store:
+        store.append(support.session())
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", half_then_full)
+            with pytest.raises(CannotWrite, match="No space left on device"):
+                store.append(GOOD)
+        store.append(GOOD)
+    assert (len(read(path).samples), read(path).damaged) == (1, [])
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/proc/nothing/here.jsonl"])
+def test_a_place_that_can_not_hold_results_is_told(path):
+    with pytest.raises(CannotWrite):
+        Store(support.Path(path))
+
+
+def test_a_failed_cell_is_mended_by_running_it_again(tmp_path):
+    failure = record.line("failure", cell=CELL.to_record(), kind="crash", reason="signal 11")
+    retried = record.line("retried", cell=CELL.to_record())
+    path = support.write(tmp_path / "r.jsonl", support.session(), failure)
+    assert read(path).failed_cells()[CELL]["reason"] == "signal 11"
+    support.write(path, support.session(), failure, retried)
+    assert read(path).failed_cells() == {}
+    support.write(path, support.session(), failure, retried, {**failure, "reason": "again"})
+    assert read(path).failed_cells()[CELL]["reason"] == "again"
+
+
+def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
+    for name in ("20260101T000000Z-quick", "20260102T000000Z-smoke"):
+        support.results_file(tmp_path / f"{name}.jsonl", {CELL: [1.0]})
+    support.write(tmp_path / "20260103T000000Z-quick.jsonl", support.session())
+    assert find.latest(tmp_path).stem == "20260101T000000Z-quick"
+    with pytest.raises(BadResults, match="poolbench run makes some"):
+        find.latest(tmp_path / "empty")
+
+
+def test_two_files_of_one_second_have_names_of_their_own(tmp_path):
+    first = find.new_path("quick", tmp_path)
+    first.touch()
+    assert find.new_path("quick", tmp_path) != first

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSL-1.0
+"""`poolbench run` from the outside, on a benchmark that is a stand-in."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.results.read import read
+from poolbench.results.store import Store
+from poolbench.tests import support
+
+ROOT = support.Path(__file__).resolve().parents[2]
+PRECISE = ["--precision", "100%", "--budget", "1"]  # no more than the least count
+
+
+def arguments(bench, output, *more):
+    return ["run", "--bin", f"gcc={bench}", "--output", str(output), *PRECISE, *map(str, more)]
+
+
+@pytest.fixture
+def run(tmp_path):
+    def go(*more, contenders=("make_shared", "pooled"), **how):
+        bench = support.fake_bench(tmp_path / "bench", contenders, **how)
+        result = CliRunner().invoke(cli.app, arguments(bench, tmp_path / "r.jsonl", *more))
+        result.path = tmp_path / "r.jsonl"
+        return result
+
+    return go
+
+
+def started(bench, output, *more, **how):
+    """As a process of its own, in a group of its own, so that a signal to it reaches nobody else."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "poolbench", *arguments(bench, output, *more)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        **how,
+    )
+
+
+def counts(path):
+    return Counter(cell.contender for cell, _ in read(path).samples)
+
+
+def wait_for_lines(path, lines, process):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and process.poll() is None:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return
+        time.sleep(0.005)
+
+
+def test_every_cell_is_run_five_times_and_the_path_is_all_of_standard_output(run):
+    result = run()
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{result.path}\n"
+    assert counts(result.path) == {"make_shared": 5, "pooled": 5}
+    assert read(result.path).finished
+
+
+def test_cells_take_turns(run, tmp_path):
+    run(contenders=("a", "b", "c"))
+    order = (tmp_path / "bench/log").read_text().split()
+    assert all(set(order[i : i + 3]) == {"a", "b", "c"} for i in range(0, 15, 3))
+
+
+def test_a_sample_tells_what_made_it(run):
+    sample = next(line for line in support.lines_of(run().path) if line["record"] == "sample")
+    assert {"commit", "machine", "time", "compiler", "stdlib", "flags", "malloc", "schema", "cell"} <= set(sample)
+    assert set(sample["malloc"]) == {"name", "version", "path", "sha256"}
+    assert sample["figures"] == {"bytes_each": 64.0}
+
+
+def test_samples_can_be_asked_for(run):
+    assert counts(run("--samples", 7).path) == {"make_shared": 7, "pooled": 7}
+
+
+def test_a_wide_interval_is_made_narrow_within_the_budget(run):
+    result = run("--precision", "0.0001%", "--budget", "20", "--samples", 5)
+    assert min(counts(result.path).values()) == 15
+
+
+def test_crashing_and_hanging_cells_are_one_failed_cell_each_and_the_rest_is_measured(run):
+    result = run("--timeout", "1", contenders=("make_shared", "crash", "hang", "exit"))
+    assert result.exit_code == 1
+    assert counts(result.path) == {"make_shared": 5}
+    failed = {cell.contender: failure for cell, failure in read(result.path).failures}
+    assert failed["crash"]["stdout"] == "half a result\n"
+    assert failed["hang"]["stdout"] == "working\n"
+    assert {name: f["kind"] for name, f in failed.items()} == {"crash": "crash", "hang": "hang", "exit": "crash"}
+    assert result.stderr.count("FAILED: ") == 3
+    assert "signal 11 (SIGSEGV)" in result.stderr
+    assert "3 cells failed" in result.stderr
+
+
+def test_a_finished_file_with_failures_still_ends_in_status_1_and_runs_nothing(run, tmp_path):
+    run(contenders=("make_shared", "exit"))
+    before = (tmp_path / "bench/log").read_text()
+    assert run(contenders=("make_shared", "exit")).exit_code == 1
+    assert (tmp_path / "bench/log").read_text() == before
+
+
+def test_failed_cells_can_be_run_again(run, tmp_path):
+    run(contenders=("make_shared", "exit"))
+    assert run("--retry-failed", contenders=("make_shared", "exit")).exit_code == 1
+    assert (tmp_path / "bench/log").read_text().split().count("exit") == 2
+
+
+def test_more_samples_can_be_added_to_a_finished_file(run):
+    run()
+    assert counts(run("--samples", 8).path) == {"make_shared": 8, "pooled": 8}
+
+
+def test_a_file_of_other_executables_is_not_added_to(run):
+    before = run().path.read_bytes()
+    result = run(contenders=("make_shared", "pooled", "another"))
+    assert result.exit_code == 2
+    assert "other executables" in result.stderr
+    assert result.path.read_bytes() == before
+
+
+def test_a_newer_schema_is_refused(run, tmp_path):
+    support.write(tmp_path / "r.jsonl", {**support.session(), "schema": 99})
+    result = run()
+    assert result.exit_code == 2
+    assert "schema 99" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workload", "nothing"], "no workload 'nothing'; there are: w"),
+        (["--contender", "nothing"], "there are: make_shared, pooled"),
+        (["--malloc", "jemalloc"], "no malloc 'jemalloc'; there are: glibc"),
+        (["--toolchain", "icc"], "no toolchain 'icc'; there are: gcc"),
+        (["--samples", "0"], "--samples"),
+        (["--samples", "x"], "--samples"),
+        (["--budget", "nan"], "no duration"),
+        (["--timeout", "-1"], "no duration"),
+        (["--profile", "slow"], "--profile"),
+        (["--bin", "gcc"], "NAME=PATH"),
+        (["--bin", "gcc=/nowhere/pooled-bench"], "can not be asked"),
+    ],
+)
+def test_a_wrong_word_on_the_command_line_ends_in_status_2_and_leaves_no_file(run, words, message):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not result.path.exists()
+    assert result.stdout == ""
+
+
+def test_a_selection_is_all_that_runs(run):
+    assert counts(run("-c", "pooled").path) == {"pooled": 5}
+
+
+def test_a_build_without_optimisation_is_refused_rather_than_measured(run):
+    result = run(optimisation="Debug")
+    assert result.exit_code == 2
+    assert "there is Debug" in result.stderr
+
+
+def test_a_dry_run_lists_the_cells_and_writes_nothing(run):
+    result = run("--dry-run")
+    assert result.stdout.splitlines() == ["w loop make_shared on glibc gcc (48 B payload)",
+                                          "w loop pooled on glibc gcc (48 B payload)"]  # fmt: skip
+    assert not result.path.exists()
+
+
+def test_a_library_named_on_the_command_line_that_is_missing_fails_its_cells(run):
+    result = run("--preload", "mine=/nowhere/libmine.so", "--profile", "smoke", "--malloc", "glibc,mine")
+    assert result.exit_code == 1
+    assert "ran on glibc, not on mine (/nowhere/libmine.so, which does not exist)" in result.stderr
+    assert counts(result.path) == {"make_shared": 1, "pooled": 1}
+
+
+def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path, monkeypatch):
+    bench = support.fake_bench(tmp_path / "bench")
+    words = ["run", "--bin", f"gcc={bench}", *PRECISE]
+
+    def go():
+        result = CliRunner().invoke(cli.app, words)
+        assert result.exit_code == 0, result.stderr
+        return support.Path(result.stdout.strip())
+
+    first = go()
+    whole = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join(whole[:6]) + whole[6][:40])
+    assert go() == first
+    assert counts(first) == {"make_shared": 5, "pooled": 5}
+    assert go() != first
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_killed_at_any_moment_is_finished_by_the_next(tmp_path, seed):
+    rng = random.Random(seed)
+    path, contenders = tmp_path / "r.jsonl", ("a", "b", "crash", "c")
+    bench = support.fake_bench(tmp_path / "bench", contenders, sleep=0.01)
+    for _ in range(2):
+        driver = started(bench, path)
+        wait_for_lines(path, rng.randrange(2, 9), driver)
+        time.sleep(rng.random() * 0.05)
+        driver.kill()
+        driver.communicate()
+    at_the_kill = len(read(path).samples)
+    last = started(bench, path)
+    _, said = last.communicate()
+    assert last.returncode == 1, said  # for the crashing cell
+    results = read(path)
+    assert Counter(cell.contender for cell, _ in results.samples) == {"a": 5, "b": 5, "c": 5}
+    assert results.finished and not results.damaged
+    assert Counter(cell.contender for cell, _ in results.failures) == {"crash": 1}
+    # A run is lost with each kill at most, so nothing that was whole was done twice.
+    runs = Counter((tmp_path / "bench/log").read_text().split())
+    assert at_the_kill > 0 and sum(runs.values()) <= 16 + 2
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)])
+def test_an_interrupt_ends_the_run_at_once_with_130_and_it_can_be_resumed(tmp_path, number, status):
+    bench = support.fake_bench(tmp_path / "bench", ("a", "hang"))
+    driver = started(bench, tmp_path / "r.jsonl", "--timeout", "60")
+    log = tmp_path / "bench/log"
+    deadline = time.monotonic() + 20
+    while (not log.exists() or "hang" not in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    asked = time.monotonic()
+    driver.send_signal(number)
+    out, said = driver.communicate()
+    assert time.monotonic() - asked < 2
+    assert driver.returncode == status, said
+    assert "goes on from here" in said and "Traceback" not in said
+    assert out == ""
+    assert read(tmp_path / "r.jsonl").sessions
+
+
+def test_a_second_run_on_the_same_file_is_refused(run, tmp_path):
+    with Store(tmp_path / "r.jsonl"):
+        result = run()
+    assert result.exit_code == 2
+    assert "another run is writing" in result.stderr
+
+
+def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
+    path = tmp_path / "r.jsonl"
+    bench = support.fake_bench(tmp_path / "bench")
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+
+    driver = started(bench, path, preexec_fn=small_files)
+    _, said = driver.communicate()
+    assert driver.returncode == 1
+    assert "can not be written" in said and "Traceback" not in said
+    assert not read(path).damaged
+    last = started(bench, path)
+    last.communicate()
+    assert last.returncode == 0
+    assert counts(path) == {"make_shared": 5, "pooled": 5}
+
+
+def test_nothing_that_goes_into_a_pipe_holds_an_escape(tmp_path):
+    bench = support.fake_bench(tmp_path / "bench", ("a", "crash"))
+    forced = {**os.environ, "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
+    out, said = started(bench, tmp_path / "r.jsonl", env=forced).communicate()
+    assert "\x1b" not in out + said
+    assert json.loads((tmp_path / "r.jsonl").read_text().splitlines()[0])["record"] == "session"
