@@ -27,4 +27,27 @@ struct deleter;
 template <class T>
 using unique_ptr = std::unique_ptr<T, deleter<T>>;
 
+template <class T, class Counting>
+class basic_rc_ptr;
+template <class T, class Counting>
+class basic_weak_rc_ptr;
+namespace detail {
+struct among_threads;
+struct on_one_thread;
+}  // namespace detail
+
+template <class T>
+using rc_ptr = basic_rc_ptr<T, detail::among_threads>;
+template <class T>
+using weak_rc_ptr = basic_weak_rc_ptr<T, detail::among_threads>;
+template <class T>
+using local_rc_ptr = basic_rc_ptr<T, detail::on_one_thread>;
+template <class T>
+using weak_local_rc_ptr = basic_weak_rc_ptr<T, detail::on_one_thread>;
+
+template <class T>
+class enable_rc_from_this;
+
+class reclaim_scope;
+
 }  // namespace pooled

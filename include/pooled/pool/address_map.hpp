@@ -54,6 +54,13 @@ private:
     std::uint32_t m_bits = 0;
 };
 
+// Bounds of all memory that pools ever had: a guess, good enough for a prefetch.
+struct address_span {
+    std::uintptr_t first = 0;
+    std::uintptr_t bytes = 0;
+    [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - first < bytes; }
+};
+
 class address_map {
 public:
     constexpr address_map() noexcept = default;
@@ -84,7 +91,13 @@ public:
         if (last >> k_address_bits != 0) return false;
         for (std::uintptr_t i = address_of(base) >> k_leaf_span_bits; i <= last >> k_leaf_span_bits; ++i)
             if (m_root[i].load(std::memory_order_acquire) == nullptr && !make_leaf(i)) return false;
+        widen(address_of(base), last + 1);
         return true;
+    }
+
+    [[nodiscard]] address_span span() const noexcept {
+        std::uintptr_t const first = ~m_complement_of_first.load(std::memory_order_relaxed);
+        return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
     // Requires prepare() of the same range.
@@ -109,6 +122,15 @@ private:
         return static_cast<std::uint32_t>(address) / k_granule_bytes;
     }
 
+    void widen(std::uintptr_t first, std::uintptr_t end) noexcept {
+        raise(m_complement_of_first, ~first);
+        raise(m_end, end);
+    }
+    static void raise(std::atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
+        std::uintptr_t known = bound.load(std::memory_order_relaxed);
+        while (to > known && !bound.compare_exchange_weak(known, to, std::memory_order_relaxed)) {}
+    }
+
     bool make_leaf(std::size_t index) noexcept {
         void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
         if (pages == nullptr) return false;
@@ -121,6 +143,9 @@ private:
     }
 
     std::array<std::atomic<leaf*>, std::size_t{1} << (k_address_bits - k_leaf_span_bits)> m_root{};
+    std::atomic<std::uintptr_t> m_complement_of_first{
+        0};  // all zero bytes until used: no page of a program's file
+    std::atomic<std::uintptr_t> m_end{0};
 };
 
 POOLED_EXPORT inline constinit address_map g_address_map;

@@ -36,6 +36,10 @@ concept unbounded_array = std::is_unbounded_array_v<T>;
 template <class T>
 concept not_array = !std::is_array_v<T>;
 
+// How a pool's counted pointers count: a local pool's without atomics.
+template <sharing Sharing>
+using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
+
 template <sharing Sharing>
 class basic_pool {
 public:
@@ -69,6 +73,10 @@ public:
     [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args);
     template <not_array T, class... Args>
     [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> make_rc(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(Args&&... args);
 
     // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still
     // thrown.
@@ -76,6 +84,8 @@ public:
     [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args);
     template <not_array T, class... Args>
     [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> try_make_rc(Args&&... args);
 
     // `count` value-initialised elements, or copies of `value`.
     template <unbounded_array T>

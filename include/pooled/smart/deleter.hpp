@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the address map says which
-// pool and which size class an address belongs to.
+// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the
+// object says how to destroy it and where its block goes, and has room for the counts of an rc_ptr.
 //
 // It converts to a unique_ptr of any base that has a virtual destructor, also one that does not lie at the object's
 // start; other bases are refused at compile time, since nobody would know how to destroy the object.
@@ -10,8 +10,9 @@
 #include "pooled/core/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/address_map.hpp"
+#include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/smart/allocator.hpp"
+#include "pooled/smart/counted_object.hpp"
 
 #include <concepts>
 #include <cstddef>
@@ -26,15 +27,13 @@ namespace detail {
 template <class T>
 inline constexpr bool k_may_be_derived = std::is_polymorphic_v<T> && !std::is_final_v<T>;
 
-// Frees the block at `p`, whose class is T's unless the object is of a derived class.
+// Where the whole object starts that `p` points into.
 template <class T>
-POOLED_ALWAYS_INLINE void deallocate_object(void* p) noexcept {
-    checks::on_deallocate_found(p);
-    map_entry const entry = g_address_map.find_owned(p);
+[[nodiscard]] POOLED_ALWAYS_INLINE void* start_of(T* p) noexcept {
     if constexpr (k_may_be_derived<T>)
-        deallocate_found(entry, entry.size_class(), p);
+        return const_cast<void*>(dynamic_cast<void const volatile*>(p));
     else
-        deallocate_found(entry, k_class_of<T>, p);
+        return const_cast<std::remove_cv_t<T>*>(p);
 }
 
 }  // namespace detail
@@ -55,13 +54,9 @@ struct deleter {
 
     void operator()(T* p) const noexcept {
         static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
-        void* block = nullptr;
-        if constexpr (detail::k_may_be_derived<T>)
-            block = const_cast<void*>(dynamic_cast<void const volatile*>(p));  // the whole object's start
-        else
-            block = const_cast<std::remove_cv_t<T>*>(p);
-        std::destroy_at(p);
-        detail::deallocate_object<T>(block);
+        void* const header = static_cast<std::byte*>(detail::start_of(p)) - sizeof(detail::count_header);
+        detail::checks::on_deallocate_found(header);
+        static_cast<detail::count_header*>(header)->type().retire(header);
     }
 };
 

@@ -9,7 +9,9 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/smart/allocator.hpp"
+#include "pooled/smart/block_shape.hpp"
 #include "pooled/smart/control_block.hpp"
+#include "pooled/smart/origin.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -24,10 +26,17 @@ namespace detail {
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
 
-template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws>
+// Arrays and single objects differ in that the latter may be put off when they are dropped.
+template <class T, class Origin, initialise How = initialise::by_value>
+using making_allocator =
+    control_block_allocator<element_of<T>, Origin,
+                            std::conditional_t<std::is_array_v<T>, void, std::remove_cv_t<T>>, How>;
+
+template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
+          initialise How = initialise::by_value>
 [[nodiscard]] POOLED_ALWAYS_INLINE auto making(pool_core& core) noexcept {
     t_making = &core;
-    return control_block_allocator<element_of<T>, Sharing, OnFailure>();
+    return making_allocator<T, from_pool<Sharing, OnFailure>, How>();
 }
 
 // Runs `make`; an empty pointer when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
@@ -74,7 +83,7 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remo
 template <sharing Sharing>
 template <not_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
-    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core));
+    return std::allocate_shared<T>(making<T, Sharing, on_failure::throws, initialise::by_default>(*m_core));
 }
 
 template <sharing Sharing>
@@ -114,24 +123,27 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
 // From the default pool. Thread-safe. Throws std::bad_alloc, and what the constructor throws.
 template <detail::not_array T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> make_shared(Args&&... args) {
-    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, std::forward<Args>(args)...);
+    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
+                                   std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
-    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, detail::checked_count<T>(count));
+    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
+                                   detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<T>(allocator<detail::element_of<T>>{}, detail::checked_count<T>(count),
-                                   value);
+    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
+                                   detail::checked_count<T>(count), value);
 }
 template <detail::not_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
-    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{});
+    return std::allocate_shared<T>(
+        detail::making_allocator<T, detail::from_default, detail::initialise::by_default>{});
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<T>(allocator<detail::element_of<T>>{},
+    return std::allocate_shared_for_overwrite<T>(detail::making_allocator<T, detail::from_default>{},
                                                  detail::checked_count<T>(count));
 }
 

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// An object of make_rc or make_unique in its block, and the word in front of it.
+//
+//   block  | padding to alignof(T), none up to 8 | header: 8 | object |
+//
+//   header | type: 14 | weak: 24 | strong: 26 |
+//
+//   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
+//   weak     weak pointers, and one for all owners together, a unique_ptr included
+//
+// So a unique_ptr turns into an rc_ptr by one store, and the last owner, if it sees itself alone (strong = weak = 1), lets
+// go without a locked instruction: nobody else can take a reference any more.
+// Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
+
+#include "pooled/config.hpp"
+#include "pooled/core/bits.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/pool/waiting.hpp"
+#include "pooled/smart/teardown.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace pooled::detail {
+
+struct count_header {
+    static constexpr std::uint64_t k_strong_one = 1;
+    static constexpr std::uint64_t k_strong_mask = (std::uint64_t{1} << 26) - 1;
+    static constexpr std::uint64_t k_weak_one = k_strong_mask + 1;
+    static constexpr std::uint64_t k_weak_mask = ((std::uint64_t{1} << 24) - 1) * k_weak_one;
+    static constexpr std::uint64_t k_sole =
+        k_strong_one | k_weak_one;                         // owned by one pointer, observed by none
+    static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
+    static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
+
+    // Threads that pass the limit at the same moment still have room to be told.
+    static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
+    static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
+
+    std::atomic<std::uint64_t> word;
+
+    [[nodiscard]] static type_number type_in(std::uint64_t word) noexcept {
+        return static_cast<type_number>(word >> k_type_shift);
+    }
+    [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
+        return (word & (k_strong_mask | k_weak_mask)) == k_sole;
+    }
+    [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
+    [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
+
+    [[nodiscard]] block_type const& type() const noexcept {
+        return g_block_types[type_in(word.load(std::memory_order_relaxed))];
+    }
+
+    // The object is gone for its owners; drops the weak count that they held together, and frees the block unless it is
+    // observed. acq_rel: pairs with the same by others; all they did to the block is seen when it is freed.
+    void release_weak() noexcept {
+        std::uint64_t now = word.load(std::memory_order_acquire);
+        if (weak_in(now) != k_weak_one) {
+            now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
+            if (weak_in(now) != k_weak_one) return;
+        }
+        g_block_types[type_in(now)].free(this);
+    }
+};
+static_assert(sizeof(count_header) == 8);
+
+[[noreturn]] POOLED_NOINLINE inline void count_overflow() {
+    POOLED_FAIL("pooled: more than 66 million rc_ptr, or 15 million weak_rc_ptr, to one object");
+    __builtin_unreachable();
+}
+
+// What enable_rc_from_this derives from.
+struct rc_from_this_tag {};
+template <class T>
+inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
+
+template <class T, class Origin>
+class counted_object {
+public:
+    static constexpr std::size_t k_offset = std::max(alignof(T), sizeof(count_header));
+    static constexpr std::size_t k_align = std::max(alignof(T), alignof(count_header));
+    static constexpr std::size_t k_bytes = k_offset + sizeof(T);
+
+    // What make_rc and make_unique need before they allocate. Throws std::length_error.
+    [[nodiscard]] static type_number number() { return number_or_throw<k_type>(); }
+
+    [[nodiscard]] static void* place_in(void* block) noexcept {
+        return static_cast<std::byte*>(block) + k_offset;
+    }
+
+    // Requires an object just constructed at place_in(). `counts`: k_sole or k_unique.
+    static void set_header(T* object, type_number type, std::uint64_t counts) noexcept {
+        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
+            count_header{counts | std::uint64_t{type} << k_type_shift};
+    }
+
+private:
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+    static T* object_of(void* header) noexcept {
+        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+
+    static void retire(void* header) noexcept {
+        // Observed by itself, perhaps, once its destructor has run.
+        if constexpr (k_has_rc_from_this<T>) {
+            count_header& h = header_at(header);
+            h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,
+                         std::memory_order_relaxed);
+            return retire_observed(header);
+        } else {
+            if constexpr (k_may_cascade<T>) {
+                if (!t_teardown.may_recurse()) return retire_slow(header);
+                std::destroy_at(object_of(header));
+            }
+            free(header);
+        }
+    }
+    POOLED_NOINLINE static void retire_slow(void* header) noexcept {
+        teardown_state& state = t_teardown;
+        T* const object = object_of(header);
+        if (state.base != teardown_state::k_idle)
+            return state.push(waiting(header, number_of<k_type>(), false), object, sizeof(T));
+        destroy_outermost(state, object);
+        free(header);
+    }
+
+    static void retire_observed(void* header) noexcept {
+        if constexpr (k_may_cascade<T>) {
+            teardown_state& state = t_teardown;
+            T* const object = object_of(header);
+            if (state.may_recurse())
+                std::destroy_at(object);
+            else if (state.base != teardown_state::k_idle)
+                return state.push(waiting(header, number_of<k_type>(), true), object, sizeof(T));
+            else
+                destroy_outermost(state, object);
+        }
+        header_at(header).release_weak();
+    }
+
+    static void finish(void* header) noexcept {
+        std::destroy_at(object_of(header));
+        free(header);
+    }
+    static void finish_observed(void* header) noexcept {
+        std::destroy_at(object_of(header));
+        header_at(header).release_weak();
+    }
+    static void free(void* header) noexcept {
+        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes,
+                                 k_align);
+    }
+
+    static constexpr block_type k_type{.retire = retire,
+                                       .retire_observed = retire_observed,
+                                       .finish = finish,
+                                       .finish_observed = finish_observed,
+                                       .free = free,
+                                       .object_offset = sizeof(count_header),
+                                       .object_bytes = sizeof(T)};
+};
+
+}  // namespace pooled::detail

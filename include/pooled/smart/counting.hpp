@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both speak of one header, so what is owned by a sole
+// pointer of either kind may go over to the other.
+
+#include "pooled/config.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/smart/counted_object.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::detail {
+
+struct among_threads {
+    // Requires an owner.
+    static void add_strong(count_header& h) noexcept {
+        std::uint64_t const before = h.word.fetch_add(count_header::k_strong_one, std::memory_order_relaxed);
+        if (count_header::strong_in(before) > count_header::k_strong_limit) [[unlikely]]
+            count_overflow();
+    }
+    // Requires an owner or an observer.
+    static void add_weak(count_header& h) noexcept {
+        std::uint64_t const before = h.word.fetch_add(count_header::k_weak_one, std::memory_order_relaxed);
+        if (count_header::weak_in(before) > count_header::k_weak_limit) [[unlikely]]
+            count_overflow();
+    }
+    // Requires an observer. False when no owner is left.
+    [[nodiscard]] static bool try_add_strong(count_header& h) noexcept {
+        std::uint64_t now = h.word.load(std::memory_order_relaxed);
+        do {
+            if (count_header::strong_in(now) == 0) return false;
+            if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
+                count_overflow();
+            // acquire: pairs with the release of an owner that let go; what it did to the object is seen.
+        } while (!h.word.compare_exchange_weak(now, now + count_header::k_strong_one,
+                                               std::memory_order_acquire, std::memory_order_relaxed));
+        return true;
+    }
+    static void release_strong(count_header& h) noexcept {
+        // acquire: pairs with the release below by owners that let go before.
+        std::uint64_t now = h.word.load(std::memory_order_acquire);
+        if (count_header::is_sole(now)) [[likely]]
+            return g_block_types[count_header::type_in(now)].retire(&h);
+        now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
+        if (count_header::strong_in(now) == count_header::k_strong_one)
+            g_block_types[count_header::type_in(now)].retire_observed(&h);
+    }
+};
+
+struct on_one_thread {
+    static void add_strong(count_header& h) noexcept {
+        std::uint64_t const before = h.word.load(std::memory_order_relaxed);
+        if (count_header::strong_in(before) > count_header::k_strong_limit) [[unlikely]]
+            count_overflow();
+        h.word.store(before + count_header::k_strong_one, std::memory_order_relaxed);
+    }
+    static void add_weak(count_header& h) noexcept {
+        std::uint64_t const before = h.word.load(std::memory_order_relaxed);
+        if (count_header::weak_in(before) > count_header::k_weak_limit) [[unlikely]]
+            count_overflow();
+        h.word.store(before + count_header::k_weak_one, std::memory_order_relaxed);
+    }
+    [[nodiscard]] static bool try_add_strong(count_header& h) noexcept {
+        if (count_header::strong_in(h.word.load(std::memory_order_relaxed)) == 0) return false;
+        add_strong(h);
+        return true;
+    }
+    static void release_strong(count_header& h) noexcept {
+        std::uint64_t const now = h.word.load(std::memory_order_relaxed);
+        if (count_header::is_sole(now)) return g_block_types[count_header::type_in(now)].retire(&h);
+        h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
+        if (count_header::strong_in(now) == count_header::k_strong_one)
+            g_block_types[count_header::type_in(now)].retire_observed(&h);
+    }
+};
+
+}  // namespace pooled::detail

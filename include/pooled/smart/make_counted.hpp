@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A new object in a block with a header: what make_unique and make_rc have in common.
+
+#include "pooled/config.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/origin.hpp"
+#include "pooled/smart/rc_from_this.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::detail {
+
+// A block that goes back unless it is released: for as long as a constructor may throw.
+template <class Origin>
+class held_block {
+public:
+    held_block(void* block, std::size_t bytes, std::size_t align) noexcept
+        : m_block(block), m_bytes(bytes), m_align(align) {}
+    ~held_block() {
+        if (m_block != nullptr) Origin::deallocate_block(m_block, m_bytes, m_align);
+    }
+    held_block(held_block const&) = delete;
+    held_block& operator=(held_block const&) = delete;
+
+    void release() noexcept { m_block = nullptr; }
+
+private:
+    void* m_block;
+    std::size_t m_bytes;
+    std::size_t m_align;
+};
+
+// Requires a block for a counted_object. Gives it back when the constructor throws.
+template <class T, class Origin, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* construct_counted(void* block, type_number type, std::uint64_t counts,
+                                                        Args&&... args) {
+    using object = counted_object<T, Origin>;
+    held_block<Origin> held(block, object::k_bytes, object::k_align);
+    T* const made = ::new (object::place_in(block)) T(std::forward<Args>(args)...);
+    held.release();
+    object::set_header(made, type, counts);
+    introduce(made);
+    return made;
+}
+
+// `counts`: count_header::k_sole or k_unique. Throws what the pool and the constructor throw.
+template <class T, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted_by_default(std::uint64_t counts, Args&&... args) {
+    using object = counted_object<T, from_default>;
+    constexpr class_index c = class_for(object::k_bytes, object::k_align);
+    type_number const type = object::number();
+    void* block = nullptr;
+    if constexpr (c == k_large)
+        block = allocate_bytes_or_throw<sharing::shared>(g_registry.default_core(), object::k_bytes,
+                                                         object::k_align);
+    else
+        block = pop_default_or_throw(c, object::k_bytes);
+    return construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
+}
+
+template <class T, sharing Sharing, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
+    using object = counted_object<T, from_pool<Sharing>>;
+    type_number const type = object::number();
+    void* const block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
+    return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
+}
+
+// The same; null when the pool is exhausted or upstream has no more.
+template <class T, sharing Sharing, class... Args>
+[[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
+    using object = counted_object<T, from_pool<Sharing>>;
+    type_number const type = object::number();
+    void* const block = try_allocate_bytes<Sharing>(core, object::k_bytes, object::k_align);
+    if (block == nullptr) return nullptr;
+    return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
+}
+
+}  // namespace pooled::detail

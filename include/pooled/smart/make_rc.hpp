@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block.
+// T is a single object, const or not; arrays have make_shared and make_unique.
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/handle.hpp"
+#include "pooled/smart/make_counted.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace pooled {
+
+namespace detail {
+
+// Requires an object whose header says k_sole, or null.
+template <class T, class Counting>
+[[nodiscard]] POOLED_ALWAYS_INLINE basic_rc_ptr<T, Counting>
+adopt_made(std::remove_cv_t<T>* object) noexcept {
+    return rc_access::adopt<Counting>(handle<T>(object, object));
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
+    return adopt_made<T, counting_of<Sharing>>(make_counted<std::remove_cv_t<T>, Sharing>(
+        *m_core, count_header::k_sole, std::forward<Args>(args)...));
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+    return adopt_made<T, counting_of<Sharing>>(try_make_counted<std::remove_cv_t<T>, Sharing>(
+        *m_core, count_header::k_sole, std::forward<Args>(args)...));
+}
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
+    return adopt_made<T, on_one_thread>(make_counted<std::remove_cv_t<T>, Sharing>(
+        *m_core, count_header::k_sole, std::forward<Args>(args)...));
+}
+
+}  // namespace detail
+
+// From the default pool. Throws std::bad_alloc, what the constructor throws, and std::length_error when the process has
+// more than 16383 types of counted objects.
+template <detail::not_array T, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr<T> make_rc(Args&&... args) {
+    return detail::adopt_made<T, detail::among_threads>(detail::make_counted_by_default<std::remove_cv_t<T>>(
+        detail::count_header::k_sole, std::forward<Args>(args)...));
+}
+template <detail::not_array T, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE local_rc_ptr<T> make_local_rc(Args&&... args) {
+    return detail::adopt_made<T, detail::on_one_thread>(detail::make_counted_by_default<std::remove_cv_t<T>>(
+        detail::count_header::k_sole, std::forward<Args>(args)...));
+}
+
+}  // namespace pooled

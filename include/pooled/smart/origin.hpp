@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Where an object's block comes from and goes back to, as a type: the empty allocators and the numbered block types take
+// it as a parameter.
+//
+//   from_default          the default pool: known at compile time, nothing to look up
+//   from_pool<Sharing>    the pool named in t_making for the one call; found again by the block's address
+
+#include "pooled/config.hpp"
+#include "pooled/core/size_class.hpp"
+#include "pooled/pool/address_map.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/smart/allocator.hpp"
+
+#include <cstddef>
+#include <new>
+
+namespace pooled::detail {
+
+// The pool of the allocate_shared that is about to allocate on this thread.
+POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
+
+// Set when the allocation itself of a try_make_shared fails: it must be told from a constructor that throws the like.
+inline constinit thread_local bool t_making_failed = false;
+
+enum class on_failure : bool { throws, marks_and_throws };
+
+struct from_default {
+    template <class T>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
+        return allocator<T>{}.allocate(n);
+    }
+    template <class T>
+    POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
+        allocator<T>{}.deallocate(p, n);
+    }
+    // Requires a block of at least `bytes` at `align`.
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
+                                                      std::size_t align) noexcept {
+        class_index const c = class_for(bytes, align);
+        if (c == k_large) [[unlikely]]
+            return deallocate_bytes<sharing::shared>(g_registry.default_core(), p, bytes, align);
+        push_default(c, p);
+    }
+};
+
+template <sharing Sharing, on_failure OnFailure = on_failure::throws>
+struct from_pool {
+    // Requires t_making.
+    template <class T>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
+        pool_core& core = *t_making;
+        if constexpr (OnFailure == on_failure::marks_and_throws) {
+            void* const p = try_allocate_bytes<Sharing>(core, array_bytes<T>(n), alignof(T));
+            t_making_failed = p == nullptr;
+            if (p == nullptr) throw std::bad_alloc();
+            return static_cast<T*>(p);
+        }
+        if (n == 1 && k_class_of<T> != k_large) [[likely]]
+            return static_cast<T*>(pop_or_throw<Sharing>(core, k_class_of<T>, sizeof(T)));
+        return allocate_array<T, Sharing>(core, n);
+    }
+    template <class T>
+    POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
+        map_entry const entry = g_address_map.find_owned(p);
+        if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
+            return deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
+        push_found<Sharing>(entry, k_class_of<T>, p);
+    }
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
+                                                      std::size_t align) noexcept {
+        map_entry const entry = g_address_map.find_owned(p);
+        class_index const c = class_for(bytes, align);
+        if (c == k_large) [[unlikely]]
+            return deallocate_bytes<Sharing>(*g_registry.find(entry.pool_id()), p, bytes, align);
+        push_found<Sharing>(entry, c, p);
+    }
+};
+
+}  // namespace pooled::detail

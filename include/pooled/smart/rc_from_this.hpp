@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// enable_rc_from_this<T>: a base for those T that need an rc_ptr to themselves in their own members, as
+// std::enable_shared_from_this is for std::shared_ptr. It takes 8 bytes, and is not copied with the object.
+
+#include "pooled/fwd.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/counting.hpp"
+#include "pooled/smart/handle.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+
+#include <memory>
+
+namespace pooled {
+
+template <class T>
+class enable_rc_from_this : public detail::rc_from_this_tag {
+public:
+    // One more owner. Throws std::bad_weak_ptr when the object is not owned by rc_ptr: on the stack, in a std::shared_ptr
+    // or a unique_ptr, in its own constructor or destructor.
+    [[nodiscard]] rc_ptr<T> rc_from_this() { return own<detail::among_threads, T>(); }
+    [[nodiscard]] rc_ptr<T const> rc_from_this() const { return own<detail::among_threads, T const>(); }
+
+    // The same for an object that local_rc_ptr owns.
+    [[nodiscard]] local_rc_ptr<T> local_rc_from_this() { return own<detail::on_one_thread, T>(); }
+    [[nodiscard]] local_rc_ptr<T const> local_rc_from_this() const {
+        return own<detail::on_one_thread, T const>();
+    }
+
+    // One more observer, or an empty pointer.
+    [[nodiscard]] weak_rc_ptr<T> weak_rc_from_this() noexcept { return observe<T>(); }
+    [[nodiscard]] weak_rc_ptr<T const> weak_rc_from_this() const noexcept { return observe<T const>(); }
+
+protected:
+    enable_rc_from_this() noexcept = default;
+    enable_rc_from_this(enable_rc_from_this const&) noexcept {}  // another object is another owner's
+    enable_rc_from_this& operator=(enable_rc_from_this const&) noexcept { return *this; }
+    ~enable_rc_from_this() = default;
+
+private:
+    friend struct detail::rc_access;
+
+    template <class Counting, class U>
+    [[nodiscard]] basic_rc_ptr<U, Counting> own() const {
+        if (m_self.empty() || !Counting::try_add_strong(m_self.header())) throw std::bad_weak_ptr();
+        return detail::rc_access::adopt<Counting>(detail::handle<U>(m_self, m_self.get()));
+    }
+
+    template <class U>
+    [[nodiscard]] weak_rc_ptr<U> observe() const noexcept {
+        if (m_self.empty() || !detail::among_threads::try_add_strong(m_self.header())) return {};
+        return detail::rc_access::adopt<detail::among_threads>(detail::handle<U>(m_self, m_self.get()));
+    }
+
+    detail::handle<T> m_self;
+};
+
+namespace detail {
+
+// Tells an object that was just made in a counted block where it is.
+template <class T>
+POOLED_ALWAYS_INLINE void introduce(T* object) noexcept {
+    if constexpr (k_has_rc_from_this<T>) rc_access::introduce(object, object);
+}
+
+}  // namespace detail
+
+}  // namespace pooled

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How an object of make_shared takes part in a teardown. std::shared_ptr destroys it through the allocator and, when no
+// weak pointer is left, deallocates its block right after; to put it off is to answer both calls with a promise.
+//
+//   nobody observes   destroy: remember the type; deallocate, which follows at once: the whole block waits
+//   observed          destroy: take a weak reference, so that the block cannot go before the object; the object waits,
+//                     and the reference is dropped when it is destroyed, by whichever rule the standard library has
+//
+// An object that derives from std::enable_shared_from_this observes itself.
+
+#include "pooled/config.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/pool/waiting.hpp"
+#include "pooled/smart/standard_control_block.hpp"
+#include "pooled/smart/teardown.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace pooled::detail {
+
+template <class T, class Origin>
+class shared_object {
+    using control = standard_control_block;
+
+public:
+    static constexpr bool k_is_deferrable = k_may_cascade<T> && control::k_is_known;
+
+    // The last owner let go.
+    POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
+        if (t_teardown.may_recurse()) return std::destroy_at(object);
+        drop_slow(object);
+    }
+
+    // Whether the block stays, since its object waits. Must be asked before the block of a T is deallocated.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static bool keeps(void* block) noexcept {
+        teardown_state& state = t_teardown;
+        if (state.awaited == k_no_type) [[likely]]
+            return false;
+        state.push(waiting(block, state.awaited, false), object_in(block), sizeof(T));
+        state.awaited = k_no_type;
+        return true;
+    }
+
+private:
+    POOLED_NOINLINE static void drop_slow(T* object) noexcept {
+        teardown_state& state = t_teardown;
+        if (state.base == teardown_state::k_idle) [[likely]]
+            return destroy_outermost(state, object);
+        put_off(state, object);
+    }
+
+    POOLED_NOINLINE static void put_off(teardown_state& state, T* object) noexcept {
+        type_number const type = number_of<k_type>();
+        if (type == k_no_type) [[unlikely]]
+            return std::destroy_at(object);  // 16383 types on, it recurses as the standard's own
+        void* const block = reinterpret_cast<std::byte*>(object) - control::k_object_offset<T>;
+        if (!control::is_observed(block)) {
+            state.awaited = type;
+            return;
+        }
+        control::add_weak(block);
+        state.push(waiting(block, type, true), object, sizeof(T));
+    }
+
+    static T* object_in(void* block) noexcept {
+        return std::launder(
+            reinterpret_cast<T*>(static_cast<std::byte*>(block) + control::k_object_offset<T>));
+    }
+
+    static void finish(void* block) noexcept {
+        std::destroy_at(object_in(block));
+        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>);
+    }
+    static void finish_observed(void* block) noexcept {
+        std::destroy_at(object_in(block));
+        control::release_weak(block);
+    }
+
+    static constexpr block_type k_type{.retire = nullptr,
+                                       .retire_observed = nullptr,
+                                       .finish = finish,
+                                       .finish_observed = finish_observed,
+                                       .free = nullptr,
+                                       .object_offset = control::k_object_offset<T>,
+                                       .object_bytes = sizeof(T)};
+};
+
+}  // namespace pooled::detail

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// All that the library takes for granted about the control block of std::allocate_shared. The standard says nothing of
+// it, but both libraries have fixed it in their binary interfaces:
+//
+//   libstdc++  | vptr: 8 | #shared: 4 | #weak + (#shared != 0): 4 | object |
+//   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
+//
+// and both have members to take and drop a weak reference. An object with an empty allocator follows at its alignment;
+// test/unit/smart/standard_control_block.cpp holds all of it against the library in use. With another standard library
+// `k_is_known` is false, and destruction recurses as it does there.
+
+#include "pooled/core/bits.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace pooled::detail {
+
+class standard_control_block {
+public:
+#if defined(_LIBCPP_VERSION)
+    static constexpr bool k_is_known = true;
+    using base = std::__shared_weak_count;
+    static_assert(sizeof(base) == 24);
+
+    static void add_weak(void* block) noexcept { static_cast<base*>(block)->__add_weak(); }
+    static void release_weak(void* block) noexcept { static_cast<base*>(block)->__release_weak(); }
+    // acquire: pairs with the release of whoever dropped a weak pointer.
+    static bool is_observed(void const* block) noexcept {
+        return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
+                               __ATOMIC_ACQUIRE) != 0;
+    }
+#elif defined(__GLIBCXX__)
+    static constexpr bool k_is_known = std::__default_lock_policy != std::_S_mutex;
+    using base = std::_Sp_counted_base<>;
+    static_assert(!k_is_known || sizeof(base) == 16);
+
+    static void add_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_add_ref(); }
+    static void release_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_release(); }
+    // 0 when the last owner found itself alone and the block is about to go. acquire: pairs with the release of whoever
+    // dropped a weak pointer.
+    static bool is_observed(void const* block) noexcept {
+        return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 12),
+                               __ATOMIC_ACQUIRE) > 1;
+    }
+#else
+    static constexpr bool k_is_known = false;
+    struct base {};
+
+    static void add_weak(void*) noexcept {}
+    static void release_weak(void*) noexcept {}
+    static bool is_observed(void const*) noexcept { return false; }
+#endif
+
+    template <class T>
+    static constexpr std::size_t k_object_offset = round_up(sizeof(base), alignof(T));
+    template <class T>
+    static constexpr std::size_t k_align = alignof(T) > alignof(base) ? alignof(T) : alignof(base);
+    template <class T>
+    static constexpr std::size_t k_bytes = round_up(k_object_offset<T> + sizeof(T), k_align<T>);
+};
+
+}  // namespace pooled::detail

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Destruction without recursion. The outermost drop on a thread destroys its object and then, one after the other, what
+// that let go of; a drop within it only puts the object into the queue. So the stack does not grow with the depth of a
+// structure, whatever types, pools and handles it mixes.
+//
+//   drop(list) ─▶ gathering? no ─▶ ~node ─▶ drop(next) ─▶ gathering: wait ─┐
+//                     ▲                                                   │
+//                     └────────────── take from the queue ◀───────────────┘
+//
+// Invariant: outside of any destruction and of any reclaim_scope, the thread's queue is empty and nothing is gathering.
+// Each thread has its own; constant-initialised and trivially destroyed, so it works while the thread or the process ends.
+
+#include "pooled/config.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/pool/waiting.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace pooled::detail {
+
+struct teardown_state {
+    static constexpr std::uintptr_t k_idle = 0;
+    static constexpr std::uintptr_t k_gathering = 1;  // every drop is put off
+
+    // What is small and warm is quickest torn down by plain recursion, as long as that takes not much more stack than this
+    // and not many more objects than this (measured: docs/teardown.md). What goes on beyond is worth the queue's prefetches.
+    static constexpr std::uintptr_t k_stack_bytes = 8192;
+    static constexpr std::uintptr_t k_recursions = 4096;
+    static constexpr std::uintptr_t k_step = k_stack_bytes / k_recursions;
+
+    // Above the stack pointer of the outermost drop by k_stack_bytes, and lowered at each recursion, so that one comparison
+    // bounds both: the stack to twice and a bit as much. Or one of the two values above, from which no stack is in bounds.
+    std::uintptr_t base = k_idle;
+    type_number awaited =
+        k_no_type;  // an object was put off; std::shared_ptr is about to deallocate its block
+    waiting_queue queue;
+
+    // True: destroy it here and now, within another's destruction.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() noexcept {
+        std::uintptr_t const lowered = base - k_step;
+        if (lowered - stack_pointer() > 2 * k_stack_bytes) return false;
+        base = lowered;
+        return true;
+    }
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE static std::uintptr_t stack_pointer() noexcept {
+#if defined(__x86_64__)
+        std::uintptr_t pointer = 0;
+        asm("mov %%rsp, %0" : "=r"(pointer));  // the builtin would cost each caller a frame pointer
+        return pointer;
+#else
+        return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#endif
+    }
+
+    // Takes what is out of bounds, when may_recurse() said no and something is being torn down already.
+    void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
+        base = k_gathering;
+        queue.push(w, object, object_bytes);
+    }
+};
+static_assert(std::is_trivially_destructible_v<teardown_state>);
+
+POOLED_EXPORT inline constinit thread_local teardown_state t_teardown{};
+
+// What has no destructor to speak of owns nothing: it is never put off.
+template <class T>
+inline constexpr bool k_may_cascade = !std::is_trivially_destructible_v<T>;
+
+// Destroys what waits, and what that lets go of, until nothing is left.
+POOLED_NOINLINE inline void tear_down(waiting_queue& queue) noexcept {
+    while (!queue.empty())
+        queue.take();
+}
+
+// Destroys the object here and now, as the outermost of its teardown.
+template <class T>
+POOLED_ALWAYS_INLINE void destroy_outermost(teardown_state& state, T* object) noexcept {
+    state.base = teardown_state::stack_pointer() + teardown_state::k_stack_bytes;
+    std::destroy_at(object);
+    if (!state.queue.empty()) [[unlikely]]
+        tear_down(state.queue);
+    state.base = teardown_state::k_idle;
+}
+
+}  // namespace pooled::detail
