@@ -64,7 +64,7 @@ set(POOLED_SHARED_CONTENDERS new make_shared boost_fast_pool boost_pool block_po
   pmr_synchronized foonathan_locked tbb_scalable pooled pooled_instance)
 set(POOLED_UNSHARED_CONTENDERS boost_fast_pool_unlocked pmr_unsynchronized foonathan raw raw_new pooled_local)
 
-set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS})
+set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} pooled_scope)
 set(POOLED_CONTENDERS_e2_packet_burst ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
   block_pool_mutex_raw block_pool_mutex_shared_ptr block_pool_spin_raw block_pool_spin_shared_ptr
   pooled_raw pooled_shared_ptr pooled_allocate_shared)

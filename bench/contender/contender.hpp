@@ -47,6 +47,15 @@ struct allocate_shared_contender : shared_contender {
     }
 };
 
+// For a contender that can tear several structures down together: a scope around their drops. Nothing for others.
+template <contender C>
+auto together(C&) {
+    if constexpr (requires { typename C::together_scope; })
+        return typename C::together_scope();
+    else
+        return 0;
+}
+
 // Empties a container of pointers, front to back like std::vector::clear.
 template <contender C, class Pointers>
 void drop_all(C& c, Pointers& pointers) {

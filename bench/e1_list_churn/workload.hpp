@@ -133,7 +133,10 @@ measurement run(const parameters& p) {
     const stopwatch watch;
     const std::uint16_t* choices = later.data();
     for (std::uint64_t i = 0; i < iterations; ++i, choices += choices_per_iteration) {
-        all->drop_all_sizes(i % k_lists);
+        {
+            [[maybe_unused]] const auto scope = together(*from);
+            all->drop_all_sizes(i % k_lists);
+        }
         if (text) {
             for (std::uint64_t n = 0; n < k_nodes_per_push; ++n)
                 all->push_all_sizes(choices + n * k_sizes);

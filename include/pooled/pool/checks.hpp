@@ -9,6 +9,7 @@
 #include "pooled/core/bits.hpp"
 #include "pooled/core/size_class.hpp"
 #include "pooled/pool/address_map.hpp"
+#include "pooled/pool/block_type.hpp"
 #include "pooled/pool/live_map.hpp"
 #include "pooled/pool/registry.hpp"
 
@@ -80,12 +81,23 @@ inline void on_deallocate_found(void* p) {
         report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
 }
 
+// For an object with a header word in front of it, of which its type is about to be read.
+inline void on_deallocate_counted(void const* header) {
+    on_deallocate_found(const_cast<void*>(header));
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, header, sizeof(word));
+    if (g_block_types.find(static_cast<type_number>(word >> k_type_shift)) == nullptr)
+        report(g_address_map.find(header).pool_id(), header, "no object starts there; it was freed before", 0,
+               0);
+}
+
 #else
 
 POOLED_ALWAYS_INLINE void* on_pop(void* block) noexcept { return block; }
 POOLED_ALWAYS_INLINE void on_push(std::uint32_t, class_index, void*) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
 
 #endif
 

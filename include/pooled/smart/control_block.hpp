@@ -49,16 +49,17 @@ public:
 
     template <class U, class... Args>
     void construct(U* p, Args&&... args) {
+        void* const place = const_cast<std::remove_cv_t<U>*>(p);
         if constexpr (How == initialise::by_default && sizeof...(Args) == 0)
-            ::new (static_cast<void*>(p)) U;
+            ::new (place) U;
         else
-            ::new (static_cast<void*>(p)) U(std::forward<Args>(args)...);
+            ::new (place) U(std::forward<Args>(args)...);
     }
 
     template <class U>
     POOLED_ALWAYS_INLINE void destroy(U* p) noexcept {
         if constexpr (k_is_deferrable)
-            shared_object<Object, Origin>::drop(p);
+            shared_object<Object, Origin>::drop(const_cast<Object*>(p));
         else
             std::destroy_at(p);
     }

@@ -55,7 +55,7 @@ struct deleter {
     void operator()(T* p) const noexcept {
         static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
         void* const header = static_cast<std::byte*>(detail::start_of(p)) - sizeof(detail::count_header);
-        detail::checks::on_deallocate_found(header);
+        detail::checks::on_deallocate_counted(header);
         static_cast<detail::count_header*>(header)->type().retire(header);
     }
 };

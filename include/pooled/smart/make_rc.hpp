@@ -29,7 +29,7 @@ adopt_made(std::remove_cv_t<T>* object) noexcept {
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
+POOLED_ALWAYS_INLINE basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
     return adopt_made<T, counting_of<Sharing>>(make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }

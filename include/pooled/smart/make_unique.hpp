@@ -46,7 +46,7 @@ template <class T, sharing Sharing>
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
+POOLED_ALWAYS_INLINE unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
     return unique_ptr<T>(make_counted<std::remove_cv_t<T>, Sharing>(*m_core, count_header::k_unique,
                                                                     std::forward<Args>(args)...));
 }
@@ -80,7 +80,7 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
 
 // From the default pool. Throws std::bad_alloc, and what the constructor throws.
 template <detail::not_array T, class... Args>
-[[nodiscard]] unique_ptr<T> make_unique(Args&&... args) {
+[[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> make_unique(Args&&... args) {
     return unique_ptr<T>(detail::make_counted_by_default<std::remove_cv_t<T>>(detail::count_header::k_unique,
                                                                               std::forward<Args>(args)...));
 }
