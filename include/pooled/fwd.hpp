@@ -49,5 +49,6 @@ template <class T>
 class enable_rc_from_this;
 
 class reclaim_scope;
+class pending;
 
 }  // namespace pooled

@@ -21,6 +21,7 @@
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/stats.hpp"
 #include "pooled/pool/thread_cache.hpp"
+#include "pooled/pool/waiting.hpp"
 #include "pooled/source/chunk.hpp"
 #include "pooled/source/platform.hpp"
 #include "pooled/source/upstream.hpp"
@@ -88,6 +89,7 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
+    [[nodiscard]] bool is_incremental() const noexcept { return m_is_incremental; }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     // Requires a local pool: its one cache lies right behind the core, one load less on the way to it.
     [[nodiscard]] thread_cache& local_cache() noexcept {
@@ -109,6 +111,11 @@ public:
 
     // Returns the bytes given back to upstream.
     std::size_t trim() noexcept;
+
+    // What waits to be destroyed, of whichever thread; null when nothing does. It is the caller's then.
+    [[nodiscard]] waiting_batch* take_waiting() noexcept;
+    // Takes it back, for the next who asks.
+    void keep_waiting(waiting_batch& batch) noexcept;
 
     [[nodiscard]] pool_stats stats();
 
@@ -181,6 +188,7 @@ private:
     void link(thread_cache& cache) noexcept;
     void unlink(thread_cache& cache) noexcept;
     void retire(thread_cache& cache) noexcept;
+    [[nodiscard]] waiting_batch* take_all_waiting() noexcept;
     void lock_classes() noexcept;
     void unlock_classes() noexcept;
 
@@ -195,6 +203,7 @@ private:
     std::uint32_t m_id;
     std::uint32_t m_slot;
     sharing m_kind;
+    bool m_is_incremental;
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;
 
@@ -203,6 +212,7 @@ private:
     chunk* m_chunks = nullptr;
     slab* m_free_slabs = nullptr;  // without a size class
     thread_cache* m_caches = nullptr;
+    waiting_batch* m_waiting = nullptr;  // of threads that are gone, or given back
     std::uint64_t m_chunks_made = 0;
     large_reserve* m_large_reserves = nullptr;
     std::uint64_t m_large_count = 0;

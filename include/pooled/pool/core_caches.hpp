@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -122,8 +123,46 @@ inline void pool_core::unlink(thread_cache& cache) noexcept {
     if (cache.next != nullptr) cache.next->previous = cache.previous;
 }
 
+// Requires stopped caches.
+inline waiting_batch* pool_core::take_all_waiting() noexcept {
+    waiting_batch* all = std::exchange(m_waiting, nullptr);
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
+        waiting_batch* const batch = cache->waiting;
+        if (batch == nullptr) continue;
+        cache->waiting = nullptr;
+        batch->next = all;
+        all = batch;
+    }
+    return all;
+}
+
+inline waiting_batch* pool_core::take_waiting() noexcept {
+    std::scoped_lock const lock(m_mutex);
+    if (m_waiting == nullptr) {
+        bool any = false;
+        for (thread_cache* cache = m_caches; cache != nullptr && !any; cache = cache->next)
+            any = cache->waiting != nullptr;
+        if (!any) return nullptr;
+        stop_caches();
+        m_waiting = take_all_waiting();
+        resume_caches();
+        if (m_waiting == nullptr) return nullptr;
+    }
+    return std::exchange(m_waiting, m_waiting->next);
+}
+
+inline void pool_core::keep_waiting(waiting_batch& batch) noexcept {
+    std::scoped_lock const lock(m_mutex);
+    batch.next = m_waiting;
+    m_waiting = &batch;
+}
+
 // The cache's owner has ended, or is the caller and about to: what it holds is free for all.
 inline void pool_core::retire(thread_cache& cache) noexcept {
+    if (waiting_batch* const batch = cache.waiting) {
+        batch->next = m_waiting;
+        m_waiting = batch;
+    }
     for (class_index c = 0; c < k_class_count; ++c) {
         class_cache& mine = cache.classes[c];
         if (mine.held(k_geometry[c]) == 0 && mine.net_taken() == 0) continue;

@@ -15,6 +15,7 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_lifetime.hpp"
+#include "pooled/pool/incremental.hpp"
 #include "pooled/pool/process.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/thread_cache.hpp"
@@ -66,9 +67,14 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
 
 // Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches.
 POOLED_NOINLINE inline void* pop_slow(std::uint32_t pool_id, class_index c) {
-    if (pool_id >= k_far_slot)
-        if (void* const block = pop_cached(t_state.find(pool_id), c)) return block;
+    if (pool_id >= k_far_slot) {
+        thread_cache* const cache = t_state.find(pool_id);
+        if (cache != nullptr && cache->waiting != nullptr) tear_down_step(*cache);
+        if (void* const block = pop_cached(cache, c)) return block;
+    }
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
+    if (core.is_incremental()) [[unlikely]]
+        return after_teardown(core, [&] { return core.pop_slow(c); });
     return core.pop_slow(c);
 }
 POOLED_NOINLINE inline void* pop_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
@@ -110,8 +116,11 @@ template <sharing Sharing>
     if constexpr (Sharing == sharing::shared) {
         return pop_cached(t_state.near[core.slot()], c);
     } else {
-        void* const hot = core.local_cache().classes[c].pop_hot();
-        return hot != nullptr ? hot : pop_cold(core.local_cache(), c);
+        thread_cache& cache = core.local_cache();
+        if (cache.waiting != nullptr) [[unlikely]]
+            tear_down_step(cache);
+        void* const hot = cache.classes[c].pop_hot();
+        return hot != nullptr ? hot : pop_cold(cache, c);
     }
 }
 
@@ -150,8 +159,11 @@ POOLED_ALWAYS_INLINE void push_default(class_index c, void* block) noexcept {
 template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
-    if (c == k_large) [[unlikely]]
+    if (c == k_large) [[unlikely]] {
+        if (core.is_incremental())
+            return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
         return core.allocate_large(bytes, align);
+    }
     return pop<Sharing>(core, c);
 }
 

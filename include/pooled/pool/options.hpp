@@ -11,9 +11,15 @@
 
 namespace pooled {
 
-// When destruction cascades (dropping the head of a list drops the next node, and so on).
+// When destruction cascades (dropping the head of a list drops the next node, and so on). Either way without recursion,
+// and only for objects whose destructor is not trivial.
 enum class teardown : unsigned char {
-    immediate,  // as the language does it: at once
+    // Before the drop returns.
+    immediate,
+    // The drop only takes note. Each later allocation of that thread from the pool destroys up to four objects that wait, so
+    // no more objects are ever waiting than the most that were alive; what still waits is destroyed by drain(), when the
+    // thread ends, when the pool is exhausted, and before the pool goes.
+    incremental,
 };
 
 struct pool_options {

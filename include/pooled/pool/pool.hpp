@@ -17,6 +17,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"
+#include "pooled/pool/pending.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
 
@@ -48,7 +49,10 @@ public:
     // Throws std::bad_alloc when memory for the pool's own books, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
-    ~basic_pool() { m_core->close(); }
+    ~basic_pool() {
+        drain();
+        m_core->close();
+    }
     basic_pool(basic_pool const&) = delete;
     basic_pool& operator=(basic_pool const&) = delete;
 
@@ -121,6 +125,24 @@ public:
     // Gives chunks without a block in use back to upstream, those whose free blocks lie in other threads' caches included.
     // Returns how many bytes. O(free blocks).
     std::size_t trim() noexcept { return m_core->trim(); }
+
+    // In an incremental pool: destroys up to `budget` objects that wait, of whichever thread dropped them, on this thread.
+    // Returns how many; fewer than `budget` means that nothing waits any more. O(objects destroyed).
+    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
+        return m_core->is_incremental() ? detail::drain(*m_core, budget) : 0;
+    }
+
+    // All that waits, for another thread to destroy. O(threads).
+    [[nodiscard]] pending take_pending() noexcept {
+        waiting_batch* list = nullptr;
+        if (m_core->is_incremental()) {
+            while (waiting_batch* const batch = m_core->take_waiting()) {
+                batch->next = list;
+                list = batch;
+            }
+        }
+        return pending(list);
+    }
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 

@@ -5,7 +5,9 @@
 
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
+#include "pooled/pool/incremental.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/teardown.hpp"
 #include "pooled/pool/thread_cache.hpp"
 #include "pooled/source/metadata.hpp"
 #include "pooled/source/platform.hpp"
@@ -24,6 +26,7 @@ inline bool registry::arm_exit_hook(thread_state& state) const noexcept {
 // Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
+    finish_waiting(state);
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
@@ -32,6 +35,20 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
     state.far = nullptr;
     state.far_count = 0;
+}
+
+// What the thread dropped in incremental pools is destroyed while it still has its caches; destructors may drop more.
+inline void registry::finish_waiting(thread_state& state) noexcept {
+    for (bool again = true; again;) {
+        again = false;
+        for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned) {
+            waiting_batch* const batch = take_own_waiting(*cache);
+            if (batch == nullptr) continue;
+            tear_down(batch);
+            again = true;
+            break;  // the list may have changed
+        }
+    }
 }
 
 // False when the pool's lock is taken: its holder may be waiting for the registry's, which must be let go then.

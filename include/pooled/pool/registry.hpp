@@ -57,6 +57,7 @@ public:
 
 private:
     static void on_thread_exit(void* state) noexcept;
+    static void finish_waiting(thread_state& state) noexcept;
     [[nodiscard]] bool try_retire_first(thread_state& state) noexcept;
     [[nodiscard]] bool arm_exit_hook(thread_state& state) const noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
@@ -92,12 +93,15 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 
 inline pool_core& registry::make(pool_options const& options, sharing kind) {
     std::scoped_lock const lock(m_mutex);
-    std::uint32_t id = m_lowest_free;
+    // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache, which has
+    // room for a look at what waits.
+    bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
+    std::uint32_t id = is_far ? std::max(m_lowest_free, k_far_slot) : m_lowest_free;
     while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr)
         ++id;
     if (id == k_max_pools) throw std::bad_alloc();
     pool_core& core = insert(id, options, kind);
-    m_lowest_free = id + 1;
+    if (!is_far) m_lowest_free = id + 1;
     m_end = std::max(m_end, id + 1);
     return core;
 }

@@ -15,6 +15,7 @@
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
 #include "pooled/config.hpp"
+#include "pooled/core/atomics.hpp"
 #include "pooled/core/geometry.hpp"
 #include "pooled/core/size_class.hpp"
 #include "pooled/freelist/gate.hpp"
@@ -28,6 +29,7 @@ namespace pooled::detail {
 
 class pool_core;
 struct thread_state;
+struct waiting_batch;
 
 struct alignas(k_cache_line) thread_cache {
     gate<> door;
@@ -37,6 +39,7 @@ struct alignas(k_cache_line) thread_cache {
     thread_cache* next_owned = nullptr;  // the owner's list: owner only
     thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
     thread_cache* previous = nullptr;
+    observed<waiting_batch*> waiting;  // dropped on this thread, in an incremental pool; as the class caches
     std::array<class_cache, k_class_count> classes;
 };
 

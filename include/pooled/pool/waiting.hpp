@@ -43,9 +43,15 @@ public:
     [[nodiscard]] bool empty() const noexcept { return m_word == 0; }
     [[nodiscard]] bool is_observed() const noexcept { return (m_word & k_observed) != 0; }
     [[nodiscard]] void* header() const noexcept { return reinterpret_cast<void*>(m_word & k_address_mask); }
+    [[nodiscard]] void const* object() const noexcept {
+        return static_cast<std::byte const*>(header()) + type().object_offset;
+    }
     [[nodiscard]] block_type const& type() const noexcept {
         return g_block_types[static_cast<type_number>(m_word >> k_type_shift)];
     }
+
+    // Destroys it.
+    void finish() const noexcept { (is_observed() ? type().finish_observed : type().finish)(header()); }
 
 private:
     static constexpr std::uint64_t k_observed = std::uint64_t{1} << 48;
@@ -75,8 +81,7 @@ public:
         --m_size;
         if (m_stack != 0 || m_segments != nullptr) [[unlikely]]
             advance();
-        block_type const& type = next.type();
-        (next.is_observed() ? type.finish_observed : type.finish)(next.header());
+        next.finish();
     }
 
 private:
@@ -120,7 +125,7 @@ private:
         if (m_segments == nullptr || m_segments->count == segment::k_words) {
             auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
             // Without memory it is destroyed here and now, within the destructor that let go of it.
-            if (fresh == nullptr) return w.type().finish_observed(w.header());
+            if (fresh == nullptr) return w.finish();
             fresh->below = m_segments;
             fresh->count = 0;
             m_segments = fresh;
@@ -142,8 +147,7 @@ private:
                 g_metadata.deallocate(top, sizeof(segment));
             }
         }
-        block_type const& type = w.type();
-        prefetch_from(static_cast<std::byte*>(w.header()) + type.object_offset, type.object_bytes);
+        prefetch_from(w.object(), w.type().object_bytes);
         enter(w);
     }
 
@@ -152,6 +156,12 @@ private:
     std::uint64_t m_stack = 0;
     segment* m_segments = nullptr;
     std::array<waiting, k_window> m_window{};
+};
+
+// What waits in an incremental pool: a thread's own, or handed on.
+struct waiting_batch {
+    waiting_queue queue;
+    waiting_batch* next = nullptr;
 };
 
 }  // namespace pooled::detail

@@ -17,8 +17,9 @@
 #include "pooled/config.hpp"
 #include "pooled/core/bits.hpp"
 #include "pooled/pool/block_type.hpp"
+#include "pooled/pool/incremental.hpp"
+#include "pooled/pool/teardown.hpp"
 #include "pooled/pool/waiting.hpp"
-#include "pooled/smart/teardown.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -117,7 +118,10 @@ private:
             return retire_observed(header);
         } else {
             if constexpr (k_may_cascade<T>) {
-                if (!t_teardown.may_recurse()) return retire_slow(header);
+                if constexpr (Origin::k_is_incremental)
+                    return wait(header, false);
+                else if (!t_teardown.may_recurse())
+                    return retire_slow(header);
                 std::destroy_at(object_of(header));
             }
             free(header);
@@ -126,8 +130,7 @@ private:
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
         teardown_state& state = t_teardown;
         T* const object = object_of(header);
-        if (state.base != teardown_state::k_idle)
-            return state.push(waiting(header, number_of<k_type>(), false), object, sizeof(T));
+        if (state.base != teardown_state::k_idle) return wait(header, false);
         destroy_outermost(state, object);
         free(header);
     }
@@ -136,14 +139,26 @@ private:
         if constexpr (k_may_cascade<T>) {
             teardown_state& state = t_teardown;
             T* const object = object_of(header);
-            if (state.may_recurse())
+            if (Origin::k_is_incremental)
+                return wait(header, true);
+            else if (state.may_recurse())
                 std::destroy_at(object);
             else if (state.base != teardown_state::k_idle)
-                return state.push(waiting(header, number_of<k_type>(), true), object, sizeof(T));
+                return wait(header, true);
             else
                 destroy_outermost(state, object);
         }
         header_at(header).release_weak();
+    }
+
+    static void wait(void* header, bool is_observed) noexcept {
+        waiting const w(header, number_of<k_type>(), is_observed);
+        T const* const object = object_of(header);
+        if constexpr (Origin::k_is_incremental) {
+            if (!put_off(w, object, sizeof(T))) tear_down_now(w);
+        } else {
+            t_teardown.push(w, object, sizeof(T));
+        }
     }
 
     static void finish(void* header) noexcept {

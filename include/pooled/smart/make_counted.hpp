@@ -69,10 +69,19 @@ template <class T, class... Args>
     return construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
+// How the object is retired depends on the pool, its layout does not.
+template <class T, sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_number number_in(pool_core const& core) {
+    if constexpr (k_may_cascade<T>)
+        if (core.is_incremental()) [[unlikely]]
+            return counted_object<T, from_pool<Sharing, on_failure::throws, teardown::incremental>>::number();
+    return counted_object<T, from_pool<Sharing>>::number();
+}
+
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_number const type = object::number();
+    type_number const type = number_in<T, Sharing>(core);
     void* const block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
@@ -81,7 +90,7 @@ template <class T, sharing Sharing, class... Args>
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_number const type = object::number();
+    type_number const type = number_in<T, Sharing>(core);
     void* const block = try_allocate_bytes<Sharing>(core, object::k_bytes, object::k_align);
     if (block == nullptr) return nullptr;
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);

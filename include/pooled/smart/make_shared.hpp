@@ -33,10 +33,16 @@ using making_allocator =
                             std::conditional_t<std::is_array_v<T>, void, std::remove_cv_t<T>>, How>;
 
 template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
-          initialise How = initialise::by_value>
-[[nodiscard]] POOLED_ALWAYS_INLINE auto making(pool_core& core) noexcept {
+          initialise How = initialise::by_value, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_in(pool_core& core, Args&&... args) {
     t_making = &core;
-    return making_allocator<T, from_pool<Sharing, OnFailure>, How>();
+    if constexpr (!std::is_array_v<T> && k_may_cascade<T>)
+        if (core.is_incremental()) [[unlikely]]
+            return std::allocate_shared<T>(
+                making_allocator<T, from_pool<Sharing, OnFailure, teardown::incremental>, How>(),
+                std::forward<Args>(args)...);
+    return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure>, How>(),
+                                   std::forward<Args>(args)...);
 }
 
 // Runs `make`; an empty pointer when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
@@ -65,39 +71,41 @@ template <class T>
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_ALWAYS_INLINE std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
-    return std::allocate_shared<T>(making<T, Sharing>(*m_core), std::forward<Args>(args)...);
+    return allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
-    return std::allocate_shared<T>(making<T, Sharing>(*m_core), checked_count<T>(count));
+    return allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<T>(making<T, Sharing>(*m_core), checked_count<T>(count), value);
+    return allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count), value);
 }
 
 template <sharing Sharing>
 template <not_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
-    return std::allocate_shared<T>(making<T, Sharing, on_failure::throws, initialise::by_default>(*m_core));
+    return allocate_shared_in<T, Sharing, on_failure::throws, initialise::by_default>(*m_core);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<T>(making<T, Sharing>(*m_core), checked_count<T>(count));
+    t_making = m_core;
+    return std::allocate_shared_for_overwrite<T>(making_allocator<T, from_pool<Sharing>>(),
+                                                 checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
     return empty_when_exhausted([&] {
-        return std::allocate_shared<T>(making<T, Sharing, on_failure::marks_and_throws>(*m_core),
-                                       std::forward<Args>(args)...);
+        return allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core,
+                                                                            std::forward<Args>(args)...);
     });
 }
 
@@ -106,8 +114,7 @@ template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
     if (count > k_max_count<T>) return {};
     return empty_when_exhausted([&] {
-        return std::allocate_shared<T>(making<T, Sharing, on_failure::marks_and_throws>(*m_core),
-                                       checked_count<T>(count));
+        return allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core, checked_count<T>(count));
     });
 }
 

@@ -5,13 +5,15 @@
 // it as a parameter.
 //
 //   from_default          the default pool: known at compile time, nothing to look up
-//   from_pool<Sharing>    the pool named in t_making for the one call; found again by the block's address
+//   from_pool<Sharing, …> the pool named in t_making for the one call; found again by the block's address. Whether it is
+//                         incremental is asked when an object is made, so that the drop need not ask
 
 #include "pooled/config.hpp"
 #include "pooled/core/size_class.hpp"
 #include "pooled/pool/address_map.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 
@@ -29,6 +31,7 @@ inline constinit thread_local bool t_making_failed = false;
 enum class on_failure : bool { throws, marks_and_throws };
 
 struct from_default {
+    static constexpr bool k_is_incremental = false;
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         return allocator<T>{}.allocate(n);
@@ -47,8 +50,10 @@ struct from_default {
     }
 };
 
-template <sharing Sharing, on_failure OnFailure = on_failure::throws>
+template <sharing Sharing, on_failure OnFailure = on_failure::throws, teardown Pace = teardown::immediate>
 struct from_pool {
+    static constexpr bool k_is_incremental = Pace == teardown::incremental;
+
     // Requires t_making.
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {

@@ -14,7 +14,7 @@
 // or within a destructor that is itself part of a teardown, it leaves the work to the outermost. Objects whose type is
 // trivially destructible own nothing, and go at once. O(1) besides the teardown itself.
 
-#include "pooled/smart/teardown.hpp"
+#include "pooled/pool/teardown.hpp"
 
 #include <cstddef>
 

@@ -12,12 +12,14 @@
 
 #include "pooled/config.hpp"
 #include "pooled/pool/block_type.hpp"
+#include "pooled/pool/incremental.hpp"
+#include "pooled/pool/teardown.hpp"
 #include "pooled/pool/waiting.hpp"
 #include "pooled/smart/standard_control_block.hpp"
-#include "pooled/smart/teardown.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -30,7 +32,7 @@ public:
 
     // The last owner let go.
     POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
-        if (t_teardown.may_recurse()) return std::destroy_at(object);
+        if (!Origin::k_is_incremental && t_teardown.may_recurse()) return std::destroy_at(object);
         drop_slow(object);
     }
 
@@ -39,30 +41,38 @@ public:
         teardown_state& state = t_teardown;
         if (state.awaited == k_no_type) [[likely]]
             return false;
-        state.push(waiting(block, state.awaited, false), object_in(block), sizeof(T));
-        state.awaited = k_no_type;
+        waiting const w(block, std::exchange(state.awaited, k_no_type), false);
+        wait(w, object_in(block));
         return true;
     }
 
 private:
     POOLED_NOINLINE static void drop_slow(T* object) noexcept {
         teardown_state& state = t_teardown;
-        if (state.base == teardown_state::k_idle) [[likely]]
+        if (!Origin::k_is_incremental && state.base == teardown_state::k_idle) [[likely]]
             return destroy_outermost(state, object);
-        put_off(state, object);
+        put_off(object);
     }
 
-    POOLED_NOINLINE static void put_off(teardown_state& state, T* object) noexcept {
+    POOLED_NOINLINE static void put_off(T* object) noexcept {
         type_number const type = number_of<k_type>();
         if (type == k_no_type) [[unlikely]]
             return std::destroy_at(object);  // 16383 types on, it recurses as the standard's own
         void* const block = reinterpret_cast<std::byte*>(object) - control::k_object_offset<T>;
         if (!control::is_observed(block)) {
-            state.awaited = type;
+            t_teardown.awaited = type;
             return;
         }
         control::add_weak(block);
-        state.push(waiting(block, type, true), object, sizeof(T));
+        wait(waiting(block, type, true), object);
+    }
+
+    POOLED_ALWAYS_INLINE static void wait(waiting w, T const* object) noexcept {
+        if constexpr (Origin::k_is_incremental) {
+            if (!detail::put_off(w, object, sizeof(T))) tear_down_now(w);
+        } else {
+            t_teardown.push(w, object, sizeof(T));
+        }
     }
 
     static T* object_in(void* block) noexcept {

@@ -15,11 +15,13 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/block_type.hpp"
 #include "pooled/pool/waiting.hpp"
+#include "pooled/source/metadata.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -38,6 +40,8 @@ struct teardown_state {
     std::uintptr_t base = k_idle;
     type_number awaited =
         k_no_type;  // an object was put off; std::shared_ptr is about to deallocate its block
+    waiting_queue* elsewhere =
+        nullptr;  // while an incremental pool's objects are destroyed: where the next ones go
     waiting_queue queue;
 
     // True: destroy it here and now, within another's destruction.
@@ -61,7 +65,7 @@ struct teardown_state {
     // Takes what is out of bounds, when may_recurse() said no and something is being torn down already.
     void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
         base = k_gathering;
-        queue.push(w, object, object_bytes);
+        (elsewhere != nullptr ? *elsewhere : queue).push(w, object, object_bytes);
     }
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
@@ -86,6 +90,40 @@ POOLED_ALWAYS_INLINE void destroy_outermost(teardown_state& state, T* object) no
     if (!state.queue.empty()) [[unlikely]]
         tear_down(state.queue);
     state.base = teardown_state::k_idle;
+}
+
+// The same for an object that could be put off, but may not wait.
+POOLED_NOINLINE inline void tear_down_now(waiting w) noexcept {
+    teardown_state& state = t_teardown;
+    if (state.base != teardown_state::k_idle) return state.push(w, w.object(), w.type().object_bytes);
+    state.base = teardown_state::stack_pointer() + teardown_state::k_stack_bytes;
+    w.finish();
+    tear_down(state.queue);
+    state.base = teardown_state::k_idle;
+}
+
+// Destroys up to `budget` objects of a queue, and leaves in it what they let go of. Returns how many. May be called within
+// any teardown.
+POOLED_NOINLINE inline std::size_t tear_down_some(waiting_queue& queue, std::size_t budget) noexcept {
+    teardown_state& state = t_teardown;
+    std::uintptr_t const base = std::exchange(state.base, teardown_state::k_gathering);
+    waiting_queue* const elsewhere = std::exchange(state.elsewhere, &queue);
+    std::size_t done = 0;
+    for (; done != budget && !queue.empty(); ++done)
+        queue.take();
+    state.base = base;
+    state.elsewhere = elsewhere;
+    return done;
+}
+
+// All of a list of batches, which are gone afterwards.
+inline void tear_down(waiting_batch* list) noexcept {
+    while (list != nullptr) {
+        waiting_batch* const batch = list;
+        list = batch->next;
+        tear_down_some(batch->queue, ~std::size_t{0});
+        g_metadata.deallocate(batch, sizeof(waiting_batch));
+    }
 }
 
 }  // namespace pooled::detail
