@@ -11,9 +11,11 @@
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
+//   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include <cstdio>   // fputs, in the default POOLED_FAIL
 #include <cstdlib>  // abort, in the default POOLED_FAIL
+#include <version>  // __cpp_lib_jthread
 
 #define POOLED_VERSION_MAJOR 0
 #define POOLED_VERSION_MINOR 1
@@ -28,6 +30,15 @@
 #define POOLED_HAS_MEMBARRIER 1
 #else
 #define POOLED_HAS_MEMBARRIER 0
+#endif
+#endif
+
+#ifndef POOLED_HAS_STOP_TOKEN
+#if defined(__cpp_lib_jthread) || \
+    (defined(_LIBCPP_VERSION) && !defined(_LIBCPP_HAS_NO_EXPERIMENTAL_STOP_TOKEN))
+#define POOLED_HAS_STOP_TOKEN 1
+#else
+#define POOLED_HAS_STOP_TOKEN 0
 #endif
 #endif
 

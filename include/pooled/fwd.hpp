@@ -51,4 +51,14 @@ class enable_rc_from_this;
 class reclaim_scope;
 class pending;
 
+struct object_pool_options;
+template <class T>
+struct default_lifecycle;
+template <class T, class... Args>
+struct function_lifecycle;
+template <class T, class Lifecycle = default_lifecycle<T>>
+class object_pool;
+template <class T, class Lifecycle = default_lifecycle<T>>
+class local_object_pool;
+
 }  // namespace pooled

@@ -5,6 +5,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/object/object_pool.hpp"
 #include "pooled/pool/default_pool.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/pool/stats.hpp"

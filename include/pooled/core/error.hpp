@@ -23,6 +23,14 @@ public:
             "form",
             pool_name, asked_bytes, used_bytes, max_bytes);
     }
+    exhausted(char const* pool_name, std::size_t max_objects) noexcept {
+        std::snprintf(
+            m_message.data(), m_message.size(),
+            "pooled: object_pool '%s' is exhausted: all of max_objects = %zu objects are in use (a weak_ptr "
+            "counts); "
+            "release some, raise object_pool_options::max_objects, or use a form that waits or a try_ form",
+            pool_name, max_objects);
+    }
     [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
 
 private:

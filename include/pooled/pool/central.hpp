@@ -117,6 +117,19 @@ public:
         cache.m_net_taken = 0;
     }
 
+    // A block that lies in none of the slabs is one of the class from here on, and in a caller's hands; and no longer.
+    void adopt() noexcept {
+        m_capacity.add(1);
+        m_carved.add(1);
+        m_outside.add(1);
+        note_high_water(0);
+    }
+    void disown() noexcept {
+        m_capacity.subtract(1);
+        m_carved.subtract(1);
+        m_outside.subtract(1);
+    }
+
     void add_slab(slab& s, class_geometry g) noexcept {
         s.total = static_cast<std::uint32_t>(s.bytes / g.block_bytes);
         s.carved = 0;

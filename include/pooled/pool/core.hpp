@@ -18,6 +18,7 @@
 #include "pooled/core/size_class.hpp"
 #include "pooled/pool/address_map.hpp"
 #include "pooled/pool/central.hpp"
+#include "pooled/pool/core_guest.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/stats.hpp"
 #include "pooled/pool/thread_cache.hpp"
@@ -124,6 +125,15 @@ public:
     // Walks every structure, with all threads kept out; for tests.
     [[nodiscard]] bool is_valid();
 
+    // For the core's guest. All but set_guest require lock().
+    void set_guest(core_guest* guest) noexcept;
+    [[nodiscard]] core_mutex& lock() noexcept { return m_mutex; }
+    // Keeps all threads out of their caches, those to come too, until it is undone; O(threads).
+    void hold_caches() noexcept;
+    void let_caches_go() noexcept;
+    template <class Visit>
+    void for_each_cache(Visit&& visit) noexcept;
+
 private:
     friend class registry;
 
@@ -213,6 +223,8 @@ private:
     slab* m_free_slabs = nullptr;  // without a size class
     thread_cache* m_caches = nullptr;
     waiting_batch* m_waiting = nullptr;  // of threads that are gone, or given back
+    bool m_caches_held = false;
+    core_guest* m_guest = nullptr;
     std::uint64_t m_chunks_made = 0;
     large_reserve* m_large_reserves = nullptr;
     std::uint64_t m_large_count = 0;

@@ -68,8 +68,31 @@ inline void pool_core::stop_caches() noexcept {
 }
 
 inline void pool_core::resume_caches() noexcept {
+    if (m_caches_held) return;
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
         cache->door.resume();
+}
+
+inline void pool_core::set_guest(core_guest* guest) noexcept {
+    std::scoped_lock const lock(m_mutex);
+    m_guest = guest;
+}
+
+inline void pool_core::hold_caches() noexcept {
+    stop_caches();
+    m_caches_held = true;
+    for_each_cache([](thread_cache& cache) { cache.door.stop(); });  // the caller's own, too
+}
+
+inline void pool_core::let_caches_go() noexcept {
+    m_caches_held = false;
+    resume_caches();
+}
+
+template <class Visit>
+void pool_core::for_each_cache(Visit&& visit) noexcept {
+    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next)
+        visit(*cache);
 }
 
 // Requires stopped caches and the lock of the class.
@@ -112,6 +135,7 @@ inline std::uint64_t pool_core::in_use(class_index c) const noexcept {
 }
 
 inline void pool_core::link(thread_cache& cache) noexcept {
+    if (m_caches_held) cache.door.stop();
     cache.previous = nullptr;
     cache.next = m_caches;
     if (m_caches != nullptr) m_caches->previous = &cache;
@@ -169,15 +193,18 @@ inline void pool_core::retire(thread_cache& cache) noexcept {
         std::scoped_lock const lock(m_central[c].mutex);
         m_central[c].retire(mine, k_geometry[c]);
     }
+    if (m_guest != nullptr) m_guest->on_retire(cache);
     unlink(cache);
 }
 
 inline void pool_core::lock_classes() noexcept {
     for (central& stock : m_central)
         stock.mutex.lock();
+    if (m_guest != nullptr) m_guest->lock();
 }
 
 inline void pool_core::unlock_classes() noexcept {
+    if (m_guest != nullptr) m_guest->unlock();
     for (central& stock : m_central)
         stock.mutex.unlock();
 }

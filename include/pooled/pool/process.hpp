@@ -103,6 +103,7 @@ inline void registry::after_fork_in_child() noexcept {
     after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
         std::scoped_lock const lock(core.m_mutex);
+        if (core.m_guest != nullptr) core.m_guest->after_fork_in_child();
         thread_cache* next = nullptr;
         for (thread_cache* cache = core.m_caches; cache != nullptr; cache = next) {
             next = cache->next;

@@ -132,6 +132,20 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) n
 #endif
 }
 
+// The same, for at most `nanoseconds`, under 10^9 times 2^31.
+inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
+                       std::int64_t nanoseconds) noexcept {
+#if defined(__linux__)
+    timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                           static_cast<long>(nanoseconds % 1'000'000'000)};
+    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, &at_most, nullptr, 0);
+#else
+    if (state.load(std::memory_order_relaxed) != value) return;
+    timespec const moment{0, static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000)};
+    ::nanosleep(&moment, nullptr);
+#endif
+}
+
 inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
     ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);

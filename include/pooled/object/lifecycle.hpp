@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What happens to a recycled object at the turns of its life. A lifecycle is a struct with any of these members:
+//
+//   create(void* where)          constructs a T at `where`; returns it, or nothing. Without it: T's default constructor
+//   on_acquire(T&, args...)      before the object is handed out; `args` are those of acquire
+//   on_release(T&)               after its last owner let go of it, before it is idle
+//
+// They are found by name when the pool is compiled, called directly, and may differ for each pool: a lifecycle may have
+// state. What is declared but cannot be called like this does not compile. Members may also be objects that are called,
+// std::function for one; an empty one counts as not there.
+//
+// Any thread may be inside any of them at the same time, for different objects. What they throw: see object_pool.hpp.
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled {
+
+// Default construction, and nothing at the other turns.
+template <class T>
+struct default_lifecycle {};
+
+// Set at run time. `Args` are what acquire takes.
+template <class T, class... Args>
+struct function_lifecycle {
+    std::function<T*(void* where)> create{};
+    std::function<void(T&, Args...)> on_acquire{};
+    std::function<void(T&)> on_release{};
+};
+
+namespace detail {
+
+// Whether L has a member of the name, whatever it takes: in a class that inherits the name twice it is ambiguous.
+struct names_create {
+    void create();
+};
+struct names_on_acquire {
+    void on_acquire();
+};
+struct names_on_release {
+    void on_release();
+};
+template <class L, class Name>
+struct inherits_twice : L, Name {};
+
+template <class L>
+inline constexpr bool k_has_create = [] {
+    if constexpr (std::is_final_v<L>)
+        return requires { &L::create; };
+    else
+        return !requires { &inherits_twice<L, names_create>::create; };
+}();
+template <class L>
+inline constexpr bool k_has_on_acquire = [] {
+    if constexpr (std::is_final_v<L>)
+        return requires { &L::on_acquire; };
+    else
+        return !requires { &inherits_twice<L, names_on_acquire>::on_acquire; };
+}();
+template <class L>
+inline constexpr bool k_has_on_release = [] {
+    if constexpr (std::is_final_v<L>)
+        return requires { &L::on_release; };
+    else
+        return !requires { &inherits_twice<L, names_on_release>::on_release; };
+}();
+
+// A member that is an object and may be empty.
+template <class Function>
+[[nodiscard]] constexpr bool is_set(Function const& f) noexcept {
+    if constexpr (!std::is_function_v<Function> && std::constructible_from<bool, Function const&>)
+        return static_cast<bool>(f);
+    else
+        return true;
+}
+
+// A lifecycle by which the pool can build objects on its own.
+template <class L, class T>
+concept creates = std::is_class_v<L> && (k_has_create<L> || std::is_default_constructible_v<T>);
+
+// Builds a T from nothing or at an address: what an object_pool takes instead of a default constructor.
+template <class F, class T>
+concept factory_of =
+    (std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, T>) || std::invocable<F&, void*>;
+
+// acquire may be called with Args.
+template <class L, class T, class... Args>
+concept acquires_with =
+    (!k_has_on_acquire<L> && sizeof...(Args) == 0) ||
+    requires(L& l, T& object, Args&&... args) { l.on_acquire(object, std::forward<Args>(args)...); };
+
+template <class T>
+void construct_default(void* where) {
+    if constexpr (std::is_default_constructible_v<T>)
+        ::new (where) T();
+    else
+        POOLED_FAIL(
+            "pooled: object_pool: the lifecycle's `create` is empty, and T has no default constructor");
+}
+
+inline void check_created([[maybe_unused]] void const* object, [[maybe_unused]] void const* where) {
+    POOLED_CHECK(object == where,
+                 "pooled: object_pool: `create` must construct the object where it is told to");
+}
+
+template <class T, class Create>
+void create_with(Create&& make, void* where) {
+    if constexpr (std::is_void_v<decltype(make(where))>)
+        make(where);
+    else
+        check_created(make(where), where);
+}
+
+template <class T, class L>
+void create_object([[maybe_unused]] L& l, void* where) {
+    if constexpr (k_has_create<L>) {
+        static_assert(
+            requires { l.create(where); },
+            "pooled: object_pool: Lifecycle::create must be callable with a void*");
+        if constexpr (requires { is_set(l.create); })
+            if (!is_set(l.create)) return construct_default<T>(where);
+        create_with<T>([&](void* at) { return l.create(at); }, where);
+    } else {
+        construct_default<T>(where);
+    }
+}
+
+template <class T, class L, class... Args>
+POOLED_ALWAYS_INLINE void call_on_acquire([[maybe_unused]] L& l, [[maybe_unused]] T& object, Args&&... args) {
+    if constexpr (k_has_on_acquire<L>) {
+        if constexpr (requires { is_set(l.on_acquire); })
+            if (!is_set(l.on_acquire)) return;
+        l.on_acquire(object, std::forward<Args>(args)...);
+    }
+}
+
+template <class T, class L>
+inline constexpr bool k_on_release_throws = [] {
+    if constexpr (requires(L& l, T& object) { l.on_release(object); })
+        return !noexcept(std::declval<L&>().on_release(std::declval<T&>()));
+    else
+        return false;
+}();
+
+template <class T, class L>
+POOLED_ALWAYS_INLINE void call_on_release([[maybe_unused]] L& l,
+                                          [[maybe_unused]] T& object) noexcept(!k_on_release_throws<T, L>) {
+    if constexpr (k_has_on_release<L>) {
+        static_assert(
+            requires { l.on_release(object); },
+            "pooled: object_pool: Lifecycle::on_release must be callable with a T&");
+        if constexpr (requires { is_set(l.on_release); })
+            if (!is_set(l.on_release)) return;
+        l.on_release(object);
+    }
+}
+
+}  // namespace detail
+
+}  // namespace pooled

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// object_pool: objects that stay constructed between uses. local_object_pool: the same for one thread, without atomics.
+//
+//   pooled::object_pool<Connection> connections{{.max_objects = 64}};
+//   std::shared_ptr<Connection> c = connections.acquire();                      // throws exhausted if all 64 are in use
+//   std::shared_ptr<Connection> d = connections.acquire_for(10ms);              // waits; empty when time is up
+//   decltype(connections)::unique_ptr e = connections.acquire_unique();         // 8 bytes
+//
+// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. Its last owner gives it back;
+// it is idle, constructed, until the next acquire; trim(), clear() or the pool's end destroys it. T need not be movable.
+// Acquire and release call neither malloc nor the system and take no lock, as long as the thread finds what it needs in its
+// own cache; the control block lies with the object. An object is handed out again only when its last weak_ptr is gone, so a
+// weak_ptr never sees the next user.
+//
+// The pool may go before its objects: those out stay valid, and are destroyed, not recycled, when their last owner lets go;
+// the lifecycle is not called any more. Only acquiring, or waiting, while the pool is destroyed is undefined.
+//
+// What throws: `create` and `on_acquire` throw to the caller, and the pool is as before; the object that on_acquire refused is
+// idle again. An object whose on_release throws is destroyed, and its place under the bound is free; the exception ends there.
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/object/handles.hpp"
+#include "pooled/object/lifecycle.hpp"
+#include "pooled/object/object_stock.hpp"
+#include "pooled/object/options.hpp"
+#include "pooled/object/patience.hpp"
+#include "pooled/object/recycler.hpp"
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace pooled {
+
+namespace detail {
+
+template <class... Args>
+inline constexpr bool k_begins_with_stop_token = false;
+template <class First, class... Rest>
+inline constexpr bool k_begins_with_stop_token<First, Rest...> = stop_token<First>;
+
+// What acquire forwards to the lifecycle's on_acquire.
+template <class L, class T, class... Args>
+concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_token<Args...>;
+
+template <class T, class Factory>
+[[nodiscard]] object_factory make_factory(Factory&& factory) {
+    // In a shared_ptr: std::function wants to be copied, a factory need not.
+    return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
+        if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
+            create_with<T>(*f, where);
+        else
+            ::new (where) T((*f)());
+    };
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+class basic_object_pool {
+    static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
+                  "pooled: object_pool<T>: T must be an object type, not an array, and without const");
+    using recycler_type = recycler<T, Lifecycle, Sharing>;
+
+public:
+    using value_type = T;
+    using lifecycle_type = Lifecycle;
+    // 8 bytes; not convertible to one of a base. A std::shared_ptr made of it allocates a control block.
+    using unique_ptr = std::unique_ptr<T, unique_releaser<T, Lifecycle, Sharing>>;
+
+    // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::bad_alloc, and what building
+    // an object throws.
+    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = {})
+        requires creates<Lifecycle, T>
+        : m_recycler(&recycler_type::make(options, std::move(lifecycle), {})) {}
+
+    // `factory` builds the objects: T(), or a function that constructs a T at the void* it is given. Any thread may be in it.
+    template <factory_of<T> Factory>
+    basic_object_pool(object_pool_options const& options, Factory factory)
+        requires std::is_default_constructible_v<Lifecycle>
+        : basic_object_pool(options, Lifecycle(), std::move(factory)) {}
+    template <factory_of<T> Factory>
+    basic_object_pool(object_pool_options const& options, Lifecycle lifecycle, Factory factory)
+        : m_recycler(
+              &recycler_type::make(options, std::move(lifecycle), make_factory<T>(std::move(factory)))) {}
+
+    ~basic_object_pool() { m_recycler->close(); }
+    basic_object_pool(basic_object_pool const&) = delete;
+    basic_object_pool& operator=(basic_object_pool const&) = delete;
+
+    // An idle object, or a new one. Throws exhausted when all that the bound allows are in use, whichever threads' caches the
+    // idle ones may lie in; std::bad_alloc, and what `create` and `on_acquire` throw. `args` are on_acquire's. O(1), and
+    // O(threads) when the stock must be gathered.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> acquire(Args&&... args) {
+        return share(m_recycler->acquire(k_or_throw, std::forward<Args>(args)...));
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr acquire_unique(Args&&... args) {
+        return own(m_recycler->acquire(k_or_throw, std::forward<Args>(args)...));
+    }
+
+    // The same; empty when exhausted, or when there is no memory for another object.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> try_acquire(Args&&... args) {
+        return share(m_recycler->acquire(k_or_empty, std::forward<Args>(args)...));
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr try_acquire_unique(Args&&... args) {
+        return own(m_recycler->acquire(k_or_empty, std::forward<Args>(args)...));
+    }
+
+    // Wait when exhausted, first come, first served; empty when the time is up. In a local pool waiting is in vain, so they
+    // give up at once.
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] std::shared_ptr<T> acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        return share(
+            m_recycler->acquire(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...));
+    }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] unique_ptr acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        return own(
+            m_recycler->acquire(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...));
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] std::shared_ptr<T> acquire_until(std::chrono::time_point<Clock, Duration> deadline,
+                                                   Args&&... args) {
+        return share(
+            m_recycler->acquire(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...));
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] unique_ptr acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline,
+                                                  Args&&... args) {
+        return own(
+            m_recycler->acquire(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...));
+    }
+
+#if POOLED_HAS_STOP_TOKEN
+    // Wait until a stop is requested; empty then, also when it was requested before and there are idle objects.
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] std::shared_ptr<T> acquire(std::stop_token const& token, Args&&... args) {
+        if (token.stop_requested()) return {};
+        return share(m_recycler->acquire(wait<until_stopped>(token), std::forward<Args>(args)...));
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] unique_ptr acquire_unique(std::stop_token const& token, Args&&... args) {
+        if (token.stop_requested()) return {};
+        return own(m_recycler->acquire(wait<until_stopped>(token), std::forward<Args>(args)...));
+    }
+#endif
+
+    // Destroys the objects that are idle, wherever they are, and gives their memory back. Returns how many. O(idle objects).
+    std::size_t trim() noexcept {
+        std::size_t const count = m_recycler->discard_idle(those_out::keep);
+        m_recycler->core().trim();
+        return count;
+    }
+
+    // The same; and those in use will be destroyed, not recycled, when their last owner lets go: from here on every object
+    // handed out is a new one. Those still out count under the bound.
+    std::size_t clear() noexcept {
+        std::size_t const count = m_recycler->discard_idle(those_out::outdate);
+        m_recycler->core().trim();
+        return count;
+    }
+
+    // Objects there are: capacity() == in_use() + idle(). One that only weak_ptrs still watch is in use. Exact when no other
+    // thread is acquiring or releasing.
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_recycler->count().capacity; }
+    [[nodiscard]] std::size_t in_use() const noexcept {
+        object_counts const counts = m_recycler->count();
+        return counts.capacity - counts.idle;
+    }
+    [[nodiscard]] std::size_t idle() const noexcept { return m_recycler->count().idle; }
+    // The most that were ever in use at once.
+    [[nodiscard]] std::size_t high_water() const noexcept { return m_recycler->count().high_water; }
+    // Threads that wait for an object.
+    [[nodiscard]] std::size_t waiting() const noexcept { return m_recycler->count().waiting; }
+
+    [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
+
+    // Walks every structure, with other threads kept out: for tests.
+    [[nodiscard]] bool is_valid() const { return m_recycler->is_valid(); }
+
+private:
+    using those_out = object_stock::those_out;
+
+    static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
+    static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };
+    // The clock is read only when there is no object at hand.
+    template <class Patience, class Limit>
+    [[nodiscard]] static auto wait(Limit const& limit) {
+        return [&limit](recycler_type& r) { return r.wait_and_take(Patience(limit)); };
+    }
+
+    [[nodiscard]] static POOLED_ALWAYS_INLINE std::shared_ptr<T> share(slot* s) noexcept {
+        return detail::share<T, recycler_type>(s);
+    }
+    [[nodiscard]] static POOLED_ALWAYS_INLINE unique_ptr own(slot* s) noexcept {
+        return unique_ptr(s == nullptr ? nullptr : &slot_layout<T>::object_of(*s));
+    }
+
+    recycler_type* m_recycler;
+};
+
+}  // namespace detail
+
+// Thread-safe.
+template <class T, class Lifecycle>
+class object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::shared> {
+public:
+    using detail::basic_object_pool<T, Lifecycle, detail::sharing::shared>::basic_object_pool;
+};
+
+// For one thread at a time: its objects may only be dropped where the pool itself could be used.
+template <class T, class Lifecycle>
+class local_object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::local> {
+public:
+    using detail::basic_object_pool<T, Lifecycle, detail::sharing::local>::basic_object_pool;
+};
+
+}  // namespace pooled

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How long an acquire waits. A patience says, when the line is reached and after each awakening, how much longer; and it may
+// be called off.
+//
+//   for_duration, until_time      remaining() counts down
+//   until_stopped                 for ever, unless a stop is requested (where the standard library has std::stop_token)
+
+#include "pooled/config.hpp"
+#include "pooled/object/wait_line.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <type_traits>
+#include <utility>
+
+#if POOLED_HAS_STOP_TOKEN
+#include <stop_token>
+#endif
+
+namespace pooled::detail {
+
+// As long as the platform is asked to sleep at a time; what is left is asked for afterwards.
+inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
+
+// Any duration, also one that nanoseconds cannot hold, or that is not a number: from 0 to k_longest_sleep.
+template <class Rep, class Period>
+[[nodiscard]] constexpr std::chrono::nanoseconds sleep_for(std::chrono::duration<Rep, Period> left) noexcept {
+    using seconds = std::chrono::duration<double>;
+    double const s = seconds(left).count();
+    if (!(s > 0)) return std::chrono::nanoseconds::zero();
+    if (s >= seconds(k_longest_sleep).count()) return k_longest_sleep;
+    return std::chrono::ceil<std::chrono::nanoseconds>(left);
+}
+
+template <class Clock, class Duration>
+class until_time {
+public:
+    explicit until_time(std::chrono::time_point<Clock, Duration> deadline) noexcept : m_deadline(deadline) {}
+    [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
+        auto const now = Clock::now();
+        return m_deadline <= now ? std::chrono::nanoseconds::zero() : sleep_for(m_deadline - now);
+    }
+    [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
+
+private:
+    std::chrono::time_point<Clock, Duration> m_deadline;
+};
+
+// Counted from when the line was reached, on the steady clock, in pieces: no sum can overflow.
+template <class Rep, class Period>
+class for_duration {
+public:
+    explicit for_duration(std::chrono::duration<Rep, Period> d) noexcept : m_duration(d) {}
+    [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
+        return sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
+    }
+    [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
+
+private:
+    using clock = std::chrono::steady_clock;
+    using seconds = std::chrono::duration<double>;
+    std::chrono::duration<Rep, Period> m_duration;
+    clock::time_point m_start = clock::now();
+};
+
+#if POOLED_HAS_STOP_TOKEN
+class until_stopped {
+public:
+    explicit until_stopped(std::stop_token token) noexcept : m_token(std::move(token)) {}
+    [[nodiscard]] static std::chrono::nanoseconds remaining() noexcept { return k_longest_sleep; }
+
+    // Stops the waiter when, or if, a stop is requested, for as long as the result lives. Takes no memory.
+    [[nodiscard]] auto watch(waiter& w) const {
+        return std::stop_callback(m_token, [&w]() noexcept { w.stop(); });
+    }
+
+private:
+    std::stop_token m_token;
+};
+template <class T>
+concept stop_token = std::same_as<std::remove_cvref_t<T>, std::stop_token>;
+#else
+template <class T>
+concept stop_token = false;
+#endif
+
+}  // namespace pooled::detail

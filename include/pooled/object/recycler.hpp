@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lives in a block of the
+// core it stands on, and goes when the handle is gone and the last object has come home; the core goes with that block.
+//
+//   acquire    slot from cache or stock, else build ─▶ on_acquire ─▶ handle
+//   release    the last owner let go: on_release, or the end of the object
+//   come_home  nothing points into the slot any more: back to cache or stock, or its memory to the core
+//
+// Between release and come_home lie the weak_ptrs; for handles without them the two are one step.
+// Any thread may call; a local one's for one thread at a time.
+
+#include "pooled/config.hpp"
+#include "pooled/core/error.hpp"
+#include "pooled/object/lifecycle.hpp"
+#include "pooled/object/object_stock.hpp"
+#include "pooled/object/options.hpp"
+#include "pooled/object/slot.hpp"
+#include "pooled/object/stock_modes.hpp"
+#include "pooled/object/stock_paths.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace pooled::detail {
+
+// Null, for a pool that builds its objects with its lifecycle.
+using object_factory = std::function<void(void* where)>;
+
+template <class T, class Lifecycle, sharing Sharing>
+class recycler final : public object_stock {
+public:
+    using layout = slot_layout<T>;
+
+    // Throws std::bad_alloc, std::invalid_argument for options that make no sense, and what building an object throws.
+    [[nodiscard]] static recycler& make(object_pool_options const& options, Lifecycle&& lifecycle,
+                                        object_factory&& factory);
+    // The pool's handle goes.
+    void close() noexcept;
+
+    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.home); }
+    [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
+
+    // A slot with an object that on_acquire has seen. `otherwise` says what to do when this thread has none cached: one of
+    // the three below. Null when that gave none. Throws what building the object and on_acquire throw; all is then as
+    // before.
+    template <class Otherwise, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise&& otherwise, Args&&... args);
+
+    // Throws exhausted, or std::bad_alloc when memory runs out.
+    [[nodiscard]] slot* take_or_throw();
+    // Null in both cases.
+    [[nodiscard]] slot* try_take();
+    // Null when patience ends.
+    template <class Patience>
+    [[nodiscard]] slot* wait_and_take(Patience const& patience);
+
+    void release(slot& s) noexcept;
+    void come_home(slot& s) noexcept;
+
+    // Destroys what is idle. How many.
+    std::size_t discard_idle(those_out what) noexcept;
+
+private:
+    recycler(pool_core& core, object_pool_options const& options, Lifecycle&& lifecycle,
+             object_factory&& factory) noexcept
+        : object_stock(core, options), m_lifecycle(std::move(lifecycle)), m_factory(std::move(factory)) {}
+    ~recycler() = default;
+
+    [[nodiscard]] slot* take_granted(grant g);
+    void build_initial(std::size_t count);
+    void admit_all_fresh(slot* chain) noexcept;
+    [[nodiscard]] slot* build(std::size_t count);
+    [[nodiscard]] slot* build_one();
+    void destroy_object(slot& s) noexcept;
+    void free_slot(slot& s) noexcept;
+    std::size_t discard(slot* chain) noexcept;
+    void come_home_slow(slot& s) noexcept;
+    void destroy() noexcept;
+
+    [[no_unique_address]] Lifecycle m_lifecycle;
+    object_factory m_factory;
+};
+
+template <class T, class Lifecycle, sharing Sharing>
+template <class Otherwise, class... Args>
+POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& otherwise, Args&&... args) {
+    slot* s = pop_cached<Sharing>();
+    if (s == nullptr) [[unlikely]] {
+        s = otherwise(*this);
+        if (s == nullptr) return nullptr;
+    }
+    if constexpr (k_has_on_acquire<Lifecycle>) {
+        struct guard {
+            slot* s;
+            ~guard() {
+                if (s != nullptr) of(*s).come_home(*s);
+            }
+        } unless_done{s};
+        call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
+        unless_done.s = nullptr;
+    }
+    return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::take_or_throw() {
+    grant const g = take();
+    if (!g) throw exhausted(core().name(), bound());
+    slot* const s = take_granted(g);
+    if (s == nullptr) throw std::bad_alloc();
+    return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::try_take() {
+    grant const g = take();
+    return g ? take_granted(g) : nullptr;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+template <class Patience>
+POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(Patience const& patience) {
+    grant const g = wait(patience);
+    if (!g) return nullptr;
+    slot* const s = take_granted(g);
+    if (s == nullptr) throw std::bad_alloc();
+    return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noexcept {
+    T& object = layout::object_of(s);
+    forget_owners(object);
+    if (s.generation == generation()) [[likely]] {
+        if constexpr (!k_on_release_throws<T, Lifecycle>) {
+            call_on_release(m_lifecycle, object);
+            return;
+        } else {
+            try {
+                call_on_release(m_lifecycle, object);
+                return;
+            } catch (
+                ...) {  // NOLINT: an object that cannot be made ready is not recycled; there is no caller to tell
+            }
+        }
+    }
+    destroy_object(s);
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::come_home(slot& s) noexcept {
+    if (!push_cached<Sharing>(s)) [[unlikely]]
+        come_home_slow(s);
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::come_home_slow(slot& s) noexcept {
+    if (s.generation != k_no_object) {
+        if (put_back(s)) return;
+        destroy_object(s);
+    }
+    free_slot(s);
+    if (dismiss(was::used)) destroy();
+}
+
+// Null when memory has run out.
+template <class T, class Lifecycle, sharing Sharing>
+slot* recycler<T, Lifecycle, Sharing>::take_granted(grant g) {
+    if (g.object != nullptr) return g.object;
+    slot* const s = build(g.to_build);
+    if (s == nullptr) return nullptr;
+    slot* const others = s->next();
+    admit_used(*s);
+    admit_all_fresh(others);
+    return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::admit_all_fresh(slot* chain) noexcept {
+    while (chain != nullptr)
+        admit_fresh(*std::exchange(chain, chain->next()));
+}
+
+// Their places under the bound were set aside when the stock was made.
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::build_initial(std::size_t count) {
+    if (count == 0) return;
+    slot* const built = build(count);
+    if (built == nullptr) throw std::bad_alloc();
+    admit_all_fresh(built);
+}
+
+// All or nothing: a chain of `count` slots, or null when memory has run out.
+template <class T, class Lifecycle, sharing Sharing>
+slot* recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
+    slot* built = nullptr;
+    std::size_t to_build = count;
+    auto const give_up = [&]() noexcept {
+        discard(built);
+        for (; to_build != 0; --to_build)
+            static_cast<void>(dismiss(was::never_admitted));  // not the end: whoever builds holds the handle
+    };
+    try {
+        for (; to_build != 0; --to_build) {
+            slot* const s = build_one();
+            if (s == nullptr) {
+                give_up();
+                return nullptr;
+            }
+            s->next() = built;
+            built = s;
+        }
+    } catch (...) {
+        give_up();
+        throw;
+    }
+    return built;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+slot* recycler<T, Lifecycle, Sharing>::build_one() {
+    void* const memory = try_allocate_bytes<Sharing>(core(), layout::k_bytes, layout::k_align);
+    if (memory == nullptr) return nullptr;
+    slot* const s = ::new (memory) slot(*this);
+    try {
+        if (m_factory != nullptr)
+            m_factory(layout::memory_of(*s));
+        else
+            create_object<T>(m_lifecycle, layout::memory_of(*s));
+    } catch (...) {
+        free_slot(*s);
+        throw;
+    }
+    return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
+    s.generation = k_no_object;
+    std::destroy_at(std::addressof(layout::object_of(s)));
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
+    deallocate_bytes<Sharing>(core(), &s, layout::k_bytes, layout::k_align);
+}
+
+// A chain of objects that are counted as built and as nothing else.
+template <class T, class Lifecycle, sharing Sharing>
+std::size_t recycler<T, Lifecycle, Sharing>::discard(slot* chain) noexcept {
+    std::size_t count = 0;
+    for (; chain != nullptr; ++count) {
+        slot& s = *std::exchange(chain, chain->next());
+        destroy_object(s);
+        free_slot(s);
+        static_cast<void>(dismiss(was::never_admitted));  // not the end: the handle is still there
+    }
+    return count;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+std::size_t recycler<T, Lifecycle, Sharing>::discard_idle(those_out what) noexcept {
+    return discard(take_idle(what));
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_pool_options const& options,
+                                                                       Lifecycle&& lifecycle,
+                                                                       object_factory&& factory) {
+    if (options.growth == 0 && options.initial_objects == 0)
+        throw std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
+                                    "there would never be an object");
+    if (options.initial_objects > bound_of(options))
+        throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
+    pool_core& core = g_registry.make({.name = options.name}, Sharing);
+    void* const memory = try_allocate_bytes<Sharing>(core, sizeof(recycler), alignof(recycler));
+    if (memory == nullptr) {
+        core.close();
+        throw std::bad_alloc();
+    }
+    auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
+    core.set_guest(&made);
+    try {
+        made.build_initial(options.initial_objects);
+    } catch (...) {
+        made.close();
+        throw;
+    }
+    return made;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::close() noexcept {
+    discard(object_stock::close());
+    core().close();
+    if (abandon()) destroy();
+}
+
+// Nobody can reach the recycler but the caller.
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
+    pool_core& below = core();
+    below.set_guest(nullptr);
+    this->~recycler();
+    deallocate_bytes<Sharing>(below, this, sizeof(recycler), alignof(recycler));
+}
+
+}  // namespace pooled::detail

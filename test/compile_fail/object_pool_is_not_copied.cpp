@@ -1,0 +1,11 @@
+// expect: (deleted|implicitly-deleted)
+// SPDX-License-Identifier: BSL-1.0
+// Objects that are out find their pool by its address.
+#include "pooled/pooled.hpp"
+
+int main() {
+    pooled::object_pool<int> pool;
+#ifndef POOLED_CONTROL
+    pooled::object_pool<int> copy(pool);
+#endif
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// For tests that hold for both kinds of object pool:
+//
+//   template <class Kind>
+//   class recycled : public testing::Test {};
+//   TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
+//   TYPED_TEST(recycled, object_does_what_it_says) { typename TypeParam::template pool<int> pool; ... }
+
+#include "pooled/pooled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+namespace test {
+
+struct shared_kind {
+    template <class T, class Lifecycle = pooled::default_lifecycle<T>>
+    using pool = pooled::object_pool<T, Lifecycle>;
+};
+struct local_kind {
+    template <class T, class Lifecycle = pooled::default_lifecycle<T>>
+    using pool = pooled::local_object_pool<T, Lifecycle>;
+};
+
+using object_pool_kinds = testing::Types<shared_kind, local_kind>;
+
+struct object_pool_kind_names {
+    template <class Kind>
+    static std::string GetName(int) {
+        return std::is_same_v<Kind, shared_kind> ? "object_pool" : "local_object_pool";
+    }
+};
+
+// Acquisitions after which a shared pool that was gathered is spread again, with some to spare.
+inline constexpr int k_settling = 3000;
+
+// Until the calling thread's releases go to its own cache, without a lock. Requires an idle object, or room for one.
+template <class Pool>
+void settle(Pool& pool) {
+    for (int i = 0; i < k_settling; ++i)
+        static_cast<void>(pool.acquire());
+}
+
+}  // namespace test

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSL-1.0
+// What a lifecycle is asked to do, and when; each of its members is optional.
+
+#include "pooled/pooled.hpp"
+
+#include "kinds.hpp"
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+struct connection {
+    explicit connection(std::string to) : host(std::move(to)) {}
+    connection(connection const&) = delete;
+    std::string host;
+    int uses = 0;
+    bool is_open = false;
+};
+
+template <class Kind>
+class lifecycle : public testing::Test {};
+TYPED_TEST_SUITE(lifecycle, test::object_pool_kinds, test::object_pool_kind_names);
+
+struct everything {
+    std::string host;
+    std::vector<std::string>* said;
+    connection* create(void* where) {
+        said->push_back("create");
+        return ::new (where) connection(host);
+    }
+    void on_acquire(connection& c) {
+        said->push_back("acquire");
+        ++c.uses;
+        c.is_open = true;
+    }
+    void on_release(connection& c) noexcept {
+        said->push_back("release");
+        c.is_open = false;
+    }
+};
+
+TYPED_TEST(lifecycle, is_called_at_each_turn) {
+    std::vector<std::string> said;
+    {
+        typename TypeParam::template pool<connection, everything> pool({}, {"example", &said});
+        for (int i = 1; i <= 3; ++i) {
+            auto const c = pool.acquire();
+            EXPECT_EQ(c->host, "example");
+            EXPECT_EQ(c->uses, i);
+            EXPECT_TRUE(c->is_open);
+        }
+        static_cast<void>(pool.acquire_unique());
+    }
+    std::vector<std::string> const expected{"create",  "acquire", "release", "acquire", "release",
+                                            "acquire", "release", "acquire", "release"};
+    EXPECT_EQ(said, expected);
+}
+
+TYPED_TEST(lifecycle, releases_once_when_the_last_of_many_owners_lets_go) {
+    std::vector<std::string> said;
+    typename TypeParam::template pool<connection, everything> pool({}, {"example", &said});
+    auto a = pool.acquire();
+    auto b = a;
+    std::weak_ptr<connection> const watcher = a;
+    a.reset();
+    EXPECT_EQ(said.back(), "acquire");
+    b.reset();
+    EXPECT_EQ(said.back(), "release") << "a weak_ptr does not put it off";
+    EXPECT_EQ(said.size(), 3U);
+}
+
+struct only_create {
+    void create(void* where) const { ::new (where) connection("from create"); }
+};
+struct only_acquire {
+    static void on_acquire(int& n) { ++n; }
+};
+struct only_release {
+    void on_release(int& n) const { n = -1; }
+};
+
+TYPED_TEST(lifecycle, members_are_optional_and_may_be_static_or_return_nothing) {
+    typename TypeParam::template pool<connection, only_create> created;
+    EXPECT_EQ(created.acquire()->host, "from create");
+
+    typename TypeParam::template pool<int, only_acquire> acquired;
+    EXPECT_EQ(*acquired.acquire(), 1);
+    EXPECT_EQ(*acquired.acquire(), 2);
+
+    typename TypeParam::template pool<int, only_release> released;
+    EXPECT_EQ(*released.acquire(), 0);
+    EXPECT_EQ(*released.acquire(), -1);
+}
+
+struct with_arguments {
+    void on_acquire(std::string& s, std::string&& text) const { s = std::move(text); }
+    void on_acquire(std::string& s, int times, char c) const { s.assign(static_cast<std::size_t>(times), c); }
+    void on_acquire(std::string& s, std::unique_ptr<int> n) const { s = std::to_string(*n); }
+};
+
+TYPED_TEST(lifecycle, gets_the_arguments_of_acquire) {
+    using namespace std::chrono_literals;
+    typename TypeParam::template pool<std::string, with_arguments> pool;
+    std::string text = "moved";
+    EXPECT_EQ(*pool.acquire(std::move(text)), "moved");
+    EXPECT_TRUE(text.empty());  // NOLINT: that is the point
+    EXPECT_EQ(*pool.acquire(3, 'x'), "xxx");
+    EXPECT_EQ(*pool.acquire(std::make_unique<int>(7)), "7");
+    EXPECT_EQ(*pool.try_acquire(1, 'a'), "a");
+    EXPECT_EQ(*pool.acquire_for(1s, 2, 'b'), "bb");
+    EXPECT_EQ(*pool.acquire_until(std::chrono::steady_clock::now(), 3, 'c'), "ccc");
+    EXPECT_EQ(*pool.acquire_unique(4, 'd'), "dddd");
+    EXPECT_EQ(*pool.try_acquire_unique(5, 'e'), "eeeee");
+    EXPECT_EQ(*pool.acquire_unique_for(1s, 6, 'f'), "ffffff");
+    EXPECT_EQ(*pool.acquire_unique_until(std::chrono::steady_clock::now(), std::make_unique<int>(8)), "8");
+#if POOLED_HAS_STOP_TOKEN
+    EXPECT_EQ(*pool.acquire(std::stop_token(), 2, 'g'), "gg");
+    EXPECT_EQ(*pool.acquire_unique(std::stop_token(), 2, 'h'), "hh");
+#endif
+    EXPECT_EQ(pool.capacity(), 1U);
+}
+
+struct final_one final {
+    void on_acquire(int& n) const { n = 5; }
+    void on_release(int&) const noexcept {}
+};
+
+TYPED_TEST(lifecycle, may_be_a_final_class) {
+    typename TypeParam::template pool<int, final_one> pool;
+    EXPECT_EQ(*pool.acquire(), 5);
+}
+
+TYPED_TEST(lifecycle, of_functions_is_set_at_run_time) {
+    std::vector<std::string> said;
+    pooled::function_lifecycle<connection> functions;
+    functions.create = [&](void* where) {
+        said.emplace_back("create");
+        return ::new (where) connection("at run time");
+    };
+    functions.on_acquire = [&](connection&) { said.emplace_back("acquire"); };
+    functions.on_release = [&](connection&) { said.emplace_back("release"); };
+    typename TypeParam::template pool<connection, pooled::function_lifecycle<connection>> pool({}, functions);
+    EXPECT_EQ(pool.acquire()->host, "at run time");
+    static_cast<void>(pool.acquire());
+    EXPECT_EQ(said, (std::vector<std::string>{"create", "acquire", "release", "acquire", "release"}));
+}
+
+TYPED_TEST(lifecycle, of_functions_may_leave_any_of_them_empty) {
+    typename TypeParam::template pool<int, pooled::function_lifecycle<int>> plain;
+    EXPECT_EQ(*plain.acquire(), 0);
+    typename TypeParam::template pool<int, pooled::function_lifecycle<int>> one(
+        {}, {.on_release = [](int& n) { ++n; }});
+    EXPECT_EQ(*one.acquire(), 0);
+    EXPECT_EQ(*one.acquire(), 1);
+}
+
+TYPED_TEST(lifecycle, of_functions_may_take_arguments) {
+    using functions = pooled::function_lifecycle<std::string, int, char>;
+    typename TypeParam::template pool<std::string, functions> pool(
+        {}, {.on_acquire = [](std::string& s, int n, char c) { s.assign(static_cast<std::size_t>(n), c); }});
+    EXPECT_EQ(*pool.acquire(3, 'z'), "zzz");
+}
+
+TYPED_TEST(lifecycle, gives_way_to_a_factory) {
+    std::vector<std::string> said;
+    typename TypeParam::template pool<connection, everything> pool(
+        {}, {"not this", &said}, [] { return connection("from the factory"); });
+    EXPECT_EQ(pool.acquire()->host, "from the factory");
+    EXPECT_EQ(said, (std::vector<std::string>{"acquire", "release"}));
+}
+
+TYPED_TEST(lifecycle, factory_may_be_movable_only_and_construct_in_place) {
+    auto number = std::make_unique<int>(42);
+    typename TypeParam::template pool<int> pool(
+        {}, [n = std::move(number)](void* where) { ::new (where) int(*n); });
+    EXPECT_EQ(*pool.acquire(), 42);
+    typename TypeParam::template pool<int> returning({}, [](void* where) { return ::new (where) int(43); });
+    EXPECT_EQ(*returning.acquire(), 43);
+}
+
+struct stateful {
+    std::unique_ptr<int> count = std::make_unique<int>(0);
+    void on_acquire(int& n) { n = ++*count; }
+};
+
+TYPED_TEST(lifecycle, lives_in_the_pool_and_may_be_movable_only) {
+    typename TypeParam::template pool<int, stateful> pool({}, stateful{});
+    static_cast<void>(pool.acquire());
+    EXPECT_EQ(*pool.acquire(), 2);
+}
+
+TYPED_TEST(lifecycle, lives_until_the_last_object_has_come_home) {
+    auto const token = std::make_shared<int>(0);
+    pooled::function_lifecycle<int> functions;
+    functions.on_acquire = [token](int&) {};
+    std::shared_ptr<int> out;
+    {
+        typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool({},
+                                                                                     std::move(functions));
+        out = pool.acquire();
+    }
+    EXPECT_EQ(token.use_count(), 2);
+    out.reset();
+    EXPECT_EQ(token.use_count(), 1);
+}
+
+TYPED_TEST(lifecycle, is_called_for_objects_that_were_never_used_only_when_they_are) {
+    std::vector<std::string> said;
+    {
+        typename TypeParam::template pool<connection, everything> pool({.initial_objects = 2},
+                                                                       {"example", &said});
+        EXPECT_EQ(said, (std::vector<std::string>{"create", "create"}));
+    }
+    EXPECT_EQ(said.size(), 2U);
+}
+
+}  // namespace

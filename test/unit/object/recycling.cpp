@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSL-1.0
+// Objects are built once, stay constructed while idle, and are handed out again; one thread.
+
+#include "pooled/pooled.hpp"
+
+#include "kinds.hpp"
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class Kind>
+class recycled : public testing::Test {
+protected:
+    test::life_log log;
+    test::life_log::scope scope{log};
+};
+TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(recycled, object_is_built_once_and_handed_out_again) {
+    typename TypeParam::template pool<test::counted<>> pool;
+    test::counted<>* const first = pool.acquire().get();
+    for (int i = 0; i < test::k_settling; ++i)
+        EXPECT_EQ(pool.acquire().get(), first);
+    EXPECT_EQ(this->log.constructed(), 1);
+    EXPECT_EQ(this->log.destroyed(), 0);
+}
+
+TYPED_TEST(recycled, object_keeps_its_state_while_idle) {
+    typename TypeParam::template pool<std::string> pool;
+    pool.acquire()->assign(1000, 'x');
+    EXPECT_EQ(*pool.acquire(), std::string(1000, 'x'));
+    auto const u = pool.acquire_unique();
+    EXPECT_EQ(*u, std::string(1000, 'x'));
+}
+
+TYPED_TEST(recycled, object_released_last_is_acquired_first) {
+    typename TypeParam::template pool<int> pool;
+    test::settle(pool);
+    auto a = pool.acquire();
+    auto b = pool.acquire();
+    int const* const last = a.get();
+    b.reset();
+    a.reset();
+    EXPECT_EQ(pool.acquire().get(), last);
+}
+
+TYPED_TEST(recycled, objects_in_use_are_distinct) {
+    typename TypeParam::template pool<int> pool;
+    for (int round = 0; round < 3; ++round) {
+        std::vector<std::shared_ptr<int>> held;
+        std::set<int*> distinct;
+        for (int i = 0; i < 1000; ++i) {
+            held.push_back(pool.acquire());
+            distinct.insert(held.back().get());
+            *held.back() = i;
+        }
+        EXPECT_EQ(distinct.size(), 1000U);
+        for (int i = 0; i < 1000; ++i)
+            EXPECT_EQ(*held[static_cast<std::size_t>(i)], i);
+        EXPECT_EQ(pool.capacity(), 1000U);
+        EXPECT_TRUE(pool.is_valid());
+    }
+}
+
+TYPED_TEST(recycled, object_may_be_acquired_by_any_handle_in_turn) {
+    typename TypeParam::template pool<test::counted<>> pool;
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_TRUE(pool.acquire());
+        EXPECT_TRUE(pool.acquire_unique());
+        EXPECT_TRUE(pool.try_acquire());
+        EXPECT_TRUE(pool.try_acquire_unique());
+        EXPECT_TRUE(pool.acquire_for(1s));
+        EXPECT_TRUE(pool.acquire_unique_for(1s));
+        EXPECT_TRUE(pool.acquire_until(std::chrono::steady_clock::now()));
+        EXPECT_TRUE(pool.acquire_unique_until(std::chrono::system_clock::now()));
+    }
+    EXPECT_EQ(this->log.constructed(), 1);
+}
+
+TYPED_TEST(recycled, object_owned_by_a_unique_ptr_can_become_shared) {
+    typename TypeParam::template pool<test::counted<>> pool;
+    std::shared_ptr<test::counted<>> shared = pool.acquire_unique();
+    EXPECT_EQ(pool.in_use(), 1U);
+    shared.reset();
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(recycled, unique_ptr_takes_8_bytes) {
+    using pool = typename TypeParam::template pool<int>;
+    static_assert(sizeof(typename pool::unique_ptr) == sizeof(void*));
+}
+
+struct pinned {
+    explicit pinned(int n) : number(n) {}
+    pinned(pinned const&) = delete;
+    pinned& operator=(pinned const&) = delete;
+    int number;
+};
+
+TYPED_TEST(recycled, object_need_be_neither_movable_nor_default_constructible) {
+    int built = 0;
+    typename TypeParam::template pool<pinned> pool({}, [&] { return pinned(++built); });
+    auto a = pool.acquire();
+    auto b = pool.acquire();
+    EXPECT_EQ(a->number, 1);
+    EXPECT_EQ(b->number, 2);
+    a.reset();
+    EXPECT_EQ(pool.acquire()->number, 1);
+}
+
+TYPED_TEST(recycled, object_shares_ownership_with_its_parts) {
+    typename TypeParam::template pool<std::pair<int, int>> pool;
+    std::shared_ptr<int> part;
+    {
+        auto whole = pool.acquire();
+        part = std::shared_ptr<int>(whole, &whole->second);
+    }
+    EXPECT_EQ(pool.in_use(), 1U);
+    part.reset();
+    EXPECT_EQ(pool.idle(), 1U);
+}
+
+TYPED_TEST(recycled, object_goes_home_through_a_pointer_to_its_base_or_to_void) {
+    struct base {
+        int a;
+    };
+    struct second_base {
+        int b;
+    };
+    struct derived : base, second_base {
+        std::string text;
+    };
+    typename TypeParam::template pool<derived> pool;
+    std::shared_ptr<second_base> as_base = pool.acquire();
+    as_base.reset();
+    std::shared_ptr<void const> as_void = pool.acquire();
+    as_void.reset();
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_EQ(pool.idle(), 1U);
+}
+
+// Sizes around the size classes, and beyond them; alignments from less than a slot's own to a page.
+template <std::size_t Bytes, std::size_t Align>
+struct alignas(Align) shaped {
+    shaped() { std::memset(bytes.data(), 0x5a, bytes.size()); }
+    std::array<unsigned char, Bytes> bytes;
+};
+
+template <class Kind, std::size_t Bytes, std::size_t Align>
+void use_shape() {
+    using object = shaped<Bytes, Align>;
+    typename Kind::template pool<object> pool;
+    std::vector<std::shared_ptr<object>> shared;
+    std::vector<typename Kind::template pool<object>::unique_ptr> unique;
+    for (int i = 0; i < 5; ++i) {
+        shared.push_back(pool.acquire());
+        unique.push_back(pool.acquire_unique());
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(shared.back().get()) % Align, 0U);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(unique.back().get()) % Align, 0U);
+        shared.back()->bytes.fill(static_cast<unsigned char>(i));
+    }
+    for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(shared[static_cast<std::size_t>(i)]->bytes[Bytes - 1], i);
+    for (auto const& u : unique)
+        EXPECT_EQ(u->bytes[0], 0x5a);
+    shared.clear();
+    unique.clear();
+    EXPECT_TRUE(pool.is_valid());
+    EXPECT_EQ(pool.trim(), 10U);
+}
+
+TYPED_TEST(recycled, object_may_have_any_size_and_alignment) {
+    use_shape<TypeParam, 1, 1>();
+    use_shape<TypeParam, 8, 8>();
+    use_shape<TypeParam, 17, 16>();
+    use_shape<TypeParam, 64, 64>();
+    use_shape<TypeParam, 100, 128>();
+    use_shape<TypeParam, 1500, 8>();
+    use_shape<TypeParam, 5000, 4096>();
+    use_shape<TypeParam, 32 * 1024 - 64, 8>();
+    use_shape<TypeParam, 64 * 1024, 16>();
+    use_shape<TypeParam, 200'000, 16384>();
+}
+
+TYPED_TEST(recycled, objects_of_many_pools_do_not_mix) {
+    // More than have a place of their own in a thread's table.
+    using pool = typename TypeParam::template pool<int>;
+    std::vector<std::unique_ptr<pool>> pools;
+    for (int i = 0; i < 70; ++i)
+        pools.push_back(std::make_unique<pool>());
+    for (int i = 0; i < 70; ++i)
+        *pools[static_cast<std::size_t>(i)]->acquire() = i;
+    for (auto const& p : pools)
+        test::settle(*p);
+    for (int i = 0; i < 70; ++i) {
+        EXPECT_EQ(*pools[static_cast<std::size_t>(i)]->acquire(), i);
+        EXPECT_EQ(pools[static_cast<std::size_t>(i)]->capacity(), 1U);
+    }
+}
+
+TYPED_TEST(recycled, object_may_use_its_own_pool_in_its_destructor) {
+    struct node;
+    using pool_type = typename TypeParam::template pool<node>;
+    struct node {
+        pool_type* pool = nullptr;
+        bool acquires = false;
+        ~node() {
+            if (acquires) static_cast<void>(pool->try_acquire());
+        }
+    };
+    pool_type pool({.max_objects = 4});
+    auto n = pool.acquire();
+    n->pool = &pool;
+    n->acquires = true;
+    n.reset();
+    EXPECT_EQ(pool.trim(), 1U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+}  // namespace

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: BSL-1.0
+// Those who wait are served in the order in which they came; time-outs and stops give an empty pointer and cost nobody else
+// an object.
+
+#include "pooled/pooled.hpp"
+
+#include "kinds.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if POOLED_HAS_STOP_TOKEN
+#include <stop_token>
+#endif
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Until `count` threads wait. The order in which they began is then the order of the line.
+template <class Pool>
+void until_waiting(Pool const& pool, std::size_t count) {
+    while (pool.waiting() != count)
+        std::this_thread::yield();
+}
+
+TEST(waiting, ends_with_a_release) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    int* const object = held.get();
+    std::shared_ptr<int> got;
+    std::thread other([&] { got = pool.acquire_for(1h); });
+    until_waiting(pool, 1);
+    EXPECT_TRUE(pool.is_valid());
+    held.reset();
+    other.join();
+    EXPECT_EQ(got.get(), object);
+    EXPECT_EQ(pool.waiting(), 0U);
+    EXPECT_EQ(pool.in_use(), 1U);
+}
+
+TEST(waiting, ends_with_a_release_of_a_unique_ptr) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire_unique();
+    std::thread other([&] { EXPECT_TRUE(pool.acquire_unique_until(std::chrono::steady_clock::now() + 1h)); });
+    until_waiting(pool, 1);
+    held.reset();
+    other.join();
+}
+
+TEST(waiting, ends_with_the_last_weak_ptr_and_not_before) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::weak_ptr<int> watcher = held;
+    std::atomic<bool> is_served{false};
+    std::thread other([&] {
+        auto const got = pool.acquire_for(1h);
+        is_served = true;
+    });
+    until_waiting(pool, 1);
+    held.reset();
+    EXPECT_EQ(pool.waiting(), 1U);
+    EXPECT_FALSE(is_served);
+    watcher.reset();
+    other.join();
+    EXPECT_TRUE(is_served);
+}
+
+TEST(waiting, ends_empty_when_the_time_is_up) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    auto const start = std::chrono::steady_clock::now();
+    EXPECT_FALSE(pool.acquire_for(30ms));
+    EXPECT_GE(std::chrono::steady_clock::now() - start, 30ms);
+    EXPECT_FALSE(pool.acquire_unique_for(1ns));
+    EXPECT_FALSE(pool.acquire_for(std::chrono::duration<double>(0.001)));
+    EXPECT_FALSE(pool.acquire_until(start));
+    EXPECT_FALSE(pool.acquire_unique_until(std::chrono::system_clock::now() + 1ms));
+    EXPECT_EQ(pool.waiting(), 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(waiting, does_not_begin_for_a_time_that_is_over) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    EXPECT_FALSE(pool.acquire_for(0s));
+    EXPECT_FALSE(pool.acquire_for(-1h));
+    EXPECT_FALSE(pool.acquire_for(std::chrono::hours::min()));
+    EXPECT_FALSE(pool.acquire_for(std::chrono::duration<double>(std::nan(""))));
+    EXPECT_FALSE(pool.acquire_until(std::chrono::steady_clock::time_point::min()));
+    EXPECT_FALSE(pool.acquire_until(std::chrono::system_clock::time_point()));
+}
+
+TEST(waiting, takes_any_time_for_an_answer) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const serve_one = [&](auto wait) {
+        auto held = pool.acquire();
+        std::thread other([&] { EXPECT_TRUE(wait()); });
+        until_waiting(pool, 1);
+        held.reset();
+        other.join();
+    };
+    serve_one([&] { return pool.acquire_for(std::chrono::hours::max()); });
+    serve_one([&] { return pool.acquire_for(std::chrono::nanoseconds::max()); });
+    serve_one([&] {
+        return pool.acquire_for(std::chrono::duration<double>(std::numeric_limits<double>::infinity()));
+    });
+    serve_one([&] { return pool.acquire_for(std::chrono::duration<int, std::ratio<86400 * 365>>(1000)); });
+    serve_one([&] { return pool.acquire_until(std::chrono::steady_clock::time_point::max()); });
+    serve_one([&] { return pool.acquire_until(std::chrono::system_clock::time_point::max()); });
+}
+
+// A clock that the test advances: what counts is what the caller's clock says.
+struct hand_clock {
+    using duration = std::chrono::milliseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<hand_clock>;
+    [[maybe_unused]] static constexpr bool is_steady = false;
+    static time_point now() noexcept { return time_point(duration(s_now += 1)); }
+    static inline std::atomic<int> s_now{0};
+};
+
+TEST(waiting, goes_by_the_callers_clock) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    EXPECT_FALSE(pool.acquire_until(hand_clock::now() + 5ms));
+    EXPECT_GE(hand_clock::s_now, 5);
+}
+
+TEST(waiting, serves_in_the_order_of_arrival) {
+    constexpr std::size_t k_threads = 12;
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::vector<std::size_t> served;
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < k_threads; ++i) {
+        threads.emplace_back([&, i] {
+            auto const mine = pool.acquire_for(1h);
+            served.push_back(i);  // one object, so one thread at a time
+        });
+        until_waiting(pool, i + 1);
+    }
+    held.reset();
+    for (auto& t : threads)
+        t.join();
+    for (std::size_t i = 0; i < k_threads; ++i)
+        EXPECT_EQ(served[i], i);
+}
+
+TEST(waiting, is_not_overtaken_by_those_who_do_not_wait) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    test::settle(pool);
+    auto held = pool.acquire();
+    std::shared_ptr<int> got;
+    std::thread other([&] { got = pool.acquire_for(1h); });
+    until_waiting(pool, 1);
+    held.reset();
+    EXPECT_FALSE(pool.try_acquire()) << "the object is the waiter's, whether it runs already or not";
+    EXPECT_THROW(static_cast<void>(pool.acquire()), pooled::exhausted);
+    other.join();
+    EXPECT_TRUE(got);
+}
+
+TEST(waiting, is_not_disturbed_when_somebody_in_the_line_gives_up) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::vector<int> served;
+    std::vector<std::thread> threads;
+    auto const wait = [&](int i, std::chrono::milliseconds at_most) {
+        threads.emplace_back([&, i, at_most] {
+            if (auto const mine = pool.acquire_for(at_most)) served.push_back(i);
+        });
+    };
+    wait(0, 20ms);
+    until_waiting(pool, 1);
+    wait(1, 1h);
+    until_waiting(pool, 2);
+    wait(2, 20ms);
+    wait(3, 1h);
+    threads[0].join();
+    threads[2].join();
+    until_waiting(pool, 2);
+    EXPECT_TRUE(pool.is_valid());
+    held.reset();
+    threads[1].join();
+    threads[3].join();
+    EXPECT_EQ(served, (std::vector{1, 3}));
+}
+
+TEST(waiting, finds_an_object_in_a_sleeping_threads_cache_instead) {
+    pooled::object_pool<int> pool({.max_objects = 3});
+    test::sleeper other;
+    std::shared_ptr<int> a;
+    other.run([&] { test::settle(pool); });  // one object, in that thread's cache
+    EXPECT_EQ(pool.idle(), 1U);
+    a = pool.acquire_for(0s);
+    EXPECT_TRUE(a);
+    EXPECT_EQ(pool.capacity(), 1U) << "found, not built";
+}
+
+TEST(waiting, ends_with_a_place_when_the_object_that_would_come_is_destroyed) {
+    struct once {
+        void on_release(int& n) const {
+            if (n == 13) throw std::runtime_error("broken");
+        }
+    };
+    pooled::object_pool<int, once> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    *held = 13;
+    std::thread other([&] {
+        auto const got = pool.acquire_for(1h);
+        ASSERT_TRUE(got);
+        EXPECT_EQ(*got, 0) << "a new one";
+    });
+    until_waiting(pool, 1);
+    held.reset();
+    other.join();
+    EXPECT_EQ(pool.capacity(), 1U);
+}
+
+TEST(waiting, ends_with_a_place_when_a_cleared_object_comes_home) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    *held = 1;
+    pool.clear();
+    std::thread other([&] { EXPECT_EQ(*pool.acquire_for(1h), 0); });
+    until_waiting(pool, 1);
+    held.reset();
+    other.join();
+}
+
+TEST(waiting, ends_with_a_place_when_another_thread_fails_to_build) {
+    // The first builds slowly and fails; those who wait meanwhile each get the place in turn, and fail too, but the last.
+    std::atomic<int> attempts{0};
+    std::atomic<bool> may_fail{false};
+    pooled::object_pool<int> pool({.max_objects = 1}, [&]() -> int {
+        int const n = ++attempts;
+        while (!may_fail)
+            std::this_thread::yield();
+        if (n < 4) throw std::runtime_error("no");
+        return n;
+    });
+    std::atomic<int> failed{0};
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < 4; ++i) {
+        threads.emplace_back([&] {
+            try {
+                EXPECT_EQ(*pool.acquire_for(1h), 4);
+            } catch (std::runtime_error const&) {
+                ++failed;
+            }
+        });
+        while (attempts == 0)
+            std::this_thread::yield();
+        until_waiting(pool, i);
+    }
+    may_fail = true;
+    for (auto& t : threads)
+        t.join();
+    EXPECT_EQ(failed, 3);
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(waiting, ends_with_one_of_several_that_another_thread_builds) {
+    std::atomic<bool> has_begun{false};
+    std::atomic<bool> may_finish{false};
+    std::atomic<int> built{0};
+    pooled::object_pool<int> pool({.growth = 3, .max_objects = 3}, [&] {
+        has_begun = true;
+        while (!may_finish)
+            std::this_thread::yield();
+        return ++built;
+    });
+    std::vector<std::thread> threads;
+    std::vector<std::shared_ptr<int>> got(3);
+    threads.emplace_back([&] { got[0] = pool.acquire(); });
+    while (!has_begun)
+        std::this_thread::yield();
+    // The others find all three places taken, and wait.
+    for (std::size_t i = 1; i < 3; ++i)
+        threads.emplace_back([&, i] { got[i] = pool.acquire_for(1h); });
+    until_waiting(pool, 2);
+    may_finish = true;
+    for (auto& t : threads)
+        t.join();
+    EXPECT_EQ(built, 3);
+    EXPECT_TRUE(got[1] && got[2]);
+    EXPECT_EQ(pool.high_water(), 3U);
+}
+
+TEST(waiting, passes_the_object_on_when_on_acquire_refuses_it) {
+    struct picky {
+        void on_acquire(int&, bool wants) const {
+            if (!wants) throw std::runtime_error("refused");
+        }
+    };
+    pooled::object_pool<int, picky> pool({.max_objects = 1});
+    auto held = pool.acquire(true);
+    std::thread first(
+        [&] { EXPECT_THROW(static_cast<void>(pool.acquire_for(1h, false)), std::runtime_error); });
+    until_waiting(pool, 1);
+    std::thread second([&] { EXPECT_TRUE(pool.acquire_for(1h, true)); });
+    until_waiting(pool, 2);
+    held.reset();
+    first.join();
+    second.join();
+}
+
+TEST(waiting, in_a_local_pool_is_in_vain_and_does_not_take_long) {
+    pooled::local_object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    EXPECT_FALSE(pool.acquire_for(1h));
+    EXPECT_FALSE(pool.acquire_unique_until(std::chrono::steady_clock::time_point::max()));
+#if POOLED_HAS_STOP_TOKEN
+    EXPECT_FALSE(pool.acquire(std::stop_source().get_token()));
+#endif
+}
+
+#if POOLED_HAS_STOP_TOKEN
+
+TEST(waiting, ends_empty_when_a_stop_is_requested) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    std::jthread shared([&](std::stop_token const& token) { EXPECT_FALSE(pool.acquire(token)); });
+    std::jthread unique([&](std::stop_token const& token) { EXPECT_FALSE(pool.acquire_unique(token)); });
+    until_waiting(pool, 2);
+    shared.request_stop();
+    shared.join();
+    EXPECT_EQ(pool.waiting(), 1U);
+    unique.request_stop();
+    unique.join();
+    EXPECT_EQ(pool.waiting(), 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(waiting, does_not_begin_when_a_stop_was_requested_before) {
+    pooled::object_pool<int> pool;
+    std::stop_source source;
+    EXPECT_TRUE(pool.acquire(source.get_token()));
+    source.request_stop();
+    EXPECT_FALSE(pool.acquire(source.get_token())) << "a loop on acquire(token) is to end";
+    EXPECT_FALSE(pool.acquire_unique(source.get_token()));
+}
+
+TEST(waiting, with_a_stop_token_ends_with_a_release) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::jthread other([&](std::stop_token token) { EXPECT_TRUE(pool.acquire(token)); });
+    until_waiting(pool, 1);
+    held.reset();
+}
+
+TEST(waiting, with_a_token_that_nobody_can_stop_waits_on) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::thread other([&] { EXPECT_TRUE(pool.acquire(std::stop_token())); });
+    until_waiting(pool, 1);
+    held.reset();
+    other.join();
+}
+
+#endif
+
+}  // namespace
