@@ -198,12 +198,11 @@ TYPED_TEST(lifecycle, lives_in_the_pool_and_may_be_movable_only) {
 
 TYPED_TEST(lifecycle, lives_until_the_last_object_has_come_home) {
     auto const token = std::make_shared<int>(0);
-    pooled::function_lifecycle<int> functions;
-    functions.on_acquire = [token](int&) {};
     std::shared_ptr<int> out;
     {
-        typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool({},
-                                                                                     std::move(functions));
+        pooled::function_lifecycle<int> functions;
+        functions.on_acquire = [token](int&) {};
+        typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool({}, functions);
         out = pool.acquire();
     }
     EXPECT_EQ(token.use_count(), 2);
