@@ -86,9 +86,9 @@ def test_python() -> Outcome:
     started = time.monotonic()
     junit = ROOT / "build" / "pytest.xml"
     junit.unlink(missing_ok=True)
-    passed = run(
-        sys.executable, "-m", "pytest", "-q", "-n", "auto", f"--junitxml={junit}", "poolbench/tests", "tools/tests"
-    )
+    # The browser's tests stay together: they share a Chromium.
+    words = ["-q", "-n", "auto", "--dist", "loadgroup", f"--junitxml={junit}", "poolbench/tests", "tools/tests"]
+    passed = run(sys.executable, "-m", "pytest", *words)
     return outcome_of("python", junit, passed, 0.0, started)
 
 

@@ -233,10 +233,12 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     """What `make bench` ends with."""
     from poolbench import tables
     from poolbench.analysis import claims, estimate, headlines
+    from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions)))
     tables.print_text(tables.claims_sheet(claims.judge(frame)))
+    typer.echo(f"report: {make(results, None)}")
 
 
 def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None, cells: int) -> Rule:

@@ -3,6 +3,7 @@
 was published. A new workload needs such a file and nothing else; without one it is measured by default rules.
 
     title, question, source         words for the report
+    limits = ["raw", ...]           contenders that only show how far one could get
     figures = { name = "heading" }  what a result tells beside its time
     measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
     base    = { variant = name }    the contender that ratios are taken against, where it is not make_shared
@@ -10,7 +11,7 @@ was published. A new workload needs such a file and nothing else; without one it
                   profile; one not named leaves it out. A cell that an earlier part has named is not named again, so
                   special cases come first and `contender = "all"` last
     [[headlines]] a row of the summary: where to look, and which contender is the limit
-    [[charts]]    kind "bars" (a bar a contender) or "lines" (along the axis `x`)
+    [[charts]]    kind "dots" (a row a contender, a mark a malloc) or "lines" (along the axis `x`)
     [published]   figures of the original article, in its own unit
 """
 
@@ -61,6 +62,7 @@ class Part:
 class Headline:
     work: str
     where: Where
+    short: str = ""  # where there is little room
     limit: str | None = None
     limit_is: str = ""
     measure: str = TIME
@@ -72,11 +74,10 @@ class Chart:
     title: str
     where: Where = field(default_factory=dict)
     measure: str = TIME
-    rows: str | None = None  # one panel a value of this column
+    rows: str | list[str] | None = None  # one panel a value of this column, or a combination of theirs
     colour: str = "malloc"
     x: str = ""  # of kind "lines"
     x_title: str = ""
-    x_zero_is: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Description:
     title: str
     question: str = ""
     source: str = ""
+    limits: list[str] = field(default_factory=list)  # contenders that are no smart pointers
     figures: dict[str, str] = field(default_factory=dict)
     measure: dict[str, str] = field(default_factory=dict)
     base: dict[str, str] = field(default_factory=dict)
@@ -149,5 +151,5 @@ def default(name: str) -> Description:
         name=name,
         title=name,
         cells=[Part(quick=0.01, full=1.0)],
-        charts=[Chart(kind="bars", title=name)],
+        charts=[Chart(kind="dots", title=name)],
     )

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
+from poolbench.plan import description, matrix
 from poolbench.plan.cell import Cell
+from poolbench.plan.description import ALL, Description
+from poolbench.plan.program import Program, Workload
 from poolbench.results import record
 
 # One workload, "w". A contender's name says how its process behaves; all others take 2 ns, ours half of it, with a
@@ -83,6 +87,40 @@ def session(**rest) -> dict:
     }
     usual = {"profile": "quick", "selection": {}, "commit": "abc", "machine": machine, "mallocs": [], "programs": []}
     return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
+
+
+def quick_results(path: Path, runs: int = 5) -> Path:
+    """What a quick run of everything that is described would leave, with figures that mean nothing."""
+    descriptions = description.load()
+    mallocs = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
+    programs = [
+        Program(toolchain, path, optimisation, "fake 1", "fakestd 1", "-O3", "0", {
+            name: _workload(each) for name, each in descriptions.items()
+        })
+        for toolchain in ("gcc", "clang-libstdcxx", "clang-libcxx") for optimisation in ("-O3", "-O0")
+    ]  # fmt: skip
+    rng = random.Random(1)
+    records = [session(programs=[each.describe() for each in programs], notes=["a note"])]
+    for each in matrix.cells_of("quick", programs, mallocs, descriptions):
+        ours = each.contender.startswith("pooled")
+        middle = (5 if ours else 20 + 10 * mallocs.index(each.malloc)) * rng.uniform(0.5, 2)
+        figures = {name: rng.uniform(1, 100) for name in descriptions[each.workload].figures}
+        malloc = record.malloc(each.malloc, "1.0", f"/lib/{each.malloc}.so", "0" * 64)
+        records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(runs)]
+    failed = cell("boost_pool", workload="e6_fan_out", variant="copy", payload=48, threads=2)
+    said = {"stdout": "", "stderr": "half a <b>result</b>"}
+    records.append(record.line("failure", cell=failed.to_record(), kind="hang", reason="no result within 60 s", **said))
+    return write(path, *records, record.line("finished", runs=len(records), failed=1))
+
+
+def _workload(described: Description) -> Workload:
+    """A workload that has whatever its description speaks of."""
+    named = [c for part in described.cells if part.contender != ALL for c in part.contender]
+    contenders = list(dict.fromkeys([*named, "new", "make_shared", "pooled", "tbb_scalable"]))
+    variants = list(dict.fromkeys(v for part in described.cells if part.variant != ALL for v in part.variant))
+    variants = variants or list(dict.fromkeys(h.where.get("variant", "v") for h in described.headlines)) or ["v"]
+    steps = [[1, 64, 1024] if any(chart.x == "step" for chart in described.charts) else []] * len(variants)
+    return Workload(described.name, dict.fromkeys(variants, contenders), {}, [], 0, [], steps)
 
 
 def write(path: Path, *records: dict) -> Path:

@@ -190,7 +190,7 @@ def test_the_summary_compares_ours_with_the_best_malloc(tmp_path):
         support.cell("pooled", "tcmalloc"): noisy(1.0),
         support.cell("raw"): noisy(5.0),
     }
-    described = {"w": Description("w", "W", headlines=[Headline("work", {"variant": "loop"}, "raw", "raw pointers")])}
+    described = {"w": Description("w", "W", headlines=[Headline("work", {}, limit="raw", limit_is="raw pointers")])}
     (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described)
     assert (row.best, row.verdict, row.limit["contender"]) == ("tcmalloc", "ahead", "raw")
     assert row.ratio == pytest.approx(2, rel=0.02)

@@ -117,7 +117,7 @@ def test_every_description_can_be_read_and_draws_something():
     for name, each in description.load().items():
         assert each.title and each.question and each.cells and each.charts, name
         for chart in each.charts:
-            assert chart.kind in ("bars", "lines")
+            assert chart.kind in ("dots", "lines")
             assert (chart.kind == "lines") == bool(chart.x)
 
 

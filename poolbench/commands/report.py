@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench report: the results as a page."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.options import ResultsArgument, fail, results_of, say
+from poolbench.plan import description
+from poolbench.results.read import Results
+
+EPILOG = """\b
+Examples:
+  poolbench report                          the newest results, beside them
+  poolbench report results.jsonl --open
+  poolbench report results.jsonl --output report.html --picture docs/images/result.svg
+\b
+The page is one file: it needs no network, and works without scripts. Its path is printed.
+"""
+
+
+def make(results: Results, output: Path | None, picture: Path | None = None) -> Path:
+    """Writes the page, beside the results unless told otherwise; ends the command when that can not be."""
+    from poolbench.report import page
+
+    descriptions = description.load()
+    path = output or results.path.with_suffix(".html")
+    try:
+        page.write(path, page.render(results, descriptions))
+        if picture is not None:
+            svg = page.picture_svg(results, descriptions)
+            if svg is None:
+                raise fail("there is nothing for a picture: no work was measured both with make_shared and with pooled")
+            page.write(picture, svg)
+    except page.CannotWrite as error:
+        raise fail(str(error), 1) from error
+    return path
+
+
+def report(
+    results: ResultsArgument = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page. Default: beside the results.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also write the first screen's picture, as SVG.")] = None,
+    show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+) -> None:
+    """Draw the report: one HTML page that works offline."""
+    path = make(results_of(results), output, picture)
+    typer.echo(str(path))
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        say("no browser could be opened")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(report)

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Vega-Lite charts of estimates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import altair as alt
+import polars as pl
+
+from poolbench.analysis.estimate import matching
+from poolbench.analysis.headlines import OURS
+from poolbench.analysis.headlines import Row as HeadlineRow
+from poolbench.plan.cell import UNITS
+from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, TIME, Chart, Description, Where
+from poolbench.report import theme
+from poolbench.tables import number, range_text
+
+ROW_HEIGHT = 22
+CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
+LINES_HEIGHT = 260
+ROOM = 1.12  # of a logarithmic scale, at each end
+WIDE = 4  # the largest over the smallest value from which on a scale is logarithmic
+USUAL: Where = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
+
+
+def panels(chart: Chart, description: Description, frame: pl.DataFrame) -> Iterator[tuple[str, alt.LayerChart, str]]:
+    """(what the panel shows, chart, description in words), one a value of the columns in `rows`."""
+    where = {"workload": description.name, "measure": chart.measure, **USUAL, **chart.where}
+    for colour in (chart.colour, *([chart.x] if chart.x else [])):  # what is drawn must not be filtered
+        if colour in USUAL and colour not in chart.where:
+            where.pop(colour, None)
+    found = matching(frame, where)
+    split = [chart.rows] if isinstance(chart.rows, str) else list(chart.rows or [])
+    parts = found.partition_by(split, maintain_order=True, as_dict=True) if split else {(): found}
+    for values, part in parts.items():
+        if len(part) == 0 or (chart.kind == "lines" and part[chart.x].n_unique() < 2):
+            continue
+        label = ", ".join(_value(name, value) for name, value in zip(split, values, strict=True))
+        yield label, *(_lines(chart, part) if chart.kind == "lines" else _dots(chart, description, part))
+
+
+def _value(column: str, value: object) -> str:
+    return f"{value:,} {UNITS[column]}" if column in UNITS and isinstance(value, int) else f"{column} {value}"
+
+
+def _axis_title(chart: Chart, description: Description) -> str:
+    return "ns per operation" if chart.measure == TIME else description.figures.get(chart.measure, chart.measure)
+
+
+def _shown(row: dict) -> dict:
+    """The interval of a single run is everything, and is not drawn."""
+    finite = math.isfinite(row["high"])
+    return {
+        "median": row["median"],
+        "low": row["low"] if finite else row["median"],
+        "high": row["high"] if finite else row["median"],
+        "interval": range_text(row["low"], row["high"]),
+        "runs": row["n"],
+        "shown": number(row["median"]),
+    }
+
+
+def _scale(rows: list[dict], *more: float) -> alt.Scale:
+    """Of all that is drawn, with a little room at both ends."""
+    low = min([row["low"] for row in rows] + list(more))
+    high = max([row["high"] for row in rows] + list(more))
+    if low > 0 and high > WIDE * low:
+        return alt.Scale(type="log", domain=[low / ROOM, high * ROOM], nice=False)
+    return alt.Scale(zero=True)
+
+
+def _series(row: dict, colour: str) -> str:
+    """Ours stands apart where colours mean mallocs: it has pages of its own."""
+    ours = row["contender"].startswith(OURS)
+    return theme.POOLED if colour == "malloc" and ours and row["malloc"] == "glibc" else str(row[colour])
+
+
+def _colour(names: list[str]) -> tuple[alt.Color, alt.Shape]:
+    chosen = theme.palette(names)
+    colour = alt.Color("series:N", scale=alt.Scale(domain=names, range=chosen["colours"]), title=None)
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=names, range=chosen["shapes"]), title=None)
+    return colour, shape
+
+
+INK = alt.value("currentColor")
+TOOLTIP = [
+    alt.Tooltip("contender:N"),
+    alt.Tooltip("series:N"),
+    alt.Tooltip("shown:N", title="median"),
+    alt.Tooltip("interval:N", title="95% interval"),
+    alt.Tooltip("runs:Q"),
+]
+
+
+def _published(description: Description, part: list[dict], colour: str) -> list[dict]:
+    from poolbench.analysis.estimate import KEY
+    from poolbench.analysis.rows import published
+    from poolbench.plan.cell import Cell
+
+    table = description.published
+    return [
+        {
+            "contender": row["contender"],
+            "series": _series(row, colour),
+            "published": value * table.ns_per_unit,
+            "shown": f"{value:g} {table.unit}",
+        }
+        for row in part
+        for value in published(Cell(**{name: row[name] for name in KEY}), description)
+        if table is not None and row["measure"] == TIME
+    ]
+
+
+def _dots(chart: Chart, description: Description, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
+    """A row a contender, a mark a malloc (or toolchain ...), its interval, and what was published."""
+    rows = part.sort("median").to_dicts()
+    data = [{"contender": r["contender"], "series": _series(r, chart.colour), **_shown(r)} for r in rows]
+    published = _published(description, rows, chart.colour)
+    order = list(dict.fromkeys(row["contender"] for row in data))
+    scale = _scale(data, *(row["published"] for row in published))
+    colour, shape = _colour(theme.in_order({row["series"] for row in data}))
+    y = alt.Y("contender:N", sort=order, title=None)
+    x = alt.X("median:Q", scale=scale, title=_axis_title(chart, description))
+    base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
+    layers = [
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
+    ]
+    if published:
+        marks = alt.Chart(alt.Data(values=published)).mark_point(shape=CROSS, filled=False, size=60, strokeWidth=2)
+        tooltip = [alt.Tooltip("contender:N"), alt.Tooltip("series:N"), alt.Tooltip("shown:N", title="published")]
+        layers.append(marks.encode(y=y, x=alt.X("published:Q", scale=scale), color=colour, tooltip=tooltip))
+    best, worst = data[0], data[-1]
+    words = (
+        f"{_axis_title(chart, description)} of {len(order)} contenders. "
+        f"Least: {best['contender']} ({best['series']}) with {best['shown']}; "
+        f"most: {worst['contender']} ({worst['series']}) with {worst['shown']}."
+    )
+    return alt.layer(*layers).properties(height={"step": ROW_HEIGHT}), words
+
+
+def _lines(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
+    """Along an axis, a line a contender."""
+    several = part["malloc"].n_unique() > 1
+    rows = part.sort(chart.x).to_dicts()
+    data = [
+        {
+            "contender": row["contender"],
+            "series": f"{row['contender']} on {row['malloc']}" if several else row["contender"],
+            "at": row[chart.x],
+            **_shown(row),
+        }
+        for row in rows
+    ]
+    colour, shape = _colour(theme.in_order({row["series"] for row in data}))
+    points = sorted({row["at"] for row in data})
+    title = chart.x_title or chart.x
+    scale = alt.Scale(type="log", base=2) if points[-1] / points[0] < 100 else alt.Scale(type="log")
+    x = alt.X("at:Q", scale=scale, title=title, axis=alt.Axis(values=points, format="~s"))
+    y_scale = _scale(data)
+    y = alt.Y("median:Q", scale=y_scale, title="ns per operation")
+    base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
+    tooltip = [*TOOLTIP[:2], alt.Tooltip("at:Q", title=title, format=","), *TOOLTIP[2:]]
+    layers = [
+        base.mark_line(strokeWidth=2).encode(y=y),
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low:Q", scale=y_scale), y2="high:Q"),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y=y, shape=shape, tooltip=tooltip),
+    ]
+    first, last = points[0], points[-1]
+    ends = {(row["series"], row["at"]): row["shown"] for row in data}
+    words = f"ns per operation against {title}, from {first:,} to {last:,}. " + " ".join(
+        f"{name}: from {ends[name, first]} to {ends[name, last]}."
+        for name in dict.fromkeys(row["series"] for row in data)
+        if (name, first) in ends and (name, last) in ends
+    )
+    return alt.layer(*layers).properties(height=LINES_HEIGHT), words
+
+
+def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
+    """The first screen: how long each work takes, the best malloc being 1."""
+    marks, leads = [], []
+    for row in rows:
+        work, unit = row.headline.work, row.mallocs[row.best]["median"]
+        for name, found in row.mallocs.items():
+            marks.append(_mark(work, name, f"{STANDARD} on {name}", found, unit))
+        marks.append(_mark(work, theme.POOLED, "pooled", row.ours[OURS], unit))
+        if row.limit:
+            marks.append(_mark(work, "limit", row.headline.limit_is, row.limit, unit))
+        leads.append({"work": work, "at": row.ours[OURS]["median"] / unit, "lead": f"{number(row.ratio)}×"})
+    y = alt.Y("work:N", sort=[row.headline.work for row in rows], title=None, axis=alt.Axis(labelLimit=230))
+    scale = alt.Scale(type="log", nice=False, padding=30)
+    x = alt.X("relative:Q", scale=scale, title="time per object; best malloc = 1, left is faster")
+    colour, shape = _colour(theme.in_order({mark["series"] for mark in marks}))
+    points = alt.Chart(alt.Data(values=marks)).encode(y=y, color=colour)
+    lead = alt.Chart(alt.Data(values=leads)).encode(y=y)
+    line = lead.transform_calculate(one="1")
+    return alt.layer(
+        line.mark_rule(strokeWidth=5, opacity=0.35, color=theme.COLOURS[theme.POOLED]).encode(
+            x=alt.X("at:Q", scale=scale), x2="one:Q"
+        ),
+        alt.Chart(alt.Data(values=[{"one": 1}]))
+        .mark_rule(strokeDash=[4, 3], opacity=0.6)
+        .encode(x=alt.X("one:Q", scale=scale), stroke=INK),
+        points.mark_point(filled=True, size=90, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
+        lead.mark_text(align="right", dx=-9, fontSize=12, fontWeight="bold").encode(
+            fill=INK, x=alt.X("at:Q", scale=scale), text="lead:N"
+        ),
+    ).properties(height={"step": 34})
+
+
+def _mark(work: str, series: str, contender: str, found: dict, unit: float) -> dict:
+    shown = _shown(found)
+    return {"work": work, "series": series, "contender": contender, **shown, "relative": shown["median"] / unit}
+
+
+def picture_in_words(rows: list[HeadlineRow]) -> str:
+    parts = [f"{r.headline.work}: pooled takes {number(1 / r.ratio)} of the best malloc ({r.best})" for r in rows]
+    return "Time per object of each work, the best malloc being 1. " + "; ".join(parts) + "."
+
+
+def heat_map(headlines: list[HeadlineRow], frame: pl.DataFrame) -> tuple[alt.LayerChart, list[dict]] | None:
+    """Contenders against works: time over that of std::make_shared on glibc. The cells too, for the table."""
+    data = []
+    for row in headlines:
+        if "glibc" not in row.mallocs:
+            continue
+        unit = row.mallocs["glibc"]["median"]
+        where = {"workload": row.workload, "measure": row.headline.measure, **USUAL, **row.headline.where}
+        for found in matching(frame, where).iter_rows(named=True):
+            if found["malloc"] != "glibc" and found["contender"] != STANDARD:
+                continue
+            name = found["contender"] + ("" if found["malloc"] == "glibc" else f" on {found['malloc']}")
+            relative = found["median"] / unit
+            data.append({"contender": name, "work": row.headline.short or row.headline.work, "relative": relative,
+                         "text": number(relative), "log": math.log2(relative)})  # fmt: skip
+    if not data:
+        return None
+    logs: dict[str, list[float]] = {}
+    for cell in data:
+        logs.setdefault(cell["contender"], []).append(cell["log"])
+    half = len({cell["work"] for cell in data}) / 2
+    # A mean over few works says little: those come last.
+    order = sorted(logs, key=lambda name: (len(logs[name]) < half, sum(logs[name]) / len(logs[name])))
+    works = list(dict.fromkeys(cell["work"] for cell in data))
+    data.sort(key=lambda cell: (order.index(cell["contender"]), works.index(cell["work"])))
+    base = alt.Chart(alt.Data(values=data)).encode(
+        x=alt.X("work:N", sort=works, title=None, axis=alt.Axis(orient="top", labelAngle=-30, labelLimit=200)),
+        y=alt.Y("contender:N", sort=order, title=None),
+    )
+    colour = alt.Color("log:Q", scale=alt.Scale(domain=[-4, 0, 4], range=theme.HEAT, clamp=True), legend=None)
+    tooltip = [alt.Tooltip("contender:N"), alt.Tooltip("work:N"), alt.Tooltip("text:N", title="÷ make_shared")]
+    layers = alt.layer(
+        base.mark_rect().encode(color=colour, tooltip=tooltip),
+        base.mark_text(color="black", fontSize=11).encode(text="text:N"),
+    )
+    return layers.properties(height={"step": ROW_HEIGHT}), data

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The page: one file, complete in itself, that works without a network and without scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+from poolbench import tables
+from poolbench.analysis import claims, estimate, headlines, rows
+from poolbench.plan.description import Description, default, order
+from poolbench.report import charts, findings
+from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
+from poolbench.results.read import Results
+from poolbench.system import hardware
+from poolbench.tables import Sheet
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+class CannotWrite(RuntimeError):
+    """The page or picture could not be written."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    label: str
+    drawn: Drawn
+
+
+@dataclass
+class Section:
+    """An experiment."""
+
+    name: str
+    description: Description
+    charts: list[tuple[str, list[Panel]]] = field(default_factory=list)
+    sheets: list[Sheet] = field(default_factory=list)
+
+
+def _sections(results: Results, frame, groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
+    found = []
+    for name in sorted({group.description.name for group in groups}, key=order):
+        section = Section(name, descriptions.get(name) or default(name))
+        for number, chart in enumerate(section.description.charts):
+            panels = [
+                Panel(label, draw(f"{name}-{number}-{i}", f"{chart.title}{', ' + label if label else ''}", words, made))
+                for i, (label, made, words) in enumerate(charts.panels(chart, section.description, frame))
+            ]
+            if panels:
+                section.charts.append((chart.title, panels))
+        section.sheets = [tables.group_sheet(group) for group in groups if group.description.name == name]
+        found.append(section)
+    return found
+
+
+def _heat(headline_rows: list[headlines.Row], frame) -> tuple[Drawn, Sheet] | None:
+    made = charts.heat_map(headline_rows, frame)
+    if made is None:
+        return None
+    chart, cells = made
+    works = list(dict.fromkeys(cell["work"] for cell in cells))
+    by_contender: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        by_contender.setdefault(cell["contender"], {})[cell["work"]] = cell["text"]
+    lines = [[name, *(found.get(work, tables.NONE) for work in works)] for name, found in by_contender.items()]
+    title = "Time over that of std::make_shared on glibc"
+    words = f"Heat map of {len(lines)} contenders and {len(works)} works; from fast to slow: {', '.join(by_contender)}."
+    return draw("heat", title, words, chart), Sheet(title, ["contender", *works], lines, words={"contender"})
+
+
+def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
+    lines = [
+        [loss.where, loss.contender, tables.number(loss.theirs), tables.number(loss.ours),
+         f"{tables.number(loss.ratio)}× ({tables.range_text(loss.low, loss.high)})"]
+        for loss in losses
+    ]  # fmt: skip
+    columns = ["work", "contender", "its ns/op", "pooled's ns/op", "pooled ÷ it (95% interval)"]
+    return Sheet("Where something else behind a smart pointer is faster", columns, lines, words={"work", "contender"})
+
+
+def _machine_sheet(results: Results) -> Sheet:
+    session = results.session
+    machine = session.get("machine", {})
+    lines = [["measured", f"{session.get('time', 'unknown')}, profile {session.get('profile', 'unknown')}"]]
+    lines.append(["commit", str(session.get("commit", "unknown"))])
+    with contextlib.suppress(KeyError):
+        lines.append(["machine", hardware.in_short(machine)])
+    lines.append(["caches", "; ".join(machine.get("caches", []))])
+    pages = machine.get("huge_pages", {})
+    lines.append(["huge pages", ", ".join(f"{name}: {value}" for name, value in pages.items())])
+    lines.append(["governor", str(machine.get("governor", "unknown"))])
+    for program in session.get("programs", []):
+        name = f"{program['toolchain']} {program['optimisation']}"
+        lines.append([name, f"{program['compiler']}, {program['stdlib']}, {program['flags']}"])
+    seen = {
+        tuple(sorted(sample["malloc"].items()))
+        for _, sample in results.samples
+        if isinstance(sample.get("malloc"), dict)
+    }
+    for malloc in sorted(seen):
+        each = dict(malloc)
+        lines.append(
+            [f"malloc {each.get('name')}", f"{each.get('version')}, {each.get('path')}, SHA-256 {each.get('sha256')}"]
+        )
+    for note in session.get("notes", []):
+        lines.append(["note", str(note)])
+    return Sheet("The machine and what was measured with", ["", "what"], lines, words={"", "what"})
+
+
+def _failures(results: Results) -> list[dict]:
+    return [
+        {"cell": str(cell), "reason": failure.get("reason", "failed"),
+         "output": "\n".join(str(failure.get(s, "")) for s in ("stdout", "stderr")).strip()}
+        for cell, failure in results.failed_cells().items()
+    ]  # fmt: skip
+
+
+def render(results: Results, descriptions: dict[str, Description]) -> str:
+    frame = estimate.estimates(results)
+    groups = rows.groups(results, descriptions, frame)
+    headline_rows = headlines.rows(frame, descriptions)
+    judged = list(claims.judge(frame))
+    failures = _failures(results)
+    lost = findings.losses(groups, estimate.collect(results))
+    words = [
+        *findings.of_headlines(headline_rows),
+        *findings.of_claims(judged),
+        findings.of_run(len(results.cells()), len(results.samples), len(failures)),
+    ]
+    picture = None
+    if headline_rows:
+        picture = draw("picture", "Time per object, the best malloc being 1", charts.picture_in_words(headline_rows),
+                       charts.picture(headline_rows))  # fmt: skip
+    return _template().render(
+        session=results.session,
+        words=words,
+        picture=picture,
+        summary=tables.summary_sheet(headline_rows) if headline_rows else None,
+        losses=_losses_sheet(lost) if headline_rows else None,
+        heat=_heat(headline_rows, frame),
+        sections=_sections(results, frame, groups, descriptions),
+        claims=judged,
+        claim_text=tables.claim_test_text,
+        failures=failures,
+        machine=_machine_sheet(results),
+        damaged=results.warning(),
+        none=tables.NONE,
+        css=(TEMPLATES / "page.css").read_text(),
+        script=(TEMPLATES / "page.js").read_text(),
+        vega=runtime(),
+    )
+
+
+def picture_svg(results: Results, descriptions: dict[str, Description]) -> str | None:
+    """The first screen's picture for a README; None when there is nothing to compare."""
+    found = headlines.rows(estimate.estimates(results), descriptions)
+    return standalone_svg(charts.picture(found), charts.picture_in_words(found)) if found else None
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("page.html.j2")
+
+
+def write(path: Path, text: str) -> None:
+    """Whole or not at all: a full disk leaves the page of last time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise CannotWrite(f"{path} can not be written: {error.strerror}") from error

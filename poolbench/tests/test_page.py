@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The report in a real browser: Debian's Chromium, driven by Playwright, judged by axe-core."""
+
+import os
+import shutil
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from poolbench.plan import description
+from poolbench.report import page as report
+from poolbench.results.read import read
+from poolbench.tests import support
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+DESKTOP = {"viewport": {"width": 1280, "height": 900}}
+PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
+DARK = {"color_scheme": "dark"}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.fail("there is no Chromium: tools/setup test installs it")
+    with sync_playwright() as playwright:
+        # Chromium's sandbox refuses root, which containers are.
+        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+        launched = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    results = read(support.quick_results(tmp_path_factory.mktemp("page") / "r.jsonl"))
+    path = results.path.with_suffix(".html")
+    report.write(path, report.render(results, description.load()))
+    return path
+
+
+class Visit:
+    """A page as opened, with what it said and asked for."""
+
+    def __init__(self, browser, file, **how):
+        self.context = browser.new_context(offline=True, **how)
+        self.page = self.context.new_page()
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+        if how.get("java_script_enabled", True):
+            self.page.wait_for_function("document.documentElement.dataset.drawnAfter !== undefined")
+
+
+@pytest.fixture
+def visit(browser, file):
+    visits = []
+
+    def go(of=file, **how):
+        visits.append(Visit(browser, of, **how))
+        return visits[-1]
+
+    yield go
+    for each in visits:
+        each.context.close()
+
+
+def test_every_chart_is_drawn_without_an_error_or_a_request(visit, file):
+    opened = visit(**DESKTOP)
+    drawings = opened.page.locator("figure.chart .drawing")
+    assert drawings.count() > 15
+    assert opened.page.locator(".drawing[data-drawn=true] svg .mark-symbol path").count() > 100
+    assert opened.page.locator(".drawing[data-drawn=true] svg").count() == drawings.count()
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith("data:")] == [file.as_uri()]
+
+
+@pytest.mark.parametrize("scheme", [{}, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_nothing(visit, screen, scheme):
+    opened = visit(**screen, **scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    found = Axe().run(opened.page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_without_scripts_the_charts_are_still_and_the_tables_hold_the_figures(visit):
+    opened = visit(java_script_enabled=False, **DESKTOP)
+    figures = opened.page.locator("figure.chart")
+    assert figures.count() == opened.page.locator("figure.chart .drawing svg").count()
+    assert figures.first.locator("svg").bounding_box()["width"] > 300
+    details = opened.page.locator("#e1_list_churn details")
+    details.locator("summary").click()
+    assert details.locator("td").first.is_visible()
+    assert "make_shared" in details.inner_text()
+
+
+def test_the_first_screen_has_the_words_and_the_picture(visit):
+    opened = visit(**DESKTOP)
+    assert opened.page.locator(".lead").is_visible()
+    picture = opened.page.locator("#chart-picture svg").first.bounding_box()
+    assert picture["y"] + picture["height"] < DESKTOP["viewport"]["height"]
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_a_phone_is_not_too_narrow(visit, scripts):
+    opened = visit(java_script_enabled=scripts, **PHONE)
+    body = opened.page.locator("body").bounding_box()
+    assert body["width"] <= 360
+    if scripts:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
+        wide = opened.page.evaluate(
+            "[...document.querySelectorAll('figure.chart:not(.wide) .drawing svg')]"
+            ".filter((svg) => svg.getBoundingClientRect().width > 345).length"
+        )
+        assert wide == 0
+
+
+def test_both_schemes_have_colours_of_their_own(visit):
+    def colours(opened):
+        get = "(name) => getComputedStyle(document.body)[name]"
+        return opened.page.evaluate(get, "color"), opened.page.evaluate(get, "backgroundColor")
+
+    def label(opened):
+        return opened.page.evaluate("getComputedStyle(document.querySelector('#chart-picture svg text')).fill")
+
+    light, dark = visit(**DESKTOP), visit(**DESKTOP, **DARK)
+    assert colours(light) == ("rgb(31, 35, 40)", "rgb(255, 255, 255)")
+    assert colours(dark) == ("rgb(230, 237, 243)", "rgb(13, 17, 23)")
+    assert (label(light), label(dark)) == (colours(light)[0], colours(dark)[0])
+
+
+def test_the_page_can_be_used_by_keyboard(visit):
+    page = visit(**DESKTOP).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    summary = page.locator("#create_drop summary")
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#create_drop table").first.is_visible()
+    unreachable = page.evaluate(
+        "[...document.querySelectorAll('.scroll')]"
+        ".filter((each) => each.scrollWidth > each.clientWidth && each.tabIndex < 0).length"
+    )
+    assert unreachable == 0
+
+
+def test_a_chart_says_in_words_what_it_shows(visit):
+    page = visit(**DESKTOP).page
+    names = page.evaluate("[...document.querySelectorAll('.drawing')].map((e) => e.getAttribute('aria-label'))")
+    assert all(len(name) > 40 for name in names)
+    assert len(set(names)) == len(names)
+
+
+def test_a_mark_tells_its_figures_under_the_mouse(visit):
+    page = visit(**DESKTOP).page
+    page.locator("#chart-picture .mark-symbol.role-mark path").first.hover()
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    assert "95% interval" in page.locator("#vg-tooltip-element").inner_text()
+
+
+def test_a_chart_that_can_not_be_drawn_leaves_the_still_one(visit, file, tmp_path):
+    broken = tmp_path / "broken.html"
+    broken.write_text(
+        file.read_text().replace('<script type="application/json">{', '<script type="application/json">x', 1)
+    )
+    opened = visit(broken, **DESKTOP)
+    assert opened.page.locator("#chart-picture .drawing[data-drawn=false] svg").count() == 1
+    assert opened.page.locator(".drawing[data-drawn=true]").count() > 15
