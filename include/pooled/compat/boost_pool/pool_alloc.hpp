@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
+// of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools: both are
+// fast for one object and for many.
+
+#include "pooled/compat/boost_pool/singleton_pool.hpp"
+#include "pooled/core/bits.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::compat {
+
+struct pool_allocator_tag {};
+struct fast_pool_allocator_tag {};
+
+namespace detail {
+
+// All but what names the allocator's own type. T may be incomplete until a member is used.
+template <class T, class Tag, class UserAllocator, class Mutex, unsigned NextSize, unsigned MaxSize>
+class singleton_allocator {
+public:
+    using value_type = T;
+    using user_allocator = UserAllocator;
+    using mutex = Mutex;
+    using pointer = T*;
+    using const_pointer = T const*;
+    using reference = T&;
+    using const_reference = T const&;
+    using size_type = typename UserAllocator::size_type;
+    using difference_type = typename UserAllocator::difference_type;
+    using is_always_equal = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    static constexpr unsigned next_size = NextSize;
+
+    static T* address(T& object) { return std::addressof(object); }
+    static T const* address(T const& object) { return std::addressof(object); }
+    static size_type max_size() { return static_cast<size_type>(-1) / 2 / sizeof(T); }
+
+    template <class U, class... Args>
+    static void construct(U* where, Args&&... args) {
+        ::new (static_cast<void*>(where)) U(std::forward<Args>(args)...);
+    }
+    template <class U>
+    static void destroy(U* object) {
+        std::destroy_at(object);
+    }
+
+    // Memory for n objects, also for none. Throws std::bad_array_new_length when they exceed the address space, else
+    // std::bad_alloc.
+    static T* allocate(size_type n) {
+        if (n == 1) [[likely]]
+            return checked(chunks<>::template allocate_one<sizeof(T), k_align<>>());
+        std::size_t const bytes = pooled::detail::saturating_multiply(n, sizeof(T));
+        if (bytes == pooled::detail::k_size_max) throw std::bad_array_new_length();
+        return checked(chunks<>::allocate(bytes, k_align<>));
+    }
+    static T* allocate(size_type n, void const*) { return allocate(n); }
+    static T* allocate() { return allocate(1); }
+
+    // Requires a result of allocate with the same n.
+    static void deallocate(T* p, size_type n) noexcept {
+        if (n == 1) [[likely]]
+            return chunks<>::template deallocate_one<sizeof(T), k_align<>>(p);
+        chunks<>::deallocate(p, n * sizeof(T), k_align<>);
+    }
+    static void deallocate(T* p) noexcept { deallocate(p, 1); }
+
+private:
+    // Templates, so that a class with an allocator of itself as a member can be written.
+    template <class U = T>
+    using chunks = singleton_chunks<Tag, sizeof(U), UserAllocator, Mutex, NextSize, MaxSize>;
+    template <class U = T>
+    static constexpr std::size_t k_align = [] {
+        static_assert(alignof(U) <= k_large_align, "pool_allocator: T is aligned to more than 4096 bytes");
+        return std::max(chunk_align(sizeof(U)), alignof(U));
+    }();
+
+    [[nodiscard]] static T* checked(void* p) {
+        if (p == nullptr) [[unlikely]]
+            throw std::bad_alloc();
+        return static_cast<T*>(p);
+    }
+};
+
+// For rebinding.
+template <class UserAllocator, class Mutex>
+struct singleton_allocator_of_void {
+    using value_type = void;
+    using pointer = void*;
+    using const_pointer = void const*;
+    using user_allocator = UserAllocator;
+    using mutex = Mutex;
+    using is_always_equal = std::true_type;
+};
+
+template <class T, class Tag, class UserAllocator, class Mutex, unsigned NextSize, unsigned MaxSize>
+using allocator_base =
+    std::conditional_t<std::is_void_v<T>, singleton_allocator_of_void<UserAllocator, Mutex>,
+                       singleton_allocator<T, Tag, UserAllocator, Mutex, NextSize, MaxSize>>;
+
+}  // namespace detail
+
+template <class T, class UserAllocator = default_user_allocator_new_delete,
+          class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
+class pool_allocator
+    : public detail::allocator_base<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize> {
+public:
+    template <class U>
+    struct rebind {
+        using other = pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize>;
+    };
+
+    constexpr pool_allocator() noexcept = default;
+    template <class U>
+    constexpr pool_allocator(  // NOLINT: allocators convert
+        pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+
+    template <class U>
+    [[nodiscard]] friend constexpr bool
+    operator==(pool_allocator const&,
+               pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
+        return true;
+    }
+};
+
+template <class T, class UserAllocator = default_user_allocator_new_delete,
+          class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
+class fast_pool_allocator
+    : public detail::allocator_base<T, fast_pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize> {
+public:
+    template <class U>
+    struct rebind {
+        using other = fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize>;
+    };
+
+    constexpr fast_pool_allocator() noexcept = default;
+    template <class U>
+    constexpr fast_pool_allocator(  // NOLINT: allocators convert
+        fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+
+    template <class U>
+    [[nodiscard]] friend constexpr bool
+    operator==(fast_pool_allocator const&,
+               fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
+        return true;
+    }
+};
+
+}  // namespace pooled::compat

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The pools of Steinwurf's recycle library, for programs written for it: the same names, and one include to change.
+//
+//   recycle::shared_pool<Parser> parsers([] { return std::make_shared<Parser>(k_grammar); },
+//                                        [](std::shared_ptr<Parser> parser) { parser->reset(); });
+//   std::shared_ptr<Parser> p = parsers.allocate();   // idle again when its last copy is gone
+//
+// Objects stay constructed between uses. A pool may die before its objects, which are then destroyed and not recycled.
+// Once as many objects have been idle as will be, allocate() and the drop call no malloc: the control block of a
+// std::shared_ptr comes from pooled's default pool.
+//
+// Threads: allocate(), unused_resources(), free_unused() and the dropping of objects may run at once on any threads; with a
+// locking policy of the user's, as far as that locks. Copying, moving, assigning and destroying a pool are for one thread.
+// A pool that was moved from may only be assigned to or destroyed. O(1), but for copying and free_unused().
+//
+// Nothing here is [[nodiscard]]: the original's programs must compile as they are.
+//
+// The interface and the idea (a deleter that holds the pool weakly) are those of the recycle library of Steinwurf ApS; what
+// differs stands in docs/migration.md.
+
+#include "pooled/compat/recycle_stock.hpp"
+#include "pooled/compat/shared_from_this.hpp"
+#include "pooled/config.hpp"
+#include "pooled/smart/allocator.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace recycle {
+
+namespace detail {
+
+// The handle of a stock: copying it copies the stock. Both pools are this and an allocate() of their own.
+template <class ValuePtr, class LockingPolicy>
+class pool_base {
+protected:
+    using stock_type = stock<ValuePtr, LockingPolicy>;
+
+public:
+    using value_ptr = ValuePtr;
+    using allocate_function = typename stock_type::allocate_function;
+    using recycle_function = typename stock_type::recycle_function;
+    using mutex_type = typename LockingPolicy::mutex_type;
+    using lock_type = typename LockingPolicy::lock_type;
+
+    // How many objects wait in the pool.
+    std::size_t unused_resources() const { return contents().idle(); }
+
+    // Destroys them.
+    void free_unused() { contents().clear(); }
+
+protected:
+    pool_base(allocate_function allocate, recycle_function recycle)
+        : m_stock(std::make_shared<stock_type>(std::move(allocate), std::move(recycle))) {}
+
+    pool_base(pool_base const& other) : m_stock(std::make_shared<stock_type>(other.contents())) {}
+    pool_base(pool_base&&) noexcept = default;
+    pool_base& operator=(pool_base const& other) {
+        m_stock = std::make_shared<stock_type>(other.contents());
+        return *this;
+    }
+    pool_base& operator=(pool_base&&) noexcept = default;
+    ~pool_base() = default;
+
+    [[nodiscard]] stock_type& contents() const {
+        POOLED_CHECK(m_stock != nullptr,
+                     "recycle: a pool was used after it was moved from; assign another pool to it first");
+        return *m_stock;
+    }
+
+    // For deleters: does not keep the pool alive.
+    [[nodiscard]] std::weak_ptr<stock_type> observe() const noexcept { return m_stock; }
+
+private:
+    std::shared_ptr<stock_type> m_stock;
+};
+
+}  // namespace detail
+
+// Lends objects as std::shared_ptr.
+template <class Value, class LockingPolicy = no_locking_policy>
+class shared_pool : public detail::pool_base<std::shared_ptr<Value>, LockingPolicy> {
+    using base = detail::pool_base<std::shared_ptr<Value>, LockingPolicy>;
+
+public:
+    using value_type = Value;
+    using value_ptr = typename base::value_ptr;
+    using allocate_function = typename base::allocate_function;
+    using recycle_function = typename base::recycle_function;
+
+    shared_pool()
+        requires std::is_default_constructible_v<Value>
+        : shared_pool([] { return std::make_shared<Value>(); }) {}
+
+    // `allocate` makes an object when none is idle; `recycle`, if it is not empty, is called with each object that comes
+    // home and may take or exchange it. Both are called without a lock, on the thread that allocates or drops.
+    shared_pool(allocate_function allocate, recycle_function recycle = {})
+        : base(std::move(allocate), std::move(recycle)) {}
+
+    // Empty when the allocate function returned null. Throws what that throws; the pool is then as before.
+    value_ptr allocate() {
+        value_ptr value = this->contents().take();
+        if (value == nullptr) return value;
+        Value* const object = value.get();
+        value_ptr handle(object, deleter(this->observe(), std::move(value)), pooled::allocator<std::byte>());
+        pooled::compat::detail::let_share(handle);
+        return handle;
+    }
+
+private:
+    // Gives up what it holds when it is called, and not when it is destroyed: weak pointers delay that.
+    class deleter {
+    public:
+        deleter(std::weak_ptr<typename base::stock_type> home, value_ptr value) noexcept
+            : m_home(std::move(home)), m_value(std::move(value)) {}
+
+        void operator()(Value*) noexcept {
+            pooled::compat::detail::let_share(m_value);
+            if (auto const stock = std::exchange(m_home, {}).lock())
+                stock->put(std::move(m_value));
+            else
+                m_value.reset();
+        }
+
+    private:
+        std::weak_ptr<typename base::stock_type> m_home;
+        value_ptr m_value;
+    };
+};
+
+// Lends objects as std::unique_ptr with a deleter that recycles. release() takes an object out of the pool for good: it is
+// then the caller's, to be deleted as a std::unique_ptr<Value> would.
+template <class Value, class LockingPolicy = no_locking_policy>
+class unique_pool : public detail::pool_base<std::unique_ptr<Value>, LockingPolicy> {
+    using base = detail::pool_base<std::unique_ptr<Value>, LockingPolicy>;
+    class deleter;
+
+public:
+    using value_type = Value;
+    using value_ptr = typename base::value_ptr;
+    using allocate_function = typename base::allocate_function;
+    using recycle_function = typename base::recycle_function;
+    using pool_ptr = std::unique_ptr<Value, deleter>;
+
+    unique_pool()
+        requires std::is_default_constructible_v<Value>
+        : unique_pool([] { return std::make_unique<Value>(); }) {}
+
+    // As shared_pool's.
+    unique_pool(allocate_function allocate, recycle_function recycle = {})
+        : base(std::move(allocate), std::move(recycle)) {}
+
+    // Empty when the allocate function returned null. Throws what that throws; the pool is then as before.
+    pool_ptr allocate() {
+        value_ptr value = this->contents().take();
+        return pool_ptr(value.release(), deleter(this->observe()));
+    }
+
+private:
+    // One of no pool deletes.
+    class deleter {
+    public:
+        deleter() noexcept = default;
+        explicit deleter(std::weak_ptr<typename base::stock_type> home) noexcept : m_home(std::move(home)) {}
+
+        void operator()(Value* object) const noexcept {
+            value_ptr value(object);
+            if (auto const stock = m_home.lock()) stock->put(std::move(value));
+        }
+
+    private:
+        std::weak_ptr<typename base::stock_type> m_home;
+    };
+};
+
+}  // namespace recycle

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSL-1.0
+// pool_allocator and fast_pool_allocator, beside those of Boost.
+
+#include "pooled/compat/boost_pool.hpp"
+
+#include "support/sanitizer.hpp"
+#include "unit/compat/boost_pool_sides.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <list>
+#include <map>
+#include <memory>
+#include <new>
+#include <set>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace {
+
+template <class Side>
+class boost_pool_allocators : public testing::Test {};
+TYPED_TEST_SUITE(boost_pool_allocators, test::pool_sides, test::pool_side_names);
+
+TYPED_TEST(boost_pool_allocators, publish_the_types_and_constants_of_boost) {
+    using allocator = typename TypeParam::template fast_pool_allocator<int>;
+    static_assert(std::is_same_v<typename allocator::value_type, int>);
+    static_assert(std::is_same_v<typename allocator::pointer, int*>);
+    static_assert(std::is_same_v<typename allocator::const_pointer, int const*>);
+    static_assert(std::is_same_v<typename allocator::reference, int&>);
+    static_assert(std::is_same_v<typename allocator::const_reference, int const&>);
+    static_assert(std::is_same_v<typename allocator::size_type, std::size_t>);
+    static_assert(std::is_same_v<typename allocator::difference_type, std::ptrdiff_t>);
+    static_assert(std::is_same_v<typename allocator::user_allocator,
+                                 typename TypeParam::default_user_allocator_new_delete>);
+    static_assert(std::is_same_v<typename allocator::mutex, typename TypeParam::default_mutex>);
+    static_assert(allocator::next_size == 32);
+    static_assert(std::is_same_v<typename allocator::template rebind<long>::other,
+                                 typename TypeParam::template fast_pool_allocator<long>>);
+    using of_void = typename TypeParam::template pool_allocator<void>;
+    static_assert(std::is_same_v<typename of_void::pointer, void*>);
+    static_assert(std::is_same_v<typename of_void::template rebind<int>::other,
+                                 typename TypeParam::template pool_allocator<int>>);
+    static_assert(std::is_empty_v<allocator>);
+}
+
+TYPED_TEST(boost_pool_allocators, serve_every_container) {
+    auto const fill = [](auto allocator) {
+        using of_int = decltype(allocator);
+        using of_pair =
+            typename std::allocator_traits<of_int>::template rebind_alloc<std::pair<int const, int>>;
+        std::list<int, of_int> list;
+        std::vector<int, of_int> vector;
+        std::deque<int, of_int> deque;
+        std::set<int, std::less<>, of_int> set;
+        std::map<int, int, std::less<>, of_pair> map;
+        std::unordered_map<int, int, std::hash<int>, std::equal_to<>, of_pair> table;
+        for (int i = 0; i < 5000; ++i) {
+            list.push_back(i);
+            vector.push_back(i);
+            deque.push_back(i);
+            set.insert(i);
+            map[i] = i;
+            table[i] = i;
+        }
+        EXPECT_EQ(list.back(), 4999);
+        EXPECT_EQ(vector[4321], 4321);
+        EXPECT_EQ(deque[1234], 1234);
+        EXPECT_EQ(set.count(77), 1U);
+        EXPECT_EQ(map.at(99), 99);
+        EXPECT_EQ(table.at(4000), 4000);
+        auto moved = std::move(list);
+        std::swap(moved, list);
+        auto copy = vector;
+        EXPECT_EQ(copy, vector);
+    };
+    fill(typename TypeParam::template pool_allocator<int>());
+    fill(typename TypeParam::template fast_pool_allocator<int>());
+}
+
+TYPED_TEST(boost_pool_allocators, serve_strings_and_allocate_shared) {
+    using of_char = typename TypeParam::template pool_allocator<char>;
+    std::basic_string<char, std::char_traits<char>, of_char> text(1000, 'x');
+    text += "y";
+    EXPECT_EQ(text.size(), 1001U);
+    auto const number =
+        std::allocate_shared<int>(typename TypeParam::template fast_pool_allocator<void>(), 5);
+    EXPECT_EQ(*number, 5);
+    auto const other = std::allocate_shared<long>(typename TypeParam::template pool_allocator<int>(), 6);
+    EXPECT_EQ(*other, 6);
+}
+
+TYPED_TEST(boost_pool_allocators, are_always_equal) {
+    typename TypeParam::template fast_pool_allocator<int> const a;
+    typename TypeParam::template fast_pool_allocator<int> const b(
+        typename TypeParam::template fast_pool_allocator<std::string>{});
+    EXPECT_TRUE(a == b);
+    EXPECT_FALSE(a != b);
+    using traits = std::allocator_traits<typename TypeParam::template pool_allocator<int>>;
+    static_assert(traits::is_always_equal::value);
+}
+
+TYPED_TEST(boost_pool_allocators, can_be_a_member_of_the_type_they_are_for) {
+    struct tree {
+        std::list<tree, typename TypeParam::template fast_pool_allocator<tree>> children;
+    };
+    tree root;
+    root.children.emplace_back();
+    root.children.front().children.emplace_back();
+    EXPECT_EQ(root.children.front().children.size(), 1U);
+}
+
+TYPED_TEST(boost_pool_allocators, have_the_functions_of_boosts) {
+    using allocator = typename TypeParam::template fast_pool_allocator<std::string>;
+    allocator a;
+    std::string* const one = allocator::allocate();
+    a.construct(one, 3U, 'z');
+    EXPECT_EQ(*allocator::address(*one), "zzz");
+    a.destroy(one);
+    allocator::deallocate(one);
+    std::string* const hinted = allocator::allocate(2, one);
+    allocator::deallocate(hinted, 2);
+    EXPECT_GT(allocator::max_size(), 1U << 30);
+}
+
+TYPED_TEST(boost_pool_allocators, share_the_singleton_pool_of_their_tag_and_size) {
+    struct tag_of_size {
+        char bytes[72];
+    };
+    using fast = typename TypeParam::template fast_pool_allocator<tag_of_size>;
+    using plain = typename TypeParam::template pool_allocator<tag_of_size>;
+    using fast_pool =
+        typename TypeParam::template singleton_pool<typename TypeParam::fast_pool_allocator_tag, 72>;
+    using plain_pool =
+        typename TypeParam::template singleton_pool<typename TypeParam::pool_allocator_tag, 72>;
+    auto* const p = fast::allocate(1);
+    auto* const q = plain::allocate(1);
+    EXPECT_TRUE(fast_pool::is_from(p));
+    EXPECT_FALSE(fast_pool::is_from(q));
+    EXPECT_TRUE(plain_pool::is_from(q));
+    EXPECT_FALSE(plain_pool::is_from(p));
+    fast::deallocate(p, 1);
+    plain::deallocate(q, 1);
+    EXPECT_TRUE(fast_pool::release_memory());
+    EXPECT_TRUE(plain_pool::purge_memory());
+}
+
+TYPED_TEST(boost_pool_allocators, throw_bad_alloc_when_the_user_allocator_has_no_more) {
+    struct tag;
+    using user = test::booked_user_allocator<tag>;
+    using allocator = typename TypeParam::template pool_allocator<long, user>;
+    user::open().most_bytes = 0;
+    EXPECT_THROW(static_cast<void>(allocator::allocate(1)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(allocator::allocate(1000)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(allocator::allocate(std::numeric_limits<std::size_t>::max() / 2)),
+                 std::bad_alloc);
+    user::open().most_bytes = std::numeric_limits<std::size_t>::max();
+    long* const p = allocator::allocate(1);
+    allocator::deallocate(p, 1);
+    EXPECT_TRUE((TypeParam::template singleton_pool<typename TypeParam::pool_allocator_tag, sizeof(long),
+                                                    user>::release_memory()));
+    EXPECT_EQ(user::open().out.size(), 0U);
+    EXPECT_EQ(user::open().errors, 0U);
+}
+
+TYPED_TEST(boost_pool_allocators, take_every_template_argument_of_boosts) {
+    using allocator = typename TypeParam::template fast_pool_allocator<
+        int, typename TypeParam::default_user_allocator_malloc_free, typename TypeParam::null_mutex, 100,
+        1000>;
+    std::list<int, allocator> list(3000, 7);
+    EXPECT_EQ(list.size(), 3000U);
+    static_assert(allocator::next_size == 100);
+    using plain = typename TypeParam::template pool_allocator<
+        int, typename TypeParam::default_user_allocator_malloc_free, std::mutex, 100, 1000>;
+    std::vector<int, plain> vector(3000, 7);
+    EXPECT_EQ(vector.size(), 3000U);
+}
+
+TYPED_TEST(boost_pool_allocators, serve_four_threads_at_once) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([t] {
+            int const rounds = test::k_sanitized ? 20 : 100;
+            for (int round = 0; round < rounds; ++round) {
+                std::list<int, typename TypeParam::template fast_pool_allocator<int>> list;
+                std::vector<std::shared_ptr<int>> shared;
+                for (int i = 0; i < 100; ++i) {
+                    list.push_back(i * t);
+                    shared.push_back(std::allocate_shared<int>(
+                        typename TypeParam::template fast_pool_allocator<void>(), i * t));
+                }
+                for (int i = 0; i < 100; ++i) {
+                    EXPECT_EQ(list.front(), *shared[static_cast<std::size_t>(i)]);
+                    list.pop_front();
+                }
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+}
+
+// Ours alone.
+
+TEST(our_boost_pool_allocators, serve_over_aligned_types) {
+    struct alignas(64) line {
+        char bytes[64];
+    };
+    struct alignas(2048) wide {
+        char bytes[2048];
+    };
+    struct alignas(128) between_classes {  // whose own size class is aligned to 64 alone
+        char bytes[4480];
+    };
+    struct alignas(128) long_and_wide {
+        char bytes[40'064];
+    };
+    auto const check = []<class T>(std::list<T, pooled::compat::fast_pool_allocator<T>> list) {
+        for (int i = 0; i < 20; ++i)
+            list.emplace_back();
+        std::vector<T, pooled::compat::pool_allocator<T>> vector(5);
+        std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(vector.data());
+        for (T const& object : list)
+            bits |= reinterpret_cast<std::uintptr_t>(&object);
+        EXPECT_EQ(bits % alignof(T), 0U);
+    };
+    check.operator()<line>({});
+    check.operator()<wide>({});
+    check.operator()<between_classes>({});
+    check.operator()<long_and_wide>({});
+}
+
+TEST(our_boost_pool_allocators, give_a_block_for_none) {
+    using allocator = pooled::compat::pool_allocator<int>;
+    int* const p = allocator::allocate(0);
+    int* const q = allocator::allocate(0);
+    EXPECT_NE(p, q);
+    allocator::deallocate(p, 0);
+    allocator::deallocate(q, 0);
+}
+
+TEST(our_boost_pool_allocators, refuse_what_no_address_space_holds) {
+    using allocator = pooled::compat::pool_allocator<long>;
+    EXPECT_THROW(static_cast<void>(allocator::allocate(allocator::max_size() * 2 + 2)),
+                 std::bad_array_new_length);
+    EXPECT_THROW(static_cast<void>(allocator::allocate(static_cast<std::size_t>(-1))),
+                 std::bad_array_new_length);
+    EXPECT_THROW(static_cast<void>(allocator::allocate(allocator::max_size())), std::bad_alloc);
+}
+
+TEST(our_boost_pool_allocators, blocks_may_be_freed_on_another_thread) {
+    using allocator = pooled::compat::fast_pool_allocator<std::string>;
+    std::shared_ptr<std::string> text = std::allocate_shared<std::string>(allocator(), "handed on");
+    std::thread([taken = std::move(text)]() mutable { taken.reset(); }).join();
+}
+
+}  // namespace

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: BSL-1.0
+// The recycle pools: what both promise. In sections: interface, recycling, copy and move, the pool's death, failure, bad
+// input, use from within.
+
+#include "pooled/compat/recycle.hpp"
+
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using object = test::counted<>;
+
+struct needs_argument {
+    explicit needs_argument(int) {}
+};
+
+struct shared_kind {
+    template <class Value, class LockingPolicy = recycle::no_locking_policy>
+    using pool = recycle::shared_pool<Value, LockingPolicy>;
+    template <class Value>
+    static auto make(test::life_log& log) {
+        return std::make_shared<Value>(log);
+    }
+};
+struct unique_kind {
+    template <class Value, class LockingPolicy = recycle::no_locking_policy>
+    using pool = recycle::unique_pool<Value, LockingPolicy>;
+    template <class Value>
+    static auto make(test::life_log& log) {
+        return std::make_unique<Value>(log);
+    }
+};
+
+struct kind_names {
+    template <class Kind>
+    static std::string GetName(int) {
+        return std::is_same_v<Kind, shared_kind> ? "shared_pool" : "unique_pool";
+    }
+};
+
+template <class Kind>
+class recycle_pool : public testing::Test {
+protected:
+    using pool_type = typename Kind::template pool<object>;
+    using value = typename pool_type::value_ptr&;  // as a recycle function takes it
+
+    test::life_log log;
+    test::life_log::scope default_constructed{log};
+
+    auto maker() {
+        return [this] { return Kind::template make<object>(log); };
+    }
+    ~recycle_pool() override { EXPECT_EQ(log.alive(), 0) << "an object was lost"; }
+};
+using kinds = testing::Types<shared_kind, unique_kind>;
+TYPED_TEST_SUITE(recycle_pool, kinds, kind_names);
+
+// Interface.
+
+TYPED_TEST(recycle_pool, is_default_constructible_only_where_its_value_is) {
+    static_assert(std::is_default_constructible_v<typename TypeParam::template pool<int>>);
+    static_assert(!std::is_default_constructible_v<typename TypeParam::template pool<needs_argument>>);
+    using pool = typename TypeParam::template pool<needs_argument>;
+    static_assert(std::is_constructible_v<pool, typename pool::allocate_function>);
+    static_assert(
+        std::is_constructible_v<pool, typename pool::allocate_function, typename pool::recycle_function>);
+    static_assert(std::is_copy_constructible_v<pool> && std::is_copy_assignable_v<pool>);
+    static_assert(std::is_nothrow_move_constructible_v<pool> && std::is_nothrow_move_assignable_v<pool>);
+}
+
+TYPED_TEST(recycle_pool, names_the_types_of_the_original) {
+    using pool = typename TestFixture::pool_type;
+    static_assert(std::is_same_v<typename pool::value_type, object>);
+    static_assert(
+        std::is_same_v<typename pool::allocate_function, std::function<typename pool::value_ptr()>>);
+    static_assert(std::is_same_v<typename pool::mutex_type, recycle::no_locking_policy::mutex_type>);
+    static_assert(std::is_same_v<typename pool::lock_type, recycle::no_locking_policy::lock_type>);
+    static_assert(std::is_same_v<typename TypeParam::template pool<int>,
+                                 typename TypeParam::template pool<int, recycle::no_locking_policy>>);
+}
+
+TYPED_TEST(recycle_pool, of_an_incomplete_value_can_be_named_as_a_member) {
+    struct later;
+    struct holder {
+        std::unique_ptr<typename TypeParam::template pool<later>> pool;
+    };
+    struct later {};
+    holder h;
+    h.pool = std::make_unique<typename TypeParam::template pool<later>>();
+    EXPECT_NE(h.pool->allocate(), nullptr);
+}
+
+// Recycling.
+
+TYPED_TEST(recycle_pool, makes_an_homeonly_when_none_is_idle) {
+    typename TestFixture::pool_type pool;
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    {
+        auto const first = pool.allocate();
+        EXPECT_EQ(pool.unused_resources(), 0U);
+    }
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    auto const second = pool.allocate();
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    EXPECT_EQ(this->log.constructed(), 1);
+    auto const third = pool.allocate();
+    EXPECT_EQ(this->log.constructed(), 2);
+    EXPECT_NE(second.get(), third.get());
+}
+
+TYPED_TEST(recycle_pool, lends_the_object_that_came_home_last) {
+    typename TestFixture::pool_type pool;
+    auto first = pool.allocate();
+    auto second = pool.allocate();
+    object const* const last = first.get();
+    second.reset();
+    first.reset();
+    EXPECT_EQ(pool.allocate().get(), last);
+}
+
+TYPED_TEST(recycle_pool, keeps_what_was_written_into_an_object) {
+    typename TypeParam::template pool<std::string> pool;
+    pool.allocate()->assign("kept");
+    EXPECT_EQ(*pool.allocate(), "kept");
+}
+
+TYPED_TEST(recycle_pool, free_unused_destroys_the_idle_objects_alone) {
+    typename TestFixture::pool_type pool;
+    auto const out = pool.allocate();
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(this->log.alive(), 2);
+    pool.free_unused();
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    EXPECT_EQ(this->log.alive(), 1);
+    pool.free_unused();
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(recycle_pool, calls_the_recycle_function_with_each_object_that_comes_home) {
+    std::vector<object const*> seen;
+    typename TestFixture::pool_type pool(
+        this->maker(), [&](typename TestFixture::value home) { seen.push_back(home.get()); });
+    auto first = pool.allocate();
+    auto second = pool.allocate();
+    EXPECT_TRUE(seen.empty());
+    std::vector const expected{static_cast<object const*>(first.get()),
+                               static_cast<object const*>(second.get())};
+    first.reset();
+    second.reset();
+    EXPECT_EQ(seen, expected);
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(seen.size(), 3U);
+}
+
+TYPED_TEST(recycle_pool, takes_recycle_functions_of_every_signature) {
+    typename TestFixture::pool_type by_reference(this->maker(), [](auto&) {});
+    typename TestFixture::pool_type by_const_reference(this->maker(), [](auto const&) {});
+    typename TestFixture::pool_type of_that_type(this->maker(),
+                                                 typename TestFixture::pool_type::recycle_function());
+    recycle::shared_pool<object> by_value([this] { return std::make_shared<object>(this->log); },
+                                          [](std::shared_ptr<object> home) { EXPECT_NE(home, nullptr); });
+    std::function<void(std::shared_ptr<object>)> const kept = [](std::shared_ptr<object> const&) {};
+    recycle::shared_pool<object> by_function([this] { return std::make_shared<object>(this->log); }, kept);
+    static_cast<void>(by_value.allocate());
+    EXPECT_EQ(by_value.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, lets_a_recycle_function_keep_the_object) {
+    typename TestFixture::pool_type::value_ptr kept;
+    typename TestFixture::pool_type pool(this->maker(),
+                                         [&](typename TestFixture::value home) { kept = std::move(home); });
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_resources(), 0U) << "what is gone is not idle";
+    EXPECT_NE(kept, nullptr);
+}
+
+TYPED_TEST(recycle_pool, lets_a_recycle_function_exchange_the_object) {
+    typename TestFixture::pool_type pool(this->maker(), [this](typename TestFixture::value home) {
+        home = TypeParam::template make<object>(this->log);
+    });
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    EXPECT_EQ(this->log.constructed(), 2);
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(recycle_pool, calls_the_recycle_function_before_the_homecan_be_lent_again) {
+    std::size_t idle_meanwhile = 99;
+    typename TestFixture::pool_type* the_pool = nullptr;
+    typename TestFixture::pool_type pool(
+        this->maker(), [&](typename TestFixture::value) { idle_meanwhile = the_pool->unused_resources(); });
+    the_pool = &pool;
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(idle_meanwhile, 0U);
+    EXPECT_EQ(pool.unused_resources(), 1U);
+}
+
+// Copy and move.
+
+TYPED_TEST(recycle_pool, copy_has_as_many_idle_objects_of_its_own) {
+    typename TestFixture::pool_type pool;
+    {
+        auto const first = pool.allocate();
+        auto const second = pool.allocate();
+        typename TestFixture::pool_type const while_out(pool);
+        EXPECT_EQ(while_out.unused_resources(), 0U);
+    }
+    typename TestFixture::pool_type copy(pool);
+    EXPECT_EQ(pool.unused_resources(), 2U);
+    EXPECT_EQ(copy.unused_resources(), 2U);
+    EXPECT_EQ(this->log.constructed(), 4);
+}
+
+TYPED_TEST(recycle_pool, objects_come_home_to_the_pool_they_are_of_and_not_to_its_copy) {
+    typename TestFixture::pool_type pool;
+    auto out = pool.allocate();
+    typename TestFixture::pool_type const copy(pool);
+    out.reset();
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    EXPECT_EQ(copy.unused_resources(), 0U);
+}
+
+TYPED_TEST(recycle_pool, copy_makes_and_recycles_with_the_same_functions) {
+    int recycled = 0;
+    std::unique_ptr<typename TestFixture::pool_type> pool;
+    pool = std::make_unique<typename TestFixture::pool_type>(
+        this->maker(), [&](typename TestFixture::value) { ++recycled; });
+    auto copy = *pool;
+    pool.reset();
+    static_cast<void>(copy.allocate());
+    EXPECT_EQ(recycled, 1);
+    EXPECT_EQ(copy.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, copy_assignment_replaces_what_was_idle_and_leaves_what_is_out) {
+    typename TestFixture::pool_type source;
+    static_cast<void>(source.allocate());
+    typename TestFixture::pool_type target;
+    auto out = target.allocate();
+    static_cast<void>(target.allocate());
+    target = source;
+    EXPECT_EQ(target.unused_resources(), 1U);
+    EXPECT_EQ(this->log.alive(), 3);
+    out.reset();
+    EXPECT_EQ(this->log.alive(), 2) << "what is of the replaced pool is destroyed, not recycled";
+    EXPECT_EQ(target.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, survives_assignment_to_itself) {
+    typename TestFixture::pool_type pool;
+    static_cast<void>(pool.allocate());
+    auto& same = pool;
+    pool = same;
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    pool = std::move(same);
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    EXPECT_NE(pool.allocate(), nullptr);
+}
+
+TYPED_TEST(recycle_pool, move_takes_idle_objects_and_those_that_are_out_along) {
+    typename TestFixture::pool_type pool;
+    auto out = pool.allocate();
+    static_cast<void>(pool.allocate());
+    auto moved = std::move(pool);
+    EXPECT_EQ(moved.unused_resources(), 1U);
+    out.reset();
+    EXPECT_EQ(moved.unused_resources(), 2U);
+    typename TestFixture::pool_type assigned;
+    assigned = std::move(moved);
+    EXPECT_EQ(assigned.unused_resources(), 2U);
+    EXPECT_EQ(this->log.constructed(), 2);
+    using std::swap;
+    swap(assigned, pool);  // which was moved from
+    EXPECT_EQ(pool.unused_resources(), 2U);
+}
+
+TYPED_TEST(recycle_pool, that_was_moved_from_can_be_assigned_to) {
+    typename TestFixture::pool_type pool;
+    auto const moved = std::move(pool);
+    pool = moved;  // NOLINT: that is what is tested
+    EXPECT_NE(pool.allocate(), nullptr);
+}
+
+TYPED_TEST(recycle_pool, that_was_moved_from_says_so_when_it_is_used) {
+    typename TestFixture::pool_type pool;
+    auto const moved = std::move(pool);
+    EXPECT_DEATH(static_cast<void>(pool.allocate()), "moved from");  // NOLINT
+    EXPECT_DEATH(pool.free_unused(), "moved from");
+    EXPECT_DEATH(typename TestFixture::pool_type copy(pool), "moved from");
+}
+
+// The pool's death.
+
+TYPED_TEST(recycle_pool, may_die_before_its_objects) {
+    int recycled = 0;
+    std::unique_ptr<typename TestFixture::pool_type> pool;
+    pool = std::make_unique<typename TestFixture::pool_type>(
+        this->maker(), [&](typename TestFixture::value) { ++recycled; });
+    auto first = pool->allocate();
+    auto second = pool->allocate();
+    static_cast<void>(pool->allocate());
+    pool.reset();
+    EXPECT_EQ(this->log.alive(), 2) << "idle objects die with the pool, those out do not";
+    first.reset();
+    EXPECT_EQ(this->log.alive(), 1);
+    second.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_EQ(recycled, 1) << "no object is recycled into a pool that is gone";
+}
+
+TYPED_TEST(recycle_pool, is_gone_with_its_functions_though_objects_are_out) {
+    auto const captured = std::make_shared<int>(0);
+    std::unique_ptr<typename TestFixture::pool_type> pool;
+    pool = std::make_unique<typename TestFixture::pool_type>(
+        [this, captured] { return TypeParam::template make<object>(this->log); },
+        [captured](typename TestFixture::value) {});
+    auto const out = pool->allocate();
+    pool.reset();
+    EXPECT_EQ(captured.use_count(), 1);
+}
+
+// Failure.
+
+TYPED_TEST(recycle_pool, passes_on_what_the_allocate_function_throws_and_is_as_before) {
+    typename TestFixture::pool_type pool(this->maker());
+    auto out = pool.allocate();
+    this->log.throw_at(1);
+    EXPECT_THROW(static_cast<void>(pool.allocate()), test::constructor_failed);
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    EXPECT_EQ(this->log.alive(), 1);
+    this->log.throw_at(0);
+    out.reset();
+    EXPECT_EQ(pool.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, copy_that_fails_midway_leaves_both_pools_as_they_were) {
+    typename TestFixture::pool_type pool;
+    {
+        auto const first = pool.allocate();
+        auto const second = pool.allocate();
+        auto const third = pool.allocate();
+    }
+    typename TestFixture::pool_type target;
+    static_cast<void>(target.allocate());
+    this->log.throw_at(2);
+    EXPECT_THROW(target = pool, test::constructor_failed);
+    EXPECT_EQ(pool.unused_resources(), 3U);
+    EXPECT_EQ(target.unused_resources(), 1U);
+    EXPECT_EQ(this->log.alive(), 4);
+}
+
+TYPED_TEST(recycle_pool, destroys_an_homewhose_recycle_function_throws) {
+    bool fails = true;
+    typename TestFixture::pool_type pool(this->maker(), [&](typename TestFixture::value) {
+        if (fails) throw std::runtime_error("not recycled");
+    });
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    EXPECT_EQ(this->log.alive(), 0);
+    fails = false;
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, destroys_an_homewhen_the_lock_throws) {
+    struct failing_lock {
+        static bool& fails() {
+            static bool value = false;
+            return value;
+        }
+        struct mutex_type {};
+        struct lock_type {
+            explicit lock_type(mutex_type&) {
+                if (fails())
+                    throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur));
+            }
+        };
+    };
+    typename TypeParam::template pool<object, failing_lock> pool;
+    auto out = pool.allocate();
+    failing_lock::fails() = true;
+    out.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_THROW(static_cast<void>(pool.allocate()), std::system_error);
+    failing_lock::fails() = false;
+    EXPECT_EQ(pool.unused_resources(), 0U);
+}
+
+// Bad input.
+
+TYPED_TEST(recycle_pool, gives_an_empty_pointer_when_the_allocate_function_returns_null) {
+    bool gives = false;
+    int recycled = 0;
+    typename TestFixture::pool_type pool(
+        [&] { return gives ? TypeParam::template make<object>(this->log) : nullptr; },
+        [&](typename TestFixture::value home) {
+            EXPECT_NE(home, nullptr);
+            ++recycled;
+        });
+    {
+        auto const nothing = pool.allocate();
+        EXPECT_EQ(nothing, nullptr);
+        auto const copy = nothing.get();
+        EXPECT_EQ(copy, nullptr);
+    }
+    EXPECT_EQ(recycled, 0);
+    EXPECT_EQ(pool.unused_resources(), 0U) << "nothing is not an idle object";
+    gives = true;
+    EXPECT_NE(pool.allocate(), nullptr);
+    gives = false;
+    auto const copy = pool;
+    EXPECT_EQ(copy.unused_resources(), 0U);
+}
+
+TYPED_TEST(recycle_pool, without_an_allocate_function_throws_bad_function_call) {
+    typename TestFixture::pool_type pool(nullptr);
+    EXPECT_THROW(static_cast<void>(pool.allocate()), std::bad_function_call);
+    EXPECT_EQ(pool.unused_resources(), 0U);
+    auto const copy = pool;
+    EXPECT_EQ(copy.unused_resources(), 0U);
+}
+
+TYPED_TEST(recycle_pool, takes_an_empty_recycle_function_for_none) {
+    typename TestFixture::pool_type pool(this->maker(), nullptr);
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(pool.unused_resources(), 1U);
+}
+
+// Use from within.
+
+TYPED_TEST(recycle_pool, can_be_used_by_its_own_functions) {
+    typename TestFixture::pool_type* the_pool = nullptr;
+    int depth = 0;
+    typename TestFixture::pool_type pool(
+        [&] {
+            if (++depth == 1) static_cast<void>(the_pool->allocate());
+            return TypeParam::template make<object>(this->log);
+        },
+        [&](typename TestFixture::value) { the_pool->free_unused(); });
+    the_pool = &pool;
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(this->log.constructed(), 2);
+    EXPECT_EQ(pool.unused_resources(), 1U);
+}
+
+TYPED_TEST(recycle_pool, can_be_used_by_a_destructor_of_its_objects) {
+    struct nosy {
+        std::function<void()> on_destroy;
+        ~nosy() {
+            if (on_destroy) on_destroy();
+        }
+    };
+    typename TypeParam::template pool<nosy> pool;
+    std::size_t idle = 99;
+    pool.allocate()->on_destroy = [&] { idle = pool.unused_resources(); };
+    pool.free_unused();
+    EXPECT_EQ(idle, 0U);
+}
+
+TYPED_TEST(recycle_pool, may_be_destroyed_by_its_recycle_function) {
+    std::unique_ptr<typename TestFixture::pool_type> pool;
+    pool = std::make_unique<typename TestFixture::pool_type>(
+        this->maker(), [&](typename TestFixture::value) { pool.reset(); });
+    static_cast<void>(pool->allocate());
+    EXPECT_EQ(pool, nullptr);
+}
+
+TYPED_TEST(recycle_pool, objects_may_hold_objects_of_the_same_pool) {
+    struct node;
+    using pool_of_nodes = typename TypeParam::template pool<node>;
+    struct node {
+        explicit node(test::life_log& log) : life(log) {}
+        std::shared_ptr<void> next;
+        object life;
+    };
+    {
+        pool_of_nodes pool([this] { return TypeParam::template make<node>(this->log); });
+        auto first = pool.allocate();
+        first->next = std::shared_ptr<node>(pool.allocate());
+        first.reset();
+        EXPECT_EQ(pool.unused_resources(), 1U) << "an idle object keeps what it holds";
+        pool.free_unused();
+        EXPECT_EQ(pool.unused_resources(), 1U) << "which comes home when that one is destroyed";
+        auto second = pool.allocate();
+        second->next = std::shared_ptr<node>(pool.allocate());
+    }
+    EXPECT_EQ(this->log.alive(), 0);
+}
+
+}  // namespace
