@@ -8,6 +8,7 @@
 // docs/migration.md shows it.
 #include <pooled/compat/recycle.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -15,9 +16,8 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
-constexpr std::size_t k_buffer_bytes = 64 * 1024;
+constexpr std::size_t k_buffer_bytes = 65'536;
 
 // Costly to build, and worth keeping.
 class Parser : public std::enable_shared_from_this<Parser> {
@@ -46,12 +46,13 @@ struct LockingPolicy {
 
 int main() {
     recycle::shared_pool<Parser, LockingPolicy> parsers(
-        [] { return std::make_shared<Parser>(); }, [](std::shared_ptr<Parser> parser) { parser->reset(); });
+        [] { return std::make_shared<Parser>(); },
+        [](std::shared_ptr<Parser> const& parser) { parser->reset(); });
 
-    std::vector<std::thread> workers;
-    std::vector<std::size_t> parsed(2);
-    for (std::size_t worker = 0; worker < parsed.size(); ++worker)
-        workers.emplace_back([&, worker] {
+    std::array<std::size_t, 2> parsed{};
+    std::array<std::thread, 2> workers;
+    for (std::size_t worker = 0; worker < workers.size(); ++worker)
+        workers[worker] = std::thread([&, worker] {
             for (int request = 0; request < 1000; ++request) {
                 std::shared_ptr<Parser> parser = parsers.allocate();
                 parser->feed("GET /");

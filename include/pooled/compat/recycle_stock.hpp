@@ -77,7 +77,9 @@ public:
             if (value == nullptr) return;
             [[maybe_unused]] lock_type lock(m_mutex);
             m_idle.push_back(std::move(value));
-        } catch (...) {}
+        } catch (...) {
+            value = nullptr;
+        }
     }
 
     [[nodiscard]] std::size_t idle() const {

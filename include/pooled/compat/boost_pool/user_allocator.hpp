@@ -32,7 +32,7 @@ struct default_user_allocator_new_delete {
     using difference_type = std::ptrdiff_t;
 
     static char* malloc(size_type bytes) { return new (std::nothrow) char[bytes]; }
-    static void free(char* block) { delete[] block; }
+    static void free(char* block) { delete[] block; }  // NOLINT: as malloc gave it
 };
 
 struct default_user_allocator_malloc_free {
