@@ -31,13 +31,15 @@ struct teardown_state {
 
     // What is small and warm is quickest torn down by plain recursion, as long as that takes not much more stack than this
     // and not many more objects than this (measured: docs/teardown.md). What goes on beyond is worth the queue's prefetches.
-    static constexpr std::uintptr_t k_stack_bytes = 8192;
+    static constexpr std::uintptr_t k_stack_bytes = 16384;
     static constexpr std::uintptr_t k_recursions = 4096;
-    static constexpr std::uintptr_t k_step = k_stack_bytes / k_recursions;
+    static constexpr std::uintptr_t k_step = 2;
 
-    // Above the stack pointer of the outermost drop by k_stack_bytes, and lowered at each recursion, so that one comparison
-    // bounds both: the stack to twice and a bit as much. Or one of the two values above, from which no stack is in bounds.
+    // Below the stack pointer of the outermost drop by k_stack_bytes, and how far above it a drop may stand to recurse, which
+    // is less after each recursion: one comparison bounds both. The lower end never moves, else a structure that is wide and
+    // deep would take the stack along with it. Or one of the two values above, from which no stack is in bounds.
     std::uintptr_t base = k_idle;
+    std::uintptr_t room = 0;
     type_number awaited =
         k_no_type;  // an object was put off; std::shared_ptr is about to deallocate its block
     waiting_queue* elsewhere =
@@ -46,10 +48,15 @@ struct teardown_state {
 
     // True: destroy it here and now, within another's destruction.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() noexcept {
-        std::uintptr_t const lowered = base - k_step;
-        if (lowered - stack_pointer() > 2 * k_stack_bytes) return false;
-        base = lowered;
+        if (stack_pointer() - base >= room) return false;
+        room -= k_step;
         return true;
+    }
+
+    // The outermost drop begins.
+    POOLED_ALWAYS_INLINE void begin() noexcept {
+        base = stack_pointer() - k_stack_bytes;
+        room = k_stack_bytes + k_recursions * k_step;
     }
 
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::uintptr_t stack_pointer() noexcept {
@@ -85,7 +92,7 @@ POOLED_NOINLINE inline void tear_down(waiting_queue& queue) noexcept {
 // Destroys the object here and now, as the outermost of its teardown.
 template <class T>
 POOLED_ALWAYS_INLINE void destroy_outermost(teardown_state& state, T* object) noexcept {
-    state.base = teardown_state::stack_pointer() + teardown_state::k_stack_bytes;
+    state.begin();
     std::destroy_at(object);
     if (!state.queue.empty()) [[unlikely]]
         tear_down(state.queue);
@@ -96,7 +103,7 @@ POOLED_ALWAYS_INLINE void destroy_outermost(teardown_state& state, T* object) no
 POOLED_NOINLINE inline void tear_down_now(waiting w) noexcept {
     teardown_state& state = t_teardown;
     if (state.base != teardown_state::k_idle) return state.push(w, w.object(), w.type().object_bytes);
-    state.base = teardown_state::stack_pointer() + teardown_state::k_stack_bytes;
+    state.begin();
     w.finish();
     tear_down(state.queue);
     state.base = teardown_state::k_idle;
