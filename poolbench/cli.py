@@ -12,7 +12,7 @@ import sys
 
 import typer
 
-from poolbench.commands import claims, compare, doctor, report, run, table
+from poolbench.commands import advise, claims, compare, doctor, report, run, table
 
 EPILOG = """\b
 Examples:
@@ -32,7 +32,7 @@ app = typer.Typer(
     epilog=EPILOG,
     help="Measures what pooling gains on this machine: runs the benchmark, judges it, and draws the report.",
 )
-for module in (doctor, run, report, table, compare, claims):
+for module in (doctor, run, report, table, compare, claims, advise):
     module.add_to(app)
 
 

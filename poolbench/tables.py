@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TextIO
 
+import polars as pl
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from poolbench.analysis.headlines import OUR_HANDLES
+from poolbench.analysis.headlines import OUR_HANDLES, OURS
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Group, Row
 from poolbench.options import colours
 from poolbench.plan.cell import PARAMETERS
+from poolbench.plan.description import TIME
 
 NONE = "–"
 PIPE_WIDTH = 180
@@ -234,3 +236,18 @@ def claims_sheet(claims: Iterable) -> Sheet:
         rows.append([str(claim.verdict), claim.by, text, "\n".join(map(claim_test_text, claim.tests))])
     columns = ["verdict", "by", "claim", "measured (95% interval)"]
     return Sheet("Claims", columns, rows, "a quotient is one of medians", set(columns))
+
+
+def advice_sheet(title: str, frame: pl.DataFrame) -> Sheet:
+    from poolbench.analysis.advice import WRITTEN
+
+    rows = [
+        [
+            WRITTEN.get(row["contender"], row["contender"]),
+            "" if row["contender"].startswith(OURS) else row["malloc"],
+            number(row["median"]),
+            range_text(row["low"], row["high"]),
+        ]
+        for row in frame.filter(pl.col("measure") == TIME).sort("median").iter_rows(named=True)
+    ]
+    return Sheet(title, ["handle", "malloc", "ns/op", "95% interval"], rows, words={"handle", "malloc"})

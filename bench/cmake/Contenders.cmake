@@ -61,7 +61,7 @@ function(pooled_bench_family contender result)
 endfunction()
 
 set(POOLED_SHARED_CONTENDERS new make_shared boost_fast_pool boost_pool block_pool_mutex block_pool_spin
-  pmr_synchronized foonathan_locked tbb_scalable pooled pooled_instance)
+  pmr_synchronized foonathan_locked tbb_scalable pooled pooled_instance pooled_rc)
 set(POOLED_UNSHARED_CONTENDERS boost_fast_pool_unlocked pmr_unsynchronized foonathan raw raw_new pooled_local)
 
 set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} pooled_scope)
@@ -72,6 +72,8 @@ set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new mak
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
+# What `poolbench advise` chooses from: the standard's pointers, and ours.
+set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)
 # Readers share a packet, so the handle must be one that counts.
 set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
 # A contender for one thread that is a true instance can be made once a thread.

@@ -11,7 +11,7 @@ import polars as pl
 from poolbench.analysis import stats
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import ALL, TIME, Where
-from poolbench.results.read import Results
+from poolbench.results.read import Results, is_figure
 
 KEY = [field.name for field in fields(Cell)]
 NUMBERS = {"payload": pl.Int64, "threads": pl.Int64, "live": pl.Int64, "step": pl.Int64, "scale": pl.Float64}
@@ -31,7 +31,7 @@ def collect(results: Results) -> dict[tuple[Cell, str], list[float]]:
     for cell, sample in results.samples:
         found.setdefault((cell, TIME), []).append(float(sample["ns_per_op"]))
         for name, value in sample.get("figures", {}).items():
-            if isinstance(value, (int, float)):
+            if is_figure(value):
                 found.setdefault((cell, name), []).append(float(value))
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 # In the order in which names and tables show them.
 PARAMETERS = ("payload", "threads", "live", "step")
+NAMES = ("workload", "variant", "contender", "malloc", "toolchain", "optimisation")
 UNITS = {"payload": "B payload", "threads": "threads", "live": "live", "step": "step"}
 
 
@@ -32,8 +33,13 @@ class Cell:
         """Raises KeyError or TypeError for what is no cell."""
         known = {field.name for field in fields(cls)}
         cell = cls(**{name: value for name, value in record.items() if name in known})
-        if not all(isinstance(getattr(cell, name), str) for name in ("workload", "variant", "contender", "malloc")):
+        if not all(isinstance(getattr(cell, name), str) for name in NAMES):
             raise TypeError("a cell's names are strings")
+        numbers = [getattr(cell, name) for name in PARAMETERS]
+        if not all(n is None or (type(n) is int and 0 <= n < 2**63) for n in numbers):
+            raise TypeError("a cell's parameters are counts")
+        if type(cell.scale) not in (int, float) or not 0 < cell.scale < 1e9:
+            raise TypeError("a cell's scale is a number")
         return cell
 
     def to_record(self) -> dict:
@@ -45,11 +51,11 @@ class Cell:
     def arguments(self) -> list[str]:
         """The command line of pooled-bench that measures this cell once."""
         words = [self.workload, "--variant", self.variant, "--contender", self.contender]
-        words += ["--scale", repr(self.scale), "--json"]
+        words += ["--scale", repr(self.scale)]
         for name in PARAMETERS:
             if (value := getattr(self, name)) is not None:
                 words += [f"--{name}", str(value)]
-        return words
+        return [*words, "--json"]
 
     def parameters(self) -> str:
         return ", ".join(

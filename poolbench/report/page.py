@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from poolbench.plan.description import Description, default, order
 from poolbench.report import charts, findings
 from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
 from poolbench.results.read import Results
-from poolbench.system import hardware
 from poolbench.tables import Sheet
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -85,32 +83,40 @@ def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
     return Sheet("Where something else behind a smart pointer is faster", columns, lines, words={"work", "contender"})
 
 
+def _in_words(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return "; ".join(map(str, value))
+        case dict():
+            return "; ".join(f"{name}: {each}" for name, each in value.items())
+    return str(value)
+
+
 def _machine_sheet(results: Results) -> Sheet:
     session = results.session
     machine = session.get("machine", {})
-    lines = [["measured", f"{session.get('time', 'unknown')}, profile {session.get('profile', 'unknown')}"]]
-    lines.append(["commit", str(session.get("commit", "unknown"))])
-    with contextlib.suppress(KeyError):
-        lines.append(["machine", hardware.in_short(machine)])
-    lines.append(["caches", "; ".join(machine.get("caches", []))])
-    pages = machine.get("huge_pages", {})
-    lines.append(["huge pages", ", ".join(f"{name}: {value}" for name, value in pages.items())])
-    lines.append(["governor", str(machine.get("governor", "unknown"))])
+
+    def joined(record: dict, *names: str) -> str:
+        return ", ".join(_in_words(record.get(name, "unknown")) for name in names)
+
+    lines = [
+        ["measured", f"{joined(session, 'time')}, profile {joined(session, 'profile')}"],
+        ["commit", joined(session, "commit")],
+        ["machine", f"{joined(machine, 'cpu')}, {joined(machine, 'cores')} cores, {joined(machine, 'memory_mib')} MiB"],
+        ["system", joined(machine, "kernel", "libc")],
+        ["virtual machine", joined(machine, "virtual_machine")],
+        ["caches", joined(machine, "caches")],
+        ["huge pages", joined(machine, "huge_pages")],
+        ["governor", joined(machine, "governor")],
+    ]
     for program in session.get("programs", []):
-        name = f"{program['toolchain']} {program['optimisation']}"
-        lines.append([name, f"{program['compiler']}, {program['stdlib']}, {program['flags']}"])
-    seen = {
-        tuple(sorted(sample["malloc"].items()))
-        for _, sample in results.samples
-        if isinstance(sample.get("malloc"), dict)
-    }
-    for malloc in sorted(seen):
-        each = dict(malloc)
-        lines.append(
-            [f"malloc {each.get('name')}", f"{each.get('version')}, {each.get('path')}, SHA-256 {each.get('sha256')}"]
-        )
-    for note in session.get("notes", []):
-        lines.append(["note", str(note)])
+        lines.append([joined(program, "toolchain", "optimisation"), joined(program, "compiler", "stdlib", "flags")])
+    mallocs = [sample["malloc"] for _, sample in results.samples if isinstance(sample.get("malloc"), dict)]
+    for name, what in sorted({(joined(m, "name"), joined(m, "version", "path", "sha256")) for m in mallocs}):
+        lines.append([f"malloc {name}", what])
+    lines += [["note", str(note)] for note in session.get("notes", [])]
     return Sheet("The machine and what was measured with", ["", "what"], lines, words={"", "what"})
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -59,15 +58,32 @@ class Results:
         return f"{self.path}: {len(self.damaged)} line(s) are no records and were skipped (line {lines})"
 
 
+def is_figure(value: object) -> bool:
+    """A number that can be reckoned with. JSON may hold 1e999, and integers that no float can."""
+    return type(value) in (int, float) and -1e300 < value < 1e300  # false for NaN
+
+
 def _valid_sample(record: dict) -> bool:
     time, figures = record.get("ns_per_op"), record.get("figures", {})
-    return isinstance(time, (int, float)) and math.isfinite(time) and time > 0 and isinstance(figures, dict)
+    return is_figure(time) and time > 0 and isinstance(figures, dict) and isinstance(record.get("operation", ""), str)
+
+
+def _valid_session(record: dict) -> bool:
+    programs = record.get("programs", [])
+    return (
+        isinstance(record.get("machine", {}), dict)
+        and isinstance(record.get("notes", []), list)
+        and isinstance(programs, list)
+        and all(isinstance(program, dict) and isinstance(program.get("sha256"), str) for program in programs)
+    )
 
 
 def _take(results: Results, record: dict) -> bool:
     """Files a record; False for what is none."""
     match record.get("record"):
         case "session":
+            if not _valid_session(record):
+                return False
             results.sessions.append(record)
             results.finished = False
         case "finished":
@@ -104,7 +120,7 @@ def read(path: Path) -> Results:
         try:
             record = json.loads(line)
             schema = record.get("schema")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             results.damaged.append(number)
             continue
         if isinstance(schema, int) and schema > SCHEMA:

@@ -38,6 +38,14 @@ def run(command: list[str], root: Path = ROOT) -> bool:
             process.wait()
 
 
+def configure(command: list[str], root: Path = ROOT) -> None:
+    """Says nothing unless it fails: forty lines of what was found are no news."""
+    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.stderr.write(done.stdout + done.stderr)
+        raise BuildFailed(f"{' '.join(command)}: failed")
+
+
 def built_workloads(build_dir: Path) -> list[str] | None:
     """What the directory is configured to build; empty: all; None: it is not configured."""
     try:
@@ -75,9 +83,9 @@ def ensure(
             continue
         build_dir = root / "build" / name
         say(f"building with {name}")
-        configure = configure_arguments(build_dir, workloads, name)
-        if configure is not None and not run(configure, root):
-            raise BuildFailed(f"{name}: cmake could not configure")
+        command = configure_arguments(build_dir, workloads, name)
+        if command is not None:
+            configure(command, root)
         if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
             raise BuildFailed(f"{name}: the build failed")
         programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")

@@ -70,7 +70,7 @@ def test_claims_failures_and_the_machine_are_told(quick):
     text = quick[1]
     assert all(verdict in text for verdict in ("holds here", "does not hold here", "not shown"))
     assert "no result within 60 s" in text and "half a &lt;b&gt;result&lt;/b&gt;" in text
-    assert "Test CPU, 2 cores" in text and "SHA-256 " + "0" * 64 in text and "a note" in text
+    assert "Test CPU, 2 cores, 1024 MiB" in text and "0" * 64 in text and "a note" in text
 
 
 def test_names_from_a_results_file_can_not_become_markup(tmp_path):

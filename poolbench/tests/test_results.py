@@ -2,9 +2,12 @@
 import errno
 import json
 import os
+import random
 
 import pytest
 
+from poolbench import tables
+from poolbench.analysis import rows
 from poolbench.results import find, record
 from poolbench.results.read import BadResults, read, read_measured
 from poolbench.results.store import CannotWrite, Locked, NotResults, Store
@@ -55,13 +58,20 @@ def test_a_file_of_half_a_line_only_is_taken_up(tmp_path):
         json.dumps({**GOOD, "cell": None}),
         json.dumps({**GOOD, "ns_per_op": "2"}),
         json.dumps({**GOOD, "ns_per_op": -1}),
+        json.dumps({**GOOD, "ns_per_op": 10**400}),
+        json.dumps({**GOOD, "cell": {**GOOD["cell"], "payload": "48"}}),
+        json.dumps({**GOOD, "cell": {**GOOD["cell"], "scale": None}}),
         json.dumps({**GOOD, "record": "something"}),
+        json.dumps({**support.session(), "machine": "a big one"}),
+        json.dumps({**support.session(), "programs": [{"toolchain": "gcc"}]}),
+        "[" * 100_000,
+        "\udcff\udcfe",
         json.dumps({k: v for k, v in GOOD.items() if k != "schema"}),
     ],
 )
 def test_a_line_that_is_no_record_is_skipped_and_told_of(tmp_path, line):
     path = support.write(tmp_path / "r.jsonl", support.session())
-    with path.open("a") as file:
+    with path.open("a", errors="surrogateescape") as file:
         file.write(line + "\n" + json.dumps(GOOD) + "\n")
     results = read(path)
     assert len(results.samples) == 1
@@ -153,3 +163,25 @@ def test_two_files_of_one_second_have_names_of_their_own(tmp_path):
     first = find.new_path("quick", tmp_path)
     first.touch()
     assert find.new_path("quick", tmp_path) != first
+
+
+def test_a_file_damaged_anywhere_is_read_as_far_as_it_goes(tmp_path):
+    """Bytes changed at random: what is left is shown, or the file is refused; nothing else happens."""
+    rng = random.Random(1)
+    failure = record.line("failure", cell=CELL.to_record(), kind="crash", reason="signal 11", stdout="", stderr="")
+    other = support.cell("pooled", payload=48, scale=0.1)
+    records = [GOOD, support.sample(other, 1.0, figures={"b": 1.5}), failure, support.sample(CELL, 3.0)]
+    whole = support.write(tmp_path / "whole.jsonl", support.session(), *records).read_bytes()
+    path = tmp_path / "r.jsonl"
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.randrange(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.choice([rng.randrange(256), ord('"'), ord("9"), ord("\n")])
+        path.write_bytes(damaged)
+        try:
+            found = read(path)
+        except BadResults:
+            continue
+        for group in rows.groups(found, {}):
+            tables.group_sheet(group)
+        assert len(found.samples) <= 3

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSL-1.0
+"""`poolbench advise`: what it says of figures that are known, and the command on a stand-in."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.analysis import advice, estimate
+from poolbench.results.read import read
+from poolbench.system import hardware
+from poolbench.tests import support
+from poolbench.tests.test_analysis import noisy
+
+FAKE = """
+import json, os, sys
+if "--list" in sys.argv:
+    contenders = [{"name": n, "variants": ["burst", "churn", "handoff"]} for n in
+                  ("make_shared", "make_unique", "pooled", "pooled_rc", "pooled_unique")]
+    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": WORKLOAD, "payloads": [200], "default_threads": 2,
+        "variants": ["burst", "churn", "handoff"], "live": [1, 1, 1], "steps": [], "contenders": contenders}]}))
+    sys.exit()
+a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+if a["--contender"] == FAILING:
+    sys.exit("out of memory")
+ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}[a["--contender"]]
+print(json.dumps({"ns_per_op": ns * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc", "malloc_path": "",
+    "scale": float(a["--scale"]), "live": int(a["--live"]), "threads": int(a["--threads"])}))
+"""
+SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "churn"]
+
+
+def advise(tmp_path, *more, failing="", workload="shape"):
+    head = f"FAILING, WORKLOAD = {failing!r}, {workload!r}\n"
+    bench = support.program(tmp_path / "bench", head + FAKE)
+    words = ["advise", "--bin", f"gcc={bench}", "--budget", "1", *map(str, more or SHAPE)]
+    return CliRunner().invoke(cli.app, words)
+
+
+def test_it_says_what_to_take_and_what_that_gains(tmp_path):
+    result = advise(tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert "1,000 objects of 200 bytes, 2 thread(s), churn" in result.stdout
+    assert "Objects that are shared between owners: take pooled::make_shared<T>(...)." in result.stdout
+    assert "Objects that have one owner at a time: take pooled::make_unique<T>(...)." in result.stdout
+    assert "over the standard's pointer on glibc's malloc: 30." in result.stdout
+
+
+def test_the_same_for_programs(tmp_path):
+    told = json.loads(advise(tmp_path, *SHAPE, "--json").stdout)
+    assert [choice["take"] for choice in told["advice"]] == ["pooled", "pooled_unique"]
+    assert told["advice"][0]["over_glibc"]["ratio"] == pytest.approx(4, rel=0.05)
+    assert all(row["n"] >= 5 for row in told["measured"])
+
+
+def test_the_results_can_be_kept(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 0
+    assert len(read(kept).cells()) == 5
+    assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 2
+
+
+def test_a_failed_cell_is_told_and_the_rest_is_judged(tmp_path):
+    result = advise(tmp_path, failing="pooled_rc")
+    assert result.exit_code == 1
+    assert "FAILED: shape churn pooled_rc" in result.stderr
+    assert "take pooled::make_shared" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--size", "0", "--threads", "2", "--live", "1000", "--pattern", "churn"], "--size"),
+        (["--size", "200", "--threads", "3", "--live", "1000", "--pattern", "handoff"], "must be even, not 3"),
+        (["--size", "200", "--threads", "4", "--live", "3", "--pattern", "churn"], "less than an object for each"),
+        (["--size", "200", "--threads", "4", "--live", "9", "--pattern", "rain"], "--pattern"),
+        (["--size", "200"], "Missing option"),
+        (["--size", "1000000", "--threads", "1", "--live", "1000000", "--pattern", "burst"], "half of this machine's"),
+    ],
+)
+def test_a_shape_that_can_not_be_is_refused(tmp_path, monkeypatch, words, message):
+    usual = hardware.describe()
+    monkeypatch.setattr(hardware, "describe", lambda: {**usual, "memory_mib": 1024})
+    result = advise(tmp_path, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_an_executable_of_all_workloads_is_refused(tmp_path):
+    result = advise(tmp_path, workload="create_drop")
+    assert result.exit_code == 2
+    assert "has no workload 'shape'" in result.stderr
+
+
+def chosen(tmp_path, **ns):
+    values = {
+        support.cell(name.split("_on_")[0], name.partition("_on_")[2] or "glibc"): noisy(middle)
+        for name, middle in ns.items()
+    }
+    (choice,) = advice.advise(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
+    return choice
+
+
+def test_a_more_special_handle_must_be_surely_faster(tmp_path):
+    assert chosen(tmp_path, make_shared=40.0, pooled=10.0, pooled_rc=9.7).take == "pooled"
+    assert chosen(tmp_path, make_shared=40.0, pooled=10.0, pooled_rc=7.0).take == "pooled_rc"
+
+
+def test_without_a_sure_gain_the_standards_pointer_stays(tmp_path):
+    choice = chosen(tmp_path, make_shared=10.0, pooled=9.8)
+    assert not choice.worth_it
+    assert "keep the standard's pointer" in advice.in_words(choice)[0]
+
+
+def test_a_malloc_that_does_as_well_is_named(tmp_path):
+    choice = chosen(tmp_path, make_shared=40.0, make_shared_on_mimalloc=10.0, pooled=10.0)
+    assert choice.best_malloc == "mimalloc"
+    assert "mimalloc, it gains nothing sure" in advice.in_words(choice)[2]
