@@ -64,13 +64,15 @@ set(POOLED_SHARED_CONTENDERS new make_shared boost_fast_pool boost_pool block_po
   pmr_synchronized foonathan_locked tbb_scalable pooled pooled_instance pooled_rc)
 set(POOLED_UNSHARED_CONTENDERS boost_fast_pool_unlocked pmr_unsynchronized foonathan raw raw_new pooled_local)
 
-set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} pooled_scope)
+set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
+  pooled_scope pooled_incremental pooled_rc)
 set(POOLED_CONTENDERS_e2_packet_burst ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
   block_pool_mutex_raw block_pool_mutex_shared_ptr block_pool_spin_raw block_pool_spin_shared_ptr
   pooled_raw pooled_shared_ptr pooled_allocate_shared)
 set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new make_unique new make_shared pooled
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
-set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot)
+set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
+  pooled_rc pooled_local_rc)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)
@@ -78,4 +80,7 @@ set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance p
 set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
 # A contender for one thread that is a true instance can be made once a thread.
 set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
+# Pointers that drop what they own: a raw pointer's teardown is its user's loop.
+set(POOLED_CONTENDERS_e8_teardown make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
+  pooled pooled_instance pooled_local pooled_recursive pooled_scope pooled_incremental pooled_rc)
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)

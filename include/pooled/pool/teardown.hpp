@@ -13,10 +13,12 @@
 // Each thread has its own; constant-initialised and trivially destroyed, so it works while the thread or the process ends.
 
 #include "pooled/config.hpp"
+#include "pooled/core/bits.hpp"
 #include "pooled/pool/block_type.hpp"
 #include "pooled/pool/waiting.hpp"
 #include "pooled/source/metadata.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,37 +28,77 @@
 namespace pooled::detail {
 
 struct teardown_state {
+    // Values of `base` that are not addresses: from neither is a stack pointer in bounds.
     static constexpr std::uintptr_t k_idle = 0;
     static constexpr std::uintptr_t k_gathering = 1;  // every drop is put off
 
-    // What is small and warm is quickest torn down by plain recursion, as long as that takes not much more stack than this
-    // and not many more objects than this (measured: docs/teardown.md). What goes on beyond is worth the queue's prefetches.
+    // Plain recursion is the quickest as long as the processor finds the next object by itself: when it is near the last one
+    // (its prefetchers follow), or when all of them are in its caches. It may take so much stack below the outermost drop.
+    // Once in a while a few drops are looked at: when they go far again and again, the structure is large and scattered, and
+    // worth the queue's own prefetches (measured: docs/teardown.md).
     static constexpr std::uintptr_t k_stack_bytes = 16384;
-    static constexpr std::uintptr_t k_recursions = 4096;
-    static constexpr std::uintptr_t k_step = 2;
+    static constexpr std::uintptr_t k_recursions_between_samples = 1024;
+    static constexpr unsigned k_sample_drops = 4;
+    static constexpr unsigned k_far_samples = 32;
+    static constexpr std::uintptr_t k_near_bytes = 2048;
+    static constexpr std::size_t k_strides = 8;  // objects of a size have slabs of their own
 
     // Below the stack pointer of the outermost drop by k_stack_bytes, and how far above it a drop may stand to recurse, which
     // is less after each recursion: one comparison bounds both. The lower end never moves, else a structure that is wide and
-    // deep would take the stack along with it. Or one of the two values above, from which no stack is in bounds.
+    // deep would take the stack along with it.
     std::uintptr_t base = k_idle;
     std::uintptr_t room = 0;
+    unsigned far_samples = 0;
     type_number awaited =
         k_no_type;  // an object was put off; std::shared_ptr is about to deallocate its block
     waiting_queue* elsewhere =
         nullptr;  // while an incremental pool's objects are destroyed: where the next ones go
     waiting_queue queue;
 
+    unsigned sample_left = 0;
+    bool is_near = false;
+    std::array<std::uintptr_t, k_strides> last{};  // the object last looked at, for each kind of size
+
     // True: destroy it here and now, within another's destruction.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() noexcept {
         if (stack_pointer() - base >= room) return false;
-        room -= k_step;
+        --room;
         return true;
+    }
+
+    // The same after may_recurse() said no, while something is being torn down.
+    [[nodiscard]] POOLED_NOINLINE bool may_recurse_slow(void const* object,
+                                                        std::size_t object_bytes) noexcept {
+        if (base == k_gathering || stack_pointer() - base > k_stack_bytes) return false;
+        sample(address_of(object), object_bytes);
+        return true;
+    }
+
+    void sample(std::uintptr_t object, std::size_t object_bytes) noexcept {
+        if (sample_left == 0) {
+            sample_left = k_sample_drops;
+            is_near = false;
+            room = 0;
+        }
+        std::uintptr_t& before = last[object_bytes / 8 % k_strides];
+        is_near = is_near || object - before + k_near_bytes <= 2 * k_near_bytes;
+        before = object;
+        if (--sample_left != 0) return;
+        if (!is_near)
+            ++far_samples;
+        else if (far_samples != 0)
+            --far_samples;
+        if (far_samples < k_far_samples)
+            room = k_stack_bytes + k_recursions_between_samples;
+        else
+            base = k_gathering;
     }
 
     // The outermost drop begins.
     POOLED_ALWAYS_INLINE void begin() noexcept {
         base = stack_pointer() - k_stack_bytes;
-        room = k_stack_bytes + k_recursions * k_step;
+        room = k_stack_bytes + k_recursions_between_samples;
+        far_samples = 0;
     }
 
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::uintptr_t stack_pointer() noexcept {
@@ -71,7 +113,6 @@ struct teardown_state {
 
     // Takes what is out of bounds, when may_recurse() said no and something is being torn down already.
     void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
-        base = k_gathering;
         (elsewhere != nullptr ? *elsewhere : queue).push(w, object, object_bytes);
     }
 };
@@ -89,17 +130,24 @@ POOLED_NOINLINE inline void tear_down(waiting_queue& queue) noexcept {
         queue.take();
 }
 
-// Destroys the object here and now, as the outermost of its teardown.
+// Destroys the object here and now, if it is the outermost of a teardown or may recurse. False: it must wait.
 template <class T>
-POOLED_ALWAYS_INLINE void destroy_outermost(teardown_state& state, T* object) noexcept {
-    state.begin();
+[[nodiscard]] POOLED_ALWAYS_INLINE bool try_destroy_slow(T* object) noexcept {
+    teardown_state& state = t_teardown;
+    if (state.base == teardown_state::k_idle) [[likely]] {
+        state.begin();
+        std::destroy_at(object);
+        if (!state.queue.empty()) [[unlikely]]
+            tear_down(state.queue);
+        state.base = teardown_state::k_idle;
+        return true;
+    }
+    if (!state.may_recurse_slow(object, sizeof(T))) return false;
     std::destroy_at(object);
-    if (!state.queue.empty()) [[unlikely]]
-        tear_down(state.queue);
-    state.base = teardown_state::k_idle;
+    return true;
 }
 
-// The same for an object that could be put off, but may not wait.
+// An object that was to wait, but may not.
 POOLED_NOINLINE inline void tear_down_now(waiting w) noexcept {
     teardown_state& state = t_teardown;
     if (state.base != teardown_state::k_idle) return state.push(w, w.object(), w.type().object_bytes);

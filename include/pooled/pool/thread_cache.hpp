@@ -40,7 +40,7 @@ struct alignas(k_cache_line) thread_cache {
     thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
     thread_cache* previous = nullptr;
     observed<waiting_batch*> waiting;  // dropped on this thread, in an incremental pool; as the class caches
-    class_cache recycled;  // what the pool's guest keeps here: see core_guest.hpp
+    class_cache recycled;              // what the pool's guest keeps here: see core_guest.hpp
     std::array<class_cache, k_class_count> classes;
 };
 

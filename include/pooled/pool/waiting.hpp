@@ -6,7 +6,7 @@
 //
 //   push ──▶ window: 16 words ──▶ take: destroy, which pushes more
 //               ▲ when there is room
-//            stack, linked through the blocks' first words │ segments, for blocks that weak pointers still read
+//            stack: segments of 510 words; without memory for one, linked through the blocks' own first words
 //
 //   waiting  | type: 14 | kind: 2 | address of the header or block: 48 |
 //
@@ -15,7 +15,7 @@
 // their cache misses overlap; the stack behind it keeps the frontier of a tree small (depth first).
 // Measured on a random tree and on E1: docs/teardown.md.
 //
-// Invariant: the stack and the segments are empty unless the window is full or about to be filled.
+// Invariant: the stack is empty unless the window is full, or about to be filled.
 // One thread at a time. O(1).
 
 #include "pooled/config.hpp"
@@ -79,7 +79,7 @@ public:
         waiting const next = m_window[m_first];
         m_first = (m_first + 1) % k_window;
         --m_size;
-        if (m_stack != 0 || m_segments != nullptr) [[unlikely]]
+        if (m_top != nullptr || !m_linked.empty()) [[unlikely]]
             advance();
         next.finish();
     }
@@ -87,28 +87,41 @@ public:
 private:
     static constexpr std::uint32_t k_window = 16;
     static constexpr std::size_t k_scanned_words = 16;
+    static constexpr std::size_t k_ahead = 4;
     // Blocks lie back to back and across cache lines: without this the tree of 56-byte blocks takes 37 ns a node, not 25.
-    static constexpr std::uintptr_t k_second_line = 40;
+    static constexpr std::uintptr_t k_second_line = 48;
 
     struct segment {
         static constexpr std::size_t k_words = 510;
         segment* below;
         std::size_t count;
-        std::array<std::uint64_t, k_words> words;
+        std::array<waiting, k_words> words;
     };
 
-    // The object's own lines are here or on their way: its count was just written.
+    // The object's own lines are here or on their way: its count was just written. A std::shared_ptr is two addresses in one
+    // block, object and count, side by side: fetched once.
     POOLED_ALWAYS_INLINE static void prefetch_from(void const* object, std::size_t bytes) noexcept {
         address_span const span = g_address_map.span();
-        std::size_t const words = bytes / sizeof(std::uintptr_t);
+        std::size_t const all = bytes / sizeof(std::uintptr_t);
+        std::size_t const words = all < k_scanned_words ? all : k_scanned_words;
         auto const* const first = static_cast<std::byte const*>(object);
-        for (std::size_t i = 0; i < (words < k_scanned_words ? words : k_scanned_words); ++i) {
-            std::uintptr_t word = 0;
-            __builtin_memcpy(&word, first + i * sizeof(word), sizeof(word));
-            if (!span.contains(word)) continue;
-            __builtin_prefetch(reinterpret_cast<void const*>(word), 1);
-            __builtin_prefetch(reinterpret_cast<void const*>(word + k_second_line), 1);
+        std::uintptr_t fetched = 0;
+        for (std::size_t i = 0; i < words; ++i) {
+            std::uintptr_t const word = word_at(first, i);
+            if (!span.contains(word) || word - fetched < k_second_line) continue;
+            std::uintptr_t const next = i + 1 < words ? word_at(first, i + 1) : word;
+            fetched = word - next < k_second_line ? next : word;
+            prefetch(fetched);
         }
+    }
+    POOLED_ALWAYS_INLINE static std::uintptr_t word_at(std::byte const* words, std::size_t index) noexcept {
+        std::uintptr_t word = 0;
+        __builtin_memcpy(&word, words + index * sizeof(word), sizeof(word));
+        return word;
+    }
+    POOLED_ALWAYS_INLINE static void prefetch(std::uintptr_t address) noexcept {
+        __builtin_prefetch(reinterpret_cast<void const*>(address), 1);
+        __builtin_prefetch(reinterpret_cast<void const*>(address + k_second_line), 1);
     }
 
     void enter(waiting w) noexcept {
@@ -117,35 +130,37 @@ private:
     }
 
     POOLED_NOINLINE void push_behind(waiting w) noexcept {
-        if (!w.is_observed()) {
-            __builtin_memcpy(w.header(), &m_stack, sizeof(m_stack));
-            m_stack = w.word();
-            return;
-        }
-        if (m_segments == nullptr || m_segments->count == segment::k_words) {
+        if (m_top == nullptr || m_top->count == segment::k_words) {
             auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
-            // Without memory it is destroyed here and now, within the destructor that let go of it.
-            if (fresh == nullptr) return w.finish();
-            fresh->below = m_segments;
+            if (fresh == nullptr) return push_without_memory(w);
+            fresh->below = m_top;
             fresh->count = 0;
-            m_segments = fresh;
+            m_top = fresh;
         }
-        m_segments->words[m_segments->count++] = w.word();
+        m_top->words[m_top->count++] = w;
     }
 
-    // Requires room in the window and something behind it.
+    void push_without_memory(waiting w) noexcept {
+        if (w.is_observed()) return w.finish();  // here and now, within the destructor that let go of it
+        __builtin_memcpy(w.header(), &m_linked, sizeof(m_linked));
+        m_linked = w;
+    }
+
+    // Requires room in the window and something behind it. What was pushed long ago has left the caches: it is called back
+    // some steps before its turn.
     POOLED_NOINLINE void advance() noexcept {
-        waiting w;
-        if (m_stack != 0) {
-            w = waiting(m_stack);
-            __builtin_memcpy(&m_stack, w.header(), sizeof(m_stack));
-        } else {
-            segment* const top = m_segments;
-            w = waiting(top->words[--top->count]);
-            if (top->count == 0) {
-                m_segments = top->below;
-                g_metadata.deallocate(top, sizeof(segment));
+        waiting w = m_linked;
+        if (m_top != nullptr) {
+            std::size_t const count = --m_top->count;
+            w = m_top->words[count];
+            if (count >= k_ahead) prefetch(address_of(m_top->words[count - k_ahead].header()));
+            if (count == 0) {
+                segment* const empty = m_top;
+                m_top = empty->below;
+                g_metadata.deallocate(empty, sizeof(segment));
             }
+        } else {
+            __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
         }
         prefetch_from(w.object(), w.type().object_bytes);
         enter(w);
@@ -153,8 +168,8 @@ private:
 
     std::uint32_t m_first = 0;
     std::uint32_t m_size = 0;
-    std::uint64_t m_stack = 0;
-    segment* m_segments = nullptr;
+    segment* m_top = nullptr;
+    waiting m_linked;
     std::array<waiting, k_window> m_window{};
 };
 

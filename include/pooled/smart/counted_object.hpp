@@ -128,26 +128,13 @@ private:
         }
     }
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
-        teardown_state& state = t_teardown;
-        T* const object = object_of(header);
-        if (state.base != teardown_state::k_idle) return wait(header, false);
-        destroy_outermost(state, object);
+        if (!try_destroy_slow(object_of(header))) return wait(header, false);
         free(header);
     }
 
     static void retire_observed(void* header) noexcept {
-        if constexpr (k_may_cascade<T>) {
-            teardown_state& state = t_teardown;
-            T* const object = object_of(header);
-            if (Origin::k_is_incremental)
-                return wait(header, true);
-            else if (state.may_recurse())
-                std::destroy_at(object);
-            else if (state.base != teardown_state::k_idle)
-                return wait(header, true);
-            else
-                destroy_outermost(state, object);
-        }
+        if constexpr (k_may_cascade<T>)
+            if (Origin::k_is_incremental || !try_destroy_slow(object_of(header))) return wait(header, true);
         header_at(header).release_weak();
     }
 

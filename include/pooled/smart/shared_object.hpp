@@ -48,10 +48,7 @@ public:
 
 private:
     POOLED_NOINLINE static void drop_slow(T* object) noexcept {
-        teardown_state& state = t_teardown;
-        if (!Origin::k_is_incremental && state.base == teardown_state::k_idle) [[likely]]
-            return destroy_outermost(state, object);
-        put_off(object);
+        if (Origin::k_is_incremental || !try_destroy_slow(object)) put_off(object);
     }
 
     POOLED_NOINLINE static void put_off(T* object) noexcept {

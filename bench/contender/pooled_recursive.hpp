@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSL-1.0
+// Contender `pooled_recursive`: our memory under the standard library's own destruction, which recurses: what the
+// teardown itself is worth.
+#pragma once
+
+#include <pooled/pooled.hpp>
+
+#include "contender/contender.hpp"
+
+namespace bench {
+
+struct pooled_recursive_contender : allocate_shared_contender<pooled::allocator> {};
+
+}  // namespace bench
