@@ -65,14 +65,14 @@ set(POOLED_SHARED_CONTENDERS new make_shared boost_fast_pool boost_pool block_po
 set(POOLED_UNSHARED_CONTENDERS boost_fast_pool_unlocked pmr_unsynchronized foonathan raw raw_new pooled_local)
 
 set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
-  pooled_scope pooled_incremental pooled_rc)
+  pooled_scope pooled_incremental)
 set(POOLED_CONTENDERS_e2_packet_burst ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
   block_pool_mutex_raw block_pool_mutex_shared_ptr block_pool_spin_raw block_pool_spin_shared_ptr
   pooled_raw pooled_shared_ptr pooled_allocate_shared)
 set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new make_unique new make_shared pooled
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
-  pooled_rc pooled_local_rc)
+  pooled_local_rc)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)
