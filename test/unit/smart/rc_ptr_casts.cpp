@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSL-1.0
+// Counted pointers to bases, wherever they lie in the object and with or without a virtual destructor, and back.
+
+#include "pooled/pooled.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+
+#include "support/handle_kinds.hpp"
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace {
+
+struct plain_base {
+    int plain = 1;
+};
+struct other_plain_base {
+    int other = 2;
+};
+struct first_base {
+    virtual ~first_base() = default;
+    int first = 3;
+};
+struct second_base {
+    virtual ~second_base() = default;
+    int second = 4;
+};
+struct virtual_base {
+    virtual ~virtual_base() = default;
+    int shared = 5;
+};
+struct left : virtual virtual_base {};
+struct right : virtual virtual_base {};
+
+// No base at the start but the first has a virtual destructor that could be asked for.
+struct plain_derived : plain_base, other_plain_base {
+    explicit plain_derived(test::life_log& log) : life(log) {}
+    test::counted<200> life;
+};
+struct diamond : first_base, second_base, other_plain_base, left, right {
+    explicit diamond(test::life_log& log) : life(log) {}
+    test::counted<200> life;
+};
+struct stranger {
+    virtual ~stranger() = default;
+};
+
+template <class Kind>
+class counted_pointer_to_base : public test::handles_test<Kind> {
+protected:
+    test::life_log log;
+    ~counted_pointer_to_base() override { EXPECT_EQ(log.alive(), 0); }
+
+    // The object is destroyed whole and once by a pointer to its `Base`, which may be the last; its block goes back.
+    template <class Base, class Object>
+    void destroys_the_whole_object() {
+        auto p = this->template make<Object>(log);
+        Object* const where = p.get();
+        {
+            typename Kind::template ptr<Base> const copy = p;
+            EXPECT_EQ(copy.get(), static_cast<Base*>(where));
+            EXPECT_EQ(p.use_count(), 2);
+        }
+        typename Kind::template ptr<Base> last = std::move(p);
+        EXPECT_EQ(p, nullptr);  // NOLINT: that is what is tested
+        EXPECT_EQ(last.use_count(), 1);
+        EXPECT_EQ(log.alive(), 1);
+        last.reset();
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(this->in_use(), 0U);
+
+        // Observed: the object goes first, its block with the observer.
+        last = this->template make<Object>(log);
+        typename Kind::template weak<Base> observer = last;
+        last.reset();
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(this->in_use(), 1U);
+        observer.reset();
+        EXPECT_EQ(this->in_use(), 0U);
+    }
+};
+TYPED_TEST_SUITE(counted_pointer_to_base, test::handle_kinds, test::handle_kind_names);
+
+TYPED_TEST(counted_pointer_to_base, that_lies_at_the_start_destroys_the_whole_object) {
+    this->template destroys_the_whole_object<first_base, diamond>();
+    this->template destroys_the_whole_object<plain_base, plain_derived>();
+}
+
+TYPED_TEST(counted_pointer_to_base, that_lies_further_in_destroys_the_whole_object) {
+    this->template destroys_the_whole_object<second_base, diamond>();
+}
+
+TYPED_TEST(counted_pointer_to_base, without_a_virtual_function_destroys_the_whole_object) {
+    this->template destroys_the_whole_object<other_plain_base, plain_derived>();
+    this->template destroys_the_whole_object<other_plain_base, diamond>();
+}
+
+TYPED_TEST(counted_pointer_to_base, that_is_virtual_destroys_the_whole_object) {
+    this->template destroys_the_whole_object<virtual_base, diamond>();
+    this->template destroys_the_whole_object<right, diamond>();
+}
+
+TYPED_TEST(counted_pointer_to_base, void_destroys_the_whole_object) {
+    this->template destroys_the_whole_object<void, diamond>();
+    this->template destroys_the_whole_object<void const, plain_derived>();
+}
+
+TYPED_TEST(counted_pointer_to_base, goes_up_step_by_step) {
+    typename TypeParam::template ptr<right> r = this->template make<diamond>(this->log);
+    typename TypeParam::template ptr<virtual_base> v = r;
+    typename TypeParam::template ptr<virtual_base const> const c = v;
+    typename TypeParam::template ptr<void const> const nothing = c;
+    EXPECT_EQ(c->shared, 5);
+    EXPECT_EQ(nothing.use_count(), 4);
+    r = nullptr;
+    v = nullptr;
+    EXPECT_EQ(this->log.alive(), 1);
+}
+
+TYPED_TEST(counted_pointer_to_base, that_is_empty_stays_empty) {
+    typename TypeParam::template ptr<diamond> const empty;
+    typename TypeParam::template ptr<second_base> const second = empty;
+    typename TypeParam::template ptr<virtual_base> const shared = empty;
+    typename TypeParam::template weak<virtual_base> const observer = empty;
+    EXPECT_EQ(second, nullptr);
+    EXPECT_EQ(shared.use_count(), 0);
+    EXPECT_TRUE(observer.expired());
+    EXPECT_FALSE(static_pointer_cast<diamond>(second));
+    EXPECT_FALSE(dynamic_pointer_cast<diamond>(shared));
+    EXPECT_FALSE(const_pointer_cast<diamond>(empty));
+}
+
+TYPED_TEST(counted_pointer_to_base, is_one_owner_with_pointers_to_the_other_bases) {
+    auto const d = this->template make<diamond>(this->log);
+    typename TypeParam::template ptr<second_base> const second = d;
+    typename TypeParam::template ptr<virtual_base> const shared = d;
+    typename TypeParam::template weak<left> const observer = d;
+    auto const same = [](auto const& a, auto const& b) { return !a.owner_before(b) && !b.owner_before(a); };
+    EXPECT_TRUE(same(d, second) && same(second, shared) && same(shared, observer) && same(observer, d));
+    EXPECT_NE(static_cast<void*>(second.get()), static_cast<void*>(shared.get()));
+
+    typename TypeParam::template ptr<second_base> const another = this->template make<diamond>(this->log);
+    EXPECT_NE(another.owner_before(d), d.owner_before(another));
+    EXPECT_NE(another.owner_before(observer), observer.owner_before(another));
+    typename TypeParam::template ptr<diamond> const empty;
+    EXPECT_TRUE(empty.owner_before(d));
+}
+
+TYPED_TEST(counted_pointer_to_base, takes_over_a_unique_ptr_of_a_derived_class_or_of_a_base) {
+    typename TypeParam::template ptr<second_base> p = this->pool.template make_unique<diamond>(this->log);
+    EXPECT_EQ(p->second, 4);
+    p.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+
+    pooled::unique_ptr<virtual_base> u = this->pool.template make_unique<diamond>(this->log);
+    typename TypeParam::template ptr<virtual_base> v = std::move(u);
+    typename TypeParam::template ptr<diamond> const d = dynamic_pointer_cast<diamond>(v);
+    EXPECT_EQ(d.use_count(), 2);
+    v = pooled::unique_ptr<virtual_base>();
+    EXPECT_EQ(d->second, 4);
+
+    // A unique_ptr refuses this base, which has no virtual destructor; with the counts comes the type.
+    typename TypeParam::template ptr<other_plain_base> const other =
+        this->pool.template make_unique<plain_derived>(this->log);
+    EXPECT_EQ(other->other, 2);
+}
+
+TYPED_TEST(counted_pointer_to_base, is_cast_down_statically) {
+    typename TypeParam::template ptr<second_base> p = this->template make<diamond>(this->log);
+    auto d = static_pointer_cast<diamond>(p);
+    EXPECT_EQ(d->second, 4);
+    EXPECT_EQ(p.use_count(), 2);
+    auto const moved = static_pointer_cast<diamond>(std::move(p));
+    EXPECT_EQ(p, nullptr);  // NOLINT
+    EXPECT_EQ(moved.use_count(), 2);
+    EXPECT_EQ(moved, d);
+
+    typename TypeParam::template ptr<void> const nothing = d;
+    EXPECT_EQ(static_pointer_cast<diamond>(nothing), d);
+    typename TypeParam::template ptr<other_plain_base> const plain =
+        this->template make<plain_derived>(this->log);
+    EXPECT_EQ(static_pointer_cast<plain_derived>(plain)->plain, 1);
+}
+
+TYPED_TEST(counted_pointer_to_base, is_cast_dynamically_down_and_across) {
+    typename TypeParam::template ptr<second_base> p = this->template make<diamond>(this->log);
+    auto const down = dynamic_pointer_cast<diamond>(p);
+    auto const across = dynamic_pointer_cast<left>(p);
+    auto const virtually = dynamic_pointer_cast<virtual_base>(p);
+    EXPECT_EQ(down->second, 4);
+    EXPECT_EQ(across->shared + virtually->shared, 10);
+    EXPECT_EQ(p.use_count(), 4);
+    EXPECT_FALSE(dynamic_pointer_cast<stranger>(p));
+    EXPECT_EQ(p.use_count(), 4);
+
+    EXPECT_FALSE(dynamic_pointer_cast<stranger>(std::move(p)));
+    ASSERT_TRUE(p) << "a cast that fails takes nothing";  // NOLINT
+    EXPECT_EQ(p.use_count(), 4);
+    auto const moved = dynamic_pointer_cast<right>(std::move(p));
+    EXPECT_FALSE(p);  // NOLINT
+    EXPECT_EQ(moved.use_count(), 4);
+}
+
+TYPED_TEST(counted_pointer_to_base, is_cast_to_non_const) {
+    typename TypeParam::template ptr<diamond const> const p = this->template make<diamond>(this->log);
+    const_pointer_cast<diamond>(p)->second = 9;
+    EXPECT_EQ(p->second, 9);
+    EXPECT_EQ(p.use_count(), 1);
+}
+
+TYPED_TEST(counted_pointer_to_base, observes_through_a_base_and_says_who_is_gone) {
+    typename TypeParam::template weak<diamond> w;
+    typename TypeParam::template weak<virtual_base> v;
+    {
+        auto const d = this->template make<diamond>(this->log);
+        w = d;
+        v = w;
+        EXPECT_EQ(v.lock()->shared, 5);
+        EXPECT_EQ(v.use_count(), 1);
+    }
+    EXPECT_EQ(v.lock(), nullptr);
+    // The object is gone, so its virtual base cannot be found any more; that must not be tried.
+    typename TypeParam::template weak<virtual_base> const late = w;
+    EXPECT_TRUE(late.expired());
+}
+
+TYPED_TEST(counted_pointer_to_base, takes_bases_up_to_the_64th_kibibyte_and_says_so_beyond) {
+    struct wide_base {
+        unsigned char bytes[65'528] = {};
+    };
+    struct too_wide_base {
+        unsigned char bytes[65'536] = {};
+    };
+    struct alignas(8) far_base {
+        int far = 6;
+    };
+    struct near_enough : wide_base, far_base {};
+    struct too_far : too_wide_base, far_base {};
+    typename TypeParam::template ptr<far_base> const p = this->template make<near_enough>();
+    EXPECT_EQ(p->far, 6);
+    EXPECT_EQ(p.use_count(), 1);
+    EXPECT_EQ(static_pointer_cast<near_enough>(p)->far, 6);
+    auto const d = this->template make<too_far>();
+    EXPECT_DEATH(typename TypeParam::template ptr<far_base>{d}, "64 KiB or more into its object");
+}
+
+template <class From, class To>
+constexpr bool k_converts = std::is_convertible_v<From, To>;
+
+TYPED_TEST(counted_pointer_to_base, converts_where_plain_pointers_do) {
+    using d = typename TypeParam::template ptr<diamond>;
+    using s = typename TypeParam::template ptr<second_base>;
+    using c = typename TypeParam::template ptr<diamond const>;
+    using x = typename TypeParam::template ptr<stranger>;
+    using n = typename TypeParam::template ptr<void>;
+    static_assert(k_converts<d, s> && k_converts<d const&, s> && k_converts<d, c> && k_converts<d, n>);
+    static_assert(!k_converts<s, d> && !k_converts<c, d> && !k_converts<d, x> && !k_converts<n, d>);
+    static_assert(!k_converts<c, n>);
+    static_assert(std::is_assignable_v<s&, d> && !std::is_assignable_v<d&, s> &&
+                  !std::is_assignable_v<d&, c>);
+    static_assert(std::is_nothrow_constructible_v<s, d> && std::is_nothrow_constructible_v<s, d const&>);
+
+    using wd = typename TypeParam::template weak<diamond>;
+    using ws = typename TypeParam::template weak<second_base>;
+    static_assert(k_converts<d, wd> && k_converts<d, ws> && k_converts<wd, ws>);
+    static_assert(!k_converts<ws, wd> && !k_converts<s, wd> && !k_converts<wd, d>);
+    static_assert(!k_converts<diamond*, d> && !std::is_constructible_v<d, diamond*>);
+
+    static_assert(k_converts<pooled::unique_ptr<diamond>, s>);
+    static_assert(!k_converts<pooled::unique_ptr<diamond> const&, s>);
+    static_assert(!k_converts<pooled::unique_ptr<diamond const>, d>);
+    static_assert(!k_converts<std::unique_ptr<diamond>, d>);
+    static_assert(!k_converts<pooled::unique_ptr<int[]>, typename TypeParam::template ptr<int>>);
+}
+
+}  // namespace

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSL-1.0
+// Counted pointers at every kind of end: of a thread, of the pool, of the process, and after a fork.
+
+#include "pooled/pooled.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+struct link {
+    pooled::rc_ptr<link> next;
+    pooled::weak_rc_ptr<link> previous;
+};
+
+pooled::rc_ptr<link> make_list(pooled::pool& pool, int length) {
+    pooled::rc_ptr<link> head;
+    for (int i = 0; i < length; ++i) {
+        auto front = pool.make_rc<link>();
+        if (head) head->previous = front;
+        front->next = std::move(head);
+        head = std::move(front);
+    }
+    return head;
+}
+
+TEST(a_counted_object, outlives_its_pool_and_then_gives_everything_back) {
+    test::counting_upstream upstream;
+    test::life_log log;
+    pooled::rc_ptr<test::counted<>> p;
+    pooled::weak_rc_ptr<test::counted<>> w;
+    pooled::unique_ptr<test::counted<>> u;
+    pooled::rc_ptr<link> list;
+    {
+        pooled::pool pool{{.upstream = &upstream}};
+        p = pool.make_rc<test::counted<>>(log);
+        u = pool.make_unique<test::counted<>>(log);
+        w = p;
+        list = make_list(pool, 10'000);
+    }
+    EXPECT_EQ(log.alive(), 2);
+    EXPECT_EQ(w.lock(), p);
+    pooled::rc_ptr<test::counted<>> const late = std::move(u);
+    p.reset();
+    EXPECT_EQ(log.alive(), 1);
+    list.reset();
+    EXPECT_GT(upstream.bytes(), 0U);
+    const_cast<pooled::rc_ptr<test::counted<>>&>(late).reset();
+    EXPECT_GT(upstream.bytes(), 0U) << "one is observed";
+    w.reset();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST(a_counted_object, of_a_local_pool_outlives_it) {
+    test::life_log log;
+    pooled::local_rc_ptr<test::counted<>> p;
+    pooled::weak_local_rc_ptr<test::counted<>> w;
+    {
+        pooled::local_pool pool;
+        p = pool.make_rc<test::counted<>>(log);
+        w = p;
+    }
+    EXPECT_EQ(w.lock(), p);
+    p.reset();
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TEST(a_counted_object, may_own_the_pool_it_came_from) {
+    struct owner {
+        explicit owner(test::life_log& log) : life(log) {}
+        test::counted<> life;
+        std::optional<pooled::pool> pool;
+        pooled::rc_ptr<owner> next;
+    };
+    test::counting_upstream upstream;
+    test::life_log log;
+    std::optional<pooled::pool> pool;
+    pool.emplace(pooled::pool_options{.upstream = &upstream});
+    auto p = pool->make_rc<owner>(log);
+    p->pool.emplace(pooled::pool_options{.upstream = &upstream});
+    p->next = p->pool->make_rc<owner>(log);
+    pool.reset();
+    p.reset();
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST(a_counted_object, is_dropped_on_any_thread) {
+    pooled::pool pool;
+    test::life_log log;
+    std::vector<pooled::rc_ptr<test::counted<>>> all;
+    for (int i = 0; i < 2000; ++i)
+        all.push_back(pool.make_rc<test::counted<>>(log));
+    std::thread([all = std::move(all)]() mutable { all.clear(); }).join();
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
+    pooled::pool pool;
+    std::thread([&] {
+        // One is constructed before the thread has used a pool, and so is destroyed after the pool's own hook.
+        static thread_local pooled::rc_ptr<link> before;
+        static_cast<void>(before.get());
+        before = make_list(pool, 1000);
+        static thread_local pooled::rc_ptr<link> after = make_list(pool, 1000);
+        static thread_local pooled::rc_ptr<link> by_default = pooled::make_rc<link>();
+        by_default->next = after;
+    }).join();
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+// What a destructor at the very end finds wrong; there is no gtest any more then.
+[[noreturn]] void give_up(char const* what) {
+    std::fputs(what, stderr);
+    std::_Exit(13);
+}
+
+class at_the_end_of_the_process : public testing::Test {
+protected:
+    at_the_end_of_the_process() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+struct makes_more {
+    ~makes_more() {
+        auto p = pooled::make_rc<int>(1);
+        pooled::weak_rc_ptr<int> const w = p;
+        if (w.lock() != p) give_up("a weak pointer did not find its object");
+        p.reset();
+        if (!w.expired()) give_up("a weak pointer found an object that is gone");
+        list = nullptr;
+        if (!observer.expired()) give_up("the list is still there");
+    }
+    pooled::rc_ptr<link> list = make_list(pooled::default_pool(), 10'000);
+    pooled::weak_rc_ptr<link> observer = list;
+};
+
+TEST_F(at_the_end_of_the_process, counted_objects_are_made_and_dropped_in_static_destructors) {
+    EXPECT_EXIT(
+        {
+            static makes_more const at_exit;
+            static thread_local makes_more const of_main;
+            static_cast<void>(&of_main);
+            std::thread([] { static thread_local makes_more const of_thread; }).join();
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+TEST_F(at_the_end_of_the_process, a_static_pool_is_outlived_by_counted_objects) {
+    EXPECT_EXIT(
+        {
+            static pooled::rc_ptr<link> outlives;  // destroyed after the pool: constructed before
+            static pooled::weak_rc_ptr<link> observes;
+            static pooled::pool early{{.name = "early"}};
+            outlives = make_list(early, 10'000);
+            observes = outlives;
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+TEST(a_forked_child, uses_and_drops_what_its_parent_made) {
+    pooled::pool pool;
+    auto list = make_list(pool, 10'000);
+    pooled::weak_rc_ptr<link> const w = list;
+    pid_t const child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        list.reset();
+        if (!w.expired()) give_up("the list is still there");
+        struct first_made_in_the_child {
+            pooled::rc_ptr<link> held;
+        };
+        auto p = pool.make_rc<first_made_in_the_child>();
+        p->held = make_list(pool, 100);
+        pooled::rc_ptr<void> const nothing = std::move(p);
+        ::_exit(pool.stats().in_use == 102 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(w.lock(), list);
+}
+
+}  // namespace
