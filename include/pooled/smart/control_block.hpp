@@ -49,11 +49,12 @@ public:
 
     template <class U, class... Args>
     void construct(U* p, Args&&... args) {
-        void* const place = const_cast<std::remove_cv_t<U>*>(p);
+        auto* const place = const_cast<std::remove_cv_t<U>*>(p);
         if constexpr (How == initialise::by_default && sizeof...(Args) == 0)
-            ::new (place) U;
+            ::new (static_cast<void*>(place)) U;
         else
-            ::new (place) U(std::forward<Args>(args)...);
+            std::construct_at(place,
+                              std::forward<Args>(args)...);  // warns of no conversion in the user's arguments
     }
 
     template <class U>

@@ -15,7 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -47,7 +47,8 @@ template <class T, class Origin, class... Args>
                                                         Args&&... args) {
     using object = counted_object<T, Origin>;
     held_block<Origin> held(block, object::k_bytes, object::k_align);
-    T* const made = ::new (object::place_in(block)) T(std::forward<Args>(args)...);
+    // The standard library's: it warns of no conversion in the user's arguments.
+    T* const made = std::construct_at(static_cast<T*>(object::place_in(block)), std::forward<Args>(args)...);
     held.release();
     object::set_header(made, type, counts);
     introduce(made);

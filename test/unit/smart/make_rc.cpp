@@ -55,6 +55,7 @@ TYPED_TEST(make_rc_from, a_pool_forwards_its_arguments) {
     EXPECT_EQ(&p->reference, &there);
     EXPECT_EQ(*p->moved, 2);
     EXPECT_EQ(p->name, "name");
+    EXPECT_EQ(this->template make<std::vector<int>>(3)->size(), 3U) << "an int for a size: no warning";
 }
 
 TYPED_TEST(make_rc_from, a_pool_makes_aggregates_and_value_initialises) {
