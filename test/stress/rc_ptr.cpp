@@ -17,6 +17,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -105,14 +106,23 @@ private:
     std::atomic<std::size_t> m_arrived{0};
 };
 
+// On a machine with other work to do a round may take a scheduler's slice for each thread: it is enough then.
+constexpr std::chrono::milliseconds k_long_enough{400};
+
 // Rounds in which all threads begin at the same moment: thread 0 prepares, then each does its part.
 template <class Prepare, class Part>
 void in_step(std::size_t threads, std::size_t rounds, Prepare&& prepare, Part&& part) {
     starting_line line(threads);
+    bool is_over = false;  // thread 0 writes it while the others wait
+    auto const start = std::chrono::steady_clock::now();
     on_threads(threads, [&](std::size_t t) {
-        for (std::size_t round = 0; round < rounds; ++round) {
-            if (t == 0) prepare(round);
+        for (std::size_t round = 0;; ++round) {
+            if (t == 0) {
+                is_over = round == rounds || std::chrono::steady_clock::now() - start > k_long_enough;
+                if (!is_over) prepare(round);
+            }
             line.arrive_and_wait();
+            if (is_over) return;
             part(t, round);
             line.arrive_and_wait();
         }

@@ -1,0 +1,11 @@
+// expect: (no matching function|constraints not satisfied)
+// SPDX-License-Identifier: BSL-1.0
+// Arrays have make_shared and make_unique.
+#include "pooled/pooled.hpp"
+
+int main() {
+    static_cast<void>(pooled::make_rc<int>(3));
+#ifndef POOLED_CONTROL
+    static_cast<void>(pooled::make_rc<int[]>(3));
+#endif
+}
