@@ -47,8 +47,8 @@ public:
     operator T() const noexcept {
         return m_value.load(std::memory_order_relaxed);
     }  // NOLINT: reads as the value
-    void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
-    void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
+    POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
+    POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
 
 private:
     std::atomic<T> m_value{};

@@ -31,7 +31,7 @@ template <class Atomics = std_atomics>
 class gate {
 public:
     // Owner only. False: stopped or closed; the slow path, under a lock, is open.
-    [[nodiscard]] bool enter() noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
         // acquire: pairs with the release in resume(); what a raider did to the cache is seen.

@@ -1,0 +1,16 @@
+// expect: allocate_through_init needs a member init\(\) of the item that takes these arguments
+// SPDX-License-Identifier: BSL-1.0
+// allocate_through_init says what is missing, not where in the library it is missed.
+#include "pooled/compat/boost_intrusive_pool.hpp"
+
+struct Packet : memorypool::boost_intrusive_pool_item {
+    void init(int) {}
+};
+
+int main() {
+    memorypool::boost_intrusive_pool<Packet> pool(1);
+    auto a = pool.allocate_through_init(7);
+#ifndef POOLED_CONTROL
+    auto b = pool.allocate_through_init("seven");
+#endif
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSL-1.0
+// memorypool::boost_intrusive_pool: what its users know from the original: names, counts, growth, bounds, recycling, clear.
+
+#include "unit/compat/boost_intrusive_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using memorypool::RECYCLE_METHOD_CUSTOM_FUNCTION;
+using memorypool::RECYCLE_METHOD_DESTROY_FUNCTION;
+using memorypool::RECYCLE_METHOD_NONE;
+using test::intrusive_handle;
+using test::intrusive_item;
+using test::intrusive_pool;
+using test::take;
+
+class boost_intrusive_pool : public testing::Test {
+protected:
+    test::life_log log;
+    test::life_log::scope scope{log};
+};
+
+TEST_F(boost_intrusive_pool, constants_have_the_values_of_the_original) {
+    EXPECT_EQ(BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE, 64);
+    EXPECT_EQ(BOOST_INTRUSIVE_POOL_INCREASE_STEP, 64);
+    EXPECT_EQ(BOOST_INTRUSIVE_POOL_NO_MAX_SIZE, 0);
+    EXPECT_EQ(RECYCLE_METHOD_NONE, memorypool::recycle_method_e{});
+}
+
+TEST_F(boost_intrusive_pool, default_constructed_has_nothing_and_gives_nothing) {
+    intrusive_pool pool;
+    EXPECT_TRUE(pool.empty());
+    EXPECT_FALSE(pool.is_bounded());
+    EXPECT_FALSE(pool.is_limited());
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_EQ(pool.max_size(), 0U);
+    EXPECT_EQ(pool.unused_count(), 0U);
+    EXPECT_EQ(pool.inuse_count(), 0U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 0U);
+    EXPECT_EQ(pool.allocate(), nullptr);
+    EXPECT_EQ(pool.allocate_through_init(1), nullptr);
+    pool.clear();
+    pool.check();
+    EXPECT_EQ(log.constructed(), 0);
+}
+
+TEST_F(boost_intrusive_pool, default_constructed_works_after_init) {
+    intrusive_pool pool;
+    pool.init();
+    EXPECT_EQ(pool.capacity(), 64U);
+    EXPECT_NE(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool, items_are_constructed_with_the_pool_and_destroyed_with_it) {
+    {
+        intrusive_pool pool(10);
+        EXPECT_EQ(log.alive(), 10);
+        EXPECT_EQ(pool.capacity(), 10U);
+        EXPECT_EQ(pool.unused_count(), 10U);
+        EXPECT_FALSE(pool.empty());
+        for (int i = 0; i < 100; ++i)
+            EXPECT_NE(pool.allocate(), nullptr);
+        EXPECT_EQ(log.constructed(), 10) << "items are not constructed anew between uses";
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TEST_F(boost_intrusive_pool, counts_tell_what_is_in_use) {
+    intrusive_pool pool(4);
+    intrusive_handle a = pool.allocate();
+    intrusive_handle const b = pool.allocate();
+    EXPECT_NE(a, b);
+    EXPECT_EQ(pool.inuse_count(), 2U);
+    EXPECT_EQ(pool.unused_count(), 2U);
+    intrusive_handle copy = a;
+    a.reset();
+    EXPECT_EQ(pool.inuse_count(), 2U);
+    copy.reset();
+    EXPECT_EQ(pool.inuse_count(), 1U);
+    EXPECT_EQ(pool.unused_count(), 3U);
+    EXPECT_EQ(pool.capacity(), 4U);
+}
+
+TEST_F(boost_intrusive_pool, item_freed_last_is_taken_next) {
+    intrusive_pool pool(64);
+    auto handles = take(pool, 10);
+    intrusive_item* const seventh = handles[7].get();
+    intrusive_item* const third = handles[3].get();
+    handles[7].reset();
+    handles[3].reset();
+    EXPECT_EQ(pool.allocate().get(), third);
+    intrusive_handle const again = pool.allocate();
+    EXPECT_EQ(again.get(), third);
+    EXPECT_EQ(pool.allocate().get(), seventh);
+}
+
+TEST_F(boost_intrusive_pool, grows_by_a_step_when_the_last_free_item_is_taken) {
+    intrusive_pool pool(4, 3);
+    auto handles = take(pool, 3);
+    EXPECT_EQ(pool.unused_count(), 1U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 0U);
+    handles.push_back(pool.allocate());
+    EXPECT_EQ(pool.unused_count(), 3U);
+    EXPECT_EQ(pool.capacity(), 7U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+    EXPECT_EQ(log.constructed(), 7);
+    for (auto& more : take(pool, 3))
+        handles.push_back(std::move(more));
+    EXPECT_EQ(pool.unused_count(), 3U);
+    EXPECT_EQ(pool.capacity(), 10U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 2U);
+}
+
+// However items went and came before, and wherever their arenas end.
+TEST_F(boost_intrusive_pool, never_has_no_free_item_while_it_may_grow) {
+    for (std::size_t const initial : {1U, 2U, 5U, 64U, 700U}) {
+        for (std::size_t const step : {1U, 2U, 31U, 64U, 1000U}) {
+            intrusive_pool pool(initial, step);
+            std::vector<intrusive_handle> handles;
+            std::size_t capacity = initial;
+            for (int i = 0; i < 3000; ++i) {
+                bool const is_last = pool.unused_count() == 1;
+                handles.push_back(pool.allocate());
+                capacity += is_last ? step : 0;
+                ASSERT_EQ(pool.capacity(), capacity);
+                ASSERT_EQ(pool.unused_count(), capacity - handles.size());
+                ASSERT_EQ(pool.inuse_count(), handles.size());
+                ASSERT_TRUE(!is_last || pool.unused_count() == step);
+                if (i % 7 == 0)
+                    handles.erase(handles.end() - static_cast<std::ptrdiff_t>(handles.size() / 3 + 1),
+                                  handles.end());
+            }
+            EXPECT_EQ(log.alive(), static_cast<std::int64_t>(capacity));
+            pool.check();
+        }
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TEST_F(boost_intrusive_pool, never_gives_an_item_twice) {
+    intrusive_pool pool(3, 5);
+    auto const handles = take(pool, 1000);
+    std::set<intrusive_item*> seen;
+    for (auto const& handle : handles)
+        EXPECT_TRUE(seen.insert(handle.get()).second);
+}
+
+TEST_F(boost_intrusive_pool, bounded_gives_null_when_all_items_are_in_use) {
+    intrusive_pool pool(3, 0);
+    EXPECT_TRUE(pool.is_bounded());
+    EXPECT_FALSE(pool.is_limited());
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    auto handles = take(pool, 3);
+    EXPECT_TRUE(pool.empty());
+    EXPECT_TRUE(pool.is_memory_exhausted());
+    EXPECT_EQ(pool.allocate(), nullptr);
+    EXPECT_EQ(pool.allocate_through_init(1), nullptr);
+    EXPECT_EQ(pool.allocate_through_function([](intrusive_item&) { FAIL() << "there is no item"; }), nullptr);
+    handles.pop_back();
+    EXPECT_FALSE(pool.empty());
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    EXPECT_NE(pool.allocate(), nullptr);
+    EXPECT_EQ(log.constructed(), 3);
+}
+
+TEST_F(boost_intrusive_pool, growth_is_cut_to_what_max_size_leaves) {
+    intrusive_pool pool(4, 4, 10);
+    EXPECT_FALSE(pool.is_bounded());
+    EXPECT_TRUE(pool.is_limited());
+    EXPECT_EQ(pool.max_size(), 10U);
+    auto handles = take(pool, 8);
+    EXPECT_EQ(pool.capacity(), 10U);
+    EXPECT_EQ(pool.unused_count(), 2U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 2U);
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    for (auto& more : take(pool, 2))
+        handles.push_back(std::move(more));
+    EXPECT_EQ(pool.unused_count(), 0U);
+    EXPECT_TRUE(pool.is_memory_exhausted());
+    EXPECT_EQ(pool.allocate(), nullptr);
+    EXPECT_EQ(log.constructed(), 10);
+    EXPECT_EQ(pool.enlarge_steps_done(), 2U);
+}
+
+TEST_F(boost_intrusive_pool, unbounded_is_never_exhausted) {
+    intrusive_pool pool(1, 1);
+    auto const handles = take(pool, 100);
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    EXPECT_FALSE(pool.is_limited());
+    EXPECT_EQ(pool.max_size(), 0U);
+}
+
+TEST_F(boost_intrusive_pool, allocate_through_init_passes_its_arguments_on) {
+    struct takes_what_it_gets : memorypool::boost_intrusive_pool_item {
+        void init(std::unique_ptr<int> owned, int& seen) {
+            number = std::move(owned);
+            ++seen;
+        }
+        std::unique_ptr<int> number;
+    };
+    memorypool::boost_intrusive_pool<takes_what_it_gets> pool(1);
+    int seen = 0;
+    auto const it = pool.allocate_through_init(std::make_unique<int>(7), seen);
+    EXPECT_EQ(*it->number, 7);
+    EXPECT_EQ(seen, 1);
+
+    intrusive_pool plain(1);
+    EXPECT_EQ(plain.allocate_through_init(3)->value, 3);
+    EXPECT_EQ(plain.allocate_through_init(3, 4)->value, 7);
+    EXPECT_EQ(plain.allocate()->value, 7) << "items stay as their last user left them";
+}
+
+TEST_F(boost_intrusive_pool, allocate_through_function_calls_it_with_the_item) {
+    intrusive_pool pool(1);
+    auto const it = pool.allocate_through_function([](intrusive_item& fresh) { fresh.value = 5; });
+    EXPECT_EQ(it->value, 5);
+    EXPECT_EQ(it->use_count(), 1U);
+    std::function<void(intrusive_item&)> const function = [](intrusive_item& fresh) { fresh.value = 6; };
+    EXPECT_EQ(pool.allocate_through_function(function)->value, 6);
+}
+
+TEST_F(boost_intrusive_pool, nothing_is_called_on_a_free_item_by_default) {
+    intrusive_pool pool(1);
+    intrusive_item* const it = pool.allocate().get();
+    EXPECT_EQ(pool.allocate().get(), it);
+    EXPECT_EQ(it->destroy_calls, 0);
+}
+
+TEST_F(boost_intrusive_pool, destroy_is_called_once_when_the_last_handle_goes) {
+    intrusive_pool pool(4, 4, 0, RECYCLE_METHOD_DESTROY_FUNCTION);
+    intrusive_handle a = pool.allocate();
+    intrusive_item* const it = a.get();
+    intrusive_handle b = a;
+    a.reset();
+    EXPECT_EQ(it->destroy_calls, 0);
+    b.reset();
+    EXPECT_EQ(it->destroy_calls, 1);
+    EXPECT_EQ(pool.allocate().get(), it);
+    EXPECT_EQ(it->destroy_calls, 2);
+    EXPECT_EQ(log.destroyed(), 0) << "destroy() is not the destructor";
+}
+
+TEST_F(boost_intrusive_pool, custom_function_is_called_once_when_the_last_handle_goes) {
+    std::vector<int> seen;
+    intrusive_pool pool(4, 4, 0, RECYCLE_METHOD_CUSTOM_FUNCTION,
+                        [&seen](intrusive_item& it) { seen.push_back(std::exchange(it.value, -1)); });
+    intrusive_item* const it = pool.allocate_through_init(3).get();
+    EXPECT_EQ(seen, std::vector<int>{3});
+    EXPECT_EQ(pool.allocate().get(), it);
+    EXPECT_EQ(seen, (std::vector<int>{3, -1}));
+    EXPECT_EQ(it->destroy_calls, 0);
+}
+
+TEST_F(boost_intrusive_pool, recycle_method_can_be_changed) {
+    intrusive_pool pool(1);
+    intrusive_item* const it = pool.allocate().get();
+    pool.set_recycle_method(RECYCLE_METHOD_DESTROY_FUNCTION);
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(it->destroy_calls, 1);
+    int calls = 0;
+    pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION, [&calls](intrusive_item&) { ++calls; });
+    static_cast<void>(pool.allocate());
+    pool.set_recycle_method(RECYCLE_METHOD_NONE);
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(it->destroy_calls, 1);
+}
+
+TEST_F(boost_intrusive_pool, recycle_function_may_use_the_pool) {
+    intrusive_pool pool(2, 2);
+    int depth = 0;
+    pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION, [&](intrusive_item&) {
+        if (++depth < 10) static_cast<void>(pool.allocate());
+        EXPECT_GE(pool.inuse_count(), 1U) << "the item is not free yet";
+    });
+    static_cast<void>(pool.allocate());
+    EXPECT_EQ(depth, 10);
+    EXPECT_EQ(pool.inuse_count(), 0U);
+}
+
+TEST_F(boost_intrusive_pool, recycle_function_may_keep_the_item) {
+    intrusive_handle kept;
+    intrusive_pool pool(2, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION,
+                        [&kept](intrusive_item& it) { kept = intrusive_handle(&it); });
+    intrusive_item* const it = pool.allocate().get();
+    ASSERT_EQ(kept.get(), it);
+    EXPECT_EQ(kept->use_count(), 1U);
+    EXPECT_EQ(pool.inuse_count(), 1U);
+    pool.set_recycle_method(RECYCLE_METHOD_NONE);
+    kept.reset();
+    EXPECT_EQ(pool.inuse_count(), 0U);
+    pool.check();
+}
+
+TEST_F(boost_intrusive_pool, clear_destroys_free_items_and_lets_the_others_live) {
+    intrusive_pool pool(8, 4);
+    auto old = take(pool, 3);
+    old[1]->value = 9;
+    pool.clear();
+    EXPECT_EQ(log.alive(), 3);
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_EQ(pool.unused_count(), 0U);
+    EXPECT_EQ(pool.inuse_count(), 0U) << "they are no longer the pool's";
+    EXPECT_EQ(pool.enlarge_steps_done(), 0U);
+    EXPECT_TRUE(pool.empty());
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    EXPECT_EQ(old[1]->value, 9);
+    old.clear();
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(pool.capacity(), 0U);
+}
+
+TEST_F(boost_intrusive_pool, cleared_grows_again_by_a_step) {
+    intrusive_pool pool(8, 3);
+    auto const old = take(pool, 2);
+    pool.clear();
+    auto const fresh = take(pool, 1);
+    EXPECT_NE(fresh[0], nullptr);
+    EXPECT_EQ(pool.capacity(), 3U);
+    EXPECT_EQ(pool.unused_count(), 2U);
+    EXPECT_EQ(pool.inuse_count(), 1U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+    pool.check();
+}
+
+TEST_F(boost_intrusive_pool, bounded_comes_back_to_its_initial_size_after_clear) {
+    intrusive_pool pool(5, 0);
+    auto const old = take(pool, 5);
+    pool.clear();
+    EXPECT_FALSE(pool.is_memory_exhausted());
+    auto const fresh = take(pool, 5);
+    EXPECT_NE(fresh[4], nullptr);
+    EXPECT_EQ(pool.capacity(), 5U);
+    EXPECT_EQ(pool.allocate(), nullptr);
+    EXPECT_EQ(log.alive(), 10);
+}
+
+TEST_F(boost_intrusive_pool, limited_counts_only_its_own_items_after_clear) {
+    intrusive_pool pool(4, 4, 6);
+    auto const old = take(pool, 6);
+    EXPECT_EQ(pool.allocate(), nullptr);
+    pool.clear();
+    auto const fresh = take(pool, 6);
+    EXPECT_NE(fresh[5], nullptr);
+    EXPECT_EQ(pool.capacity(), 6U);
+    EXPECT_EQ(pool.allocate(), nullptr);
+}
+
+TEST_F(boost_intrusive_pool, items_from_before_clear_are_still_recycled_once) {
+    intrusive_pool pool(4, 4, 0, RECYCLE_METHOD_CUSTOM_FUNCTION, [](intrusive_item& it) { it.value += 100; });
+    intrusive_handle old = pool.allocate_through_init(1);
+    int seen = 0;
+    pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION,
+                            [&seen](intrusive_item& it) { seen += it.value; });
+    pool.clear();
+    old.reset();
+    EXPECT_EQ(seen, 1);
+    EXPECT_EQ(pool.capacity(), 0U);
+}
+
+TEST_F(boost_intrusive_pool, clear_again_and_again_leaks_nothing) {
+    auto const before = test::blocks_in_use();
+    {
+        intrusive_pool pool(100, 7);
+        std::vector<intrusive_handle> some;
+        for (int i = 0; i < 50; ++i) {
+            auto handles = take(pool, 150);
+            some.push_back(handles[static_cast<std::size_t>(i)]);
+            handles.clear();
+            pool.clear();
+            pool.check();
+        }
+        EXPECT_EQ(log.alive(), 50);
+        some.erase(some.begin(), some.begin() + 25);
+        pool.clear();
+        EXPECT_EQ(log.alive(), 25);
+    }
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(test::blocks_in_use(), before);
+}
+
+TEST_F(boost_intrusive_pool, check_finds_nothing_in_a_pool_that_was_used) {
+    intrusive_pool pool(10, 3);
+    auto handles = take(pool, 25);
+    pool.check();
+    handles.resize(5);
+    pool.check();
+    for (auto const& handle : handles)
+        handle->check();
+    handles.clear();
+    pool.check();
+}
+
+}  // namespace

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the tests of memorypool share: an item that counts its lives and what was called on it, and what the default pool, where
+// items' memory comes from, has out.
+
+#include "pooled/compat/boost_intrusive_pool.hpp"
+#include "pooled/pooled.hpp"
+
+#include "support/lives.hpp"
+
+#include <boost/intrusive_ptr.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace test {
+
+class intrusive_item : public memorypool::boost_intrusive_pool_item, public counted<8> {
+public:
+    void init(int a, int b = 0) { value = a + b; }
+    void destroy() override { ++destroy_calls; }
+
+    int value = 0;
+    int destroy_calls = 0;
+};
+
+using intrusive_pool = memorypool::boost_intrusive_pool<intrusive_item>;
+using intrusive_handle = boost::intrusive_ptr<intrusive_item>;
+
+// `count` handles.
+template <class Pool>
+[[nodiscard]] std::vector<typename Pool::item_ptr> take(Pool& pool, std::size_t count) {
+    std::vector<typename Pool::item_ptr> handles;
+    for (std::size_t i = 0; i < count; ++i)
+        handles.push_back(pool.allocate());
+    return handles;
+}
+
+[[nodiscard]] inline std::uint64_t blocks_in_use() { return pooled::default_pool().stats().in_use; }
+
+}  // namespace test
