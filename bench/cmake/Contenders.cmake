@@ -44,7 +44,12 @@ function(pooled_bench_find_contenders)
     set(why_pooled "include/pooled/pooled.hpp is missing")
   endif()
 
-  foreach(family boost tbb foonathan pmr pooled)
+  # Ours through the header for users of boost-intrusive-pool, whose handles are Boost's.
+  if(why_boost OR why_pooled)
+    set(why_memorypool "${why_boost}${why_pooled}")
+  endif()
+
+  foreach(family boost tbb foonathan pmr pooled memorypool)
     set(POOLED_WHY_NOT_${family} "${why_${family}}" PARENT_SCOPE)
     if(why_${family})
       message(STATUS "bench: contenders of ${family} are left out: ${why_${family}}")
@@ -73,6 +78,8 @@ set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new mak
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
   pooled_local_rc)
+# They must be pools that can be made once a run, or mallocs; the handle must be one that counts.
+set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)

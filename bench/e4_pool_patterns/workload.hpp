@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSL-1.0
+// E4: the two allocation patterns of f18m's boost-intrusive-pool, on items with a buffer of 1,024 bytes.
+//
+// bulk:  100,000 items are made, used and held in a vector, which is then cleared.
+// mixed: items are made, used and held in a std::unordered_map by their number i; every 33rd is dropped at once instead; after
+//        item i, where i is a multiple of 7, 31, 40 or 53, item i-1 is erased. At last the map is destroyed.
+//
+// The clock covers everything that a run does, for every contender alike: the pool is made, serves and is destroyed. The vector
+// is reserved once for all runs (its pages would else be faulted in while the clock runs); the map is new in each, its nodes are
+// the malloc's. Ten runs are averaged. One before them is not: what it costs a process to touch its memory for the first time
+// depends on the kernel, not on the pool, and is told apart (`ns_first_run`). A malloc that gives memory back to the system after
+// each run, as glibc's does, pays for it again in the next, and that counts.
+#pragma once
+
+#include "contender/contender.hpp"
+#include "e4_pool_patterns/points.hpp"
+#include "support/measure.hpp"
+#include "support/registry.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace bench::e4_pool_patterns {
+
+inline constexpr std::uint64_t k_runs = 10;
+
+// The constructor writes nothing: the buffer is for the user to fill. Base is what the contender's handle needs.
+template <class Base>
+struct item : Base {
+    item() {}  // NOLINT: `= default` would have make_shared<item>() zero the buffer
+    item(const item&) = delete;
+    item& operator=(const item&) = delete;
+    unsigned char buffer[1024];
+};
+struct no_base {};
+
+// A contender of this folder knows its item, and is made with the pool's sizes; any other makes plain items.
+template <class C>
+struct item_of {
+    using type = item<no_base>;
+};
+template <class C>
+    requires requires { typename C::item_base; }
+struct item_of<C> {
+    using type = item<typename C::item_base>;
+};
+
+template <class C>
+C make_contender(const point& p) {
+    if constexpr (std::constructible_from<C, std::size_t, std::size_t>)
+        return C(p.initial, p.step);
+    else
+        return C();
+}
+
+// What the published benchmark does to an item.
+template <class Pointer>
+void process(const Pointer& it) {
+    auto* const buffer = it->buffer;
+    keep_alive(buffer);  // its bytes count as written: to the compiler they were indeterminate
+    ++buffer[10];
+    ++buffer[20];
+    keep_alive(buffer);
+}
+
+template <class C>
+using pointer_of = typename C::template pointer<typename item_of<C>::type>;
+
+template <class C>
+void bulk(const point& p, std::vector<pointer_of<C>>& held) {
+    C from = make_contender<C>(p);
+    for (std::uint64_t i = 0; i < p.items; ++i) {
+        held.push_back(from.template make<typename item_of<C>::type>());
+        process(held.back());
+    }
+    held.clear();
+}
+
+template <class C>
+void mixed(const point& p) {
+    C from = make_contender<C>(p);
+    std::unordered_map<int, pointer_of<C>> held;
+    for (int i = 0; i < static_cast<int>(p.items); ++i) {
+        pointer_of<C> it = from.template make<typename item_of<C>::type>();
+        process(it);
+        if (i % 33 != 0)
+            held.emplace(i, std::move(it));
+        else
+            from.drop(it);
+        if (i % 7 == 0 || i % 31 == 0 || i % 40 == 0 || i % 53 == 0) held.erase(i - 1);
+    }
+}
+
+template <class Run>
+measurement mean_of_runs(const parameters& p, const point& at, Run&& one_run) {
+    const std::uint64_t runs = std::min(k_runs, scaled(k_runs, p.scale));
+    const stopwatch cold;
+    one_run();
+    const double first = cold.seconds();
+    const stopwatch watch;
+    for (std::uint64_t run = 0; run < runs; ++run)
+        one_run();
+    const double items = static_cast<double>(at.items);
+    return {watch.seconds(),
+            at.items * runs,
+            {{"initial_size", static_cast<double>(at.initial)},
+             {"items", items},
+             {"runs", static_cast<double>(runs)},
+             {"ns_first_run", first * 1e9 / items}}};
+}
+
+// A tiny run checks arithmetic: the pool shrinks with the items.
+inline point scaled_down(point at, double scale) {
+    if (!is_tiny(scale)) return at;
+    at.items = scaled(at.items, scale, 100);
+    at.initial = std::min<std::size_t>(at.initial, at.items);
+    return at;
+}
+
+template <class C>
+measurement run(const parameters& p) {
+    static_assert(C::k_counted, "items are dropped by their handles");
+    start_and_join_one_thread();
+    if (p.variant == "mixed") {
+        const point at = scaled_down(point_of(k_mixed, p.step), p.scale);
+        return mean_of_runs(p, at, [&] { mixed<C>(at); });
+    }
+    const point at = scaled_down(point_of(k_bulk, p.step), p.scale);
+    std::vector<pointer_of<C>> held;
+    held.reserve(at.items);
+    return mean_of_runs(p, at, [&] { bulk<C>(at, held); });
+}
+
+}  // namespace bench::e4_pool_patterns
