@@ -10,6 +10,5 @@ int main() {
     auto a = pool.acquire_unique();
 #ifndef POOLED_CONTROL
     std::unique_ptr<int> b = pool.acquire_unique();
-    pooled::unique_ptr<int> c = pool.acquire_unique();
 #endif
 }

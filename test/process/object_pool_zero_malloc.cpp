@@ -36,13 +36,18 @@ std::array<std::shared_ptr<buffer>, k_count> g_shared;
 
 template <class Pool>
 void churn(Pool& pool) {
-    static std::array<typename Pool::unique_ptr, k_count> unique;
+    static std::array<pooled::unique_ptr<buffer>, k_count> unique;
+    static std::array<typename Pool::rc_pointer, k_count> counted;
     for (int round = 0; round < 20; ++round) {
         for (auto& p : g_shared)
             p = pool.acquire();
         for (auto& p : unique)
             p = pool.try_acquire_unique();
         for (auto& p : g_shared)
+            p.reset();
+        for (auto& p : counted)
+            p = pool.acquire_rc();
+        for (auto& p : counted)
             p.reset();
         for (auto& p : g_shared)
             p = pool.acquire_for(1s);

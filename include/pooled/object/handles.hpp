@@ -3,18 +3,24 @@
 
 // How a slot is owned.
 //
-//   std::shared_ptr   its control block is built in the slot's room: the deleter releases, the allocator's deallocate, called
-//                     after the last weak_ptr, brings the slot home
-//   std::unique_ptr   the deleter does both
+//   std::shared_ptr       its control block is built in the slot's room: the deleter releases, the allocator's deallocate, called
+//                         after the last weak_ptr, brings the slot home
+//   unique_ptr, rc_ptr    the word in front of the object counts, and leads to a function that does both
 //
-// Deleters are empty: the slot lies at a fixed distance in front of the object.
+// None of them holds more than the object's address: the slot lies at a fixed distance in front of it.
 
 #include "pooled/config.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/object/slot.hpp"
-#include "pooled/pool/core.hpp"
+#include "pooled/pool/block_type.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/deleter.hpp"
+#include "pooled/smart/make_rc.hpp"
+#include "pooled/smart/rc_from_this.hpp"
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 
@@ -63,22 +69,98 @@ struct shared_releaser {
     }
 };
 
-template <class T, class Lifecycle, sharing Sharing>
-struct unique_releaser {
-    void operator()(T* object) const noexcept {
-        using recycler_type = recycler<T, Lifecycle, Sharing>;
-        slot& s = slot_layout<T>::slot_of(object);
-        recycler_type::of(s).release(s);
-        recycler_type::of(s).come_home(s);
+// What the word in front of the object says of it, for handles that know no more than that.
+template <class T, class Recycler>
+class recycled_object {
+public:
+    // Throws std::length_error when the process has too many types of counted objects.
+    [[nodiscard]] static type_number number() { return number_or_throw<k_type>(); }
+
+    // `counts`: count_header::k_sole or k_unique.
+    static T* set_header(slot& s, type_number type, std::uint64_t counts) noexcept {
+        T* const object = &Recycler::layout::object_of(s);
+        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
+            count_header{counts | std::uint64_t{type} << k_type_shift};
+        introduce(object);
+        return object;
+    }
+
+private:
+    static slot& slot_of(void* header) noexcept {
+        return Recycler::layout::slot_of(
+            reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+
+    static void retire(void* header) noexcept {
+        if constexpr (k_has_rc_from_this<T>) {  // on_release may ask it for another owner
+            count_header& h = header_at(header);
+            h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,
+                         std::memory_order_relaxed);
+            return retire_observed(header);
+        } else {
+            slot& s = slot_of(header);
+            Recycler::of(s).release(s);
+            free(header);
+        }
+    }
+    static void retire_observed(void* header) noexcept {
+        slot& s = slot_of(header);
+        Recycler::of(s).release(s);
+        header_at(header).release_weak();
+    }
+    static void free(void* header) noexcept {
+        if constexpr (POOLED_CHECKED != 0)
+            header_at(header).word.store(0, std::memory_order_relaxed);  // a second drop will be told
+        slot& s = slot_of(header);
+        Recycler::of(s).come_home(s);
+    }
+
+    // Released at once, within whatever is being destroyed: it seldom lets go of anything, and others may wait for it. So no
+    // teardown finishes it.
+    static constexpr block_type k_type{.retire = retire,
+                                       .retire_observed = retire_observed,
+                                       .finish = retire,
+                                       .finish_observed = retire_observed,
+                                       .free = free,
+                                       .object_offset = sizeof(count_header),
+                                       .object_bytes = sizeof(T)};
+};
+
+// A kind of handle: made before an object is acquired, and given the slot then, or null. Always inlined, as make_shared is:
+// a std::shared_ptr that is returned through memory is written in two halves.
+template <class T, class Recycler>
+struct shared_handle {
+    using pointer = std::shared_ptr<T>;
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
+        if (s == nullptr) return {};
+        return pointer(&Recycler::layout::object_of(*s), shared_releaser<Recycler>{},
+                       room_allocator<T, Recycler>(*s));
     }
 };
 
-// Always inlined, as make_shared is: a std::shared_ptr that is returned through memory is written in two halves.
 template <class T, class Recycler>
-[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> share(slot* s) noexcept {
-    if (s == nullptr) return {};
-    return std::shared_ptr<T>(&Recycler::layout::object_of(*s), shared_releaser<Recycler>{},
-                              room_allocator<T, Recycler>(*s));
-}
+struct unique_handle {
+    using pointer = unique_ptr<T>;
+
+    type_number const type = recycled_object<T, Recycler>::number();
+    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
+        if (s == nullptr) return {};
+        return pointer(recycled_object<T, Recycler>::set_header(*s, type, count_header::k_unique));
+    }
+};
+
+template <class T, class Recycler, class Counting>
+struct rc_handle {
+    using pointer = basic_rc_ptr<T, Counting>;
+
+    type_number const type = recycled_object<T, Recycler>::number();
+    [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
+        if (s == nullptr) return {};
+        return adopt_made<T, Counting>(
+            recycled_object<T, Recycler>::set_header(*s, type, count_header::k_sole));
+    }
+};
 
 }  // namespace pooled::detail

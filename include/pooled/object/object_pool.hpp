@@ -6,7 +6,8 @@
 //   pooled::object_pool<Connection> connections{{.max_objects = 64}};
 //   std::shared_ptr<Connection> c = connections.acquire();                      // throws exhausted if all 64 are in use
 //   std::shared_ptr<Connection> d = connections.acquire_for(10ms);              // waits; empty when time is up
-//   decltype(connections)::unique_ptr e = connections.acquire_unique();         // 8 bytes
+//   pooled::unique_ptr<Connection> e = connections.acquire_unique();            // 8 bytes
+//   pooled::rc_ptr<Connection> f = connections.acquire_rc();                    // 8 bytes, counted
 //
 // An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. Its last owner gives it back;
 // it is idle, constructed, until the next acquire; trim(), clear() or the pool's end destroys it. T need not be movable.
@@ -28,6 +29,9 @@
 #include "pooled/object/options.hpp"
 #include "pooled/object/patience.hpp"
 #include "pooled/object/recycler.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/smart/rc_ptr.hpp"
 
 #include <chrono>
 #include <concepts>
@@ -70,8 +74,8 @@ class basic_object_pool {
 public:
     using value_type = T;
     using lifecycle_type = Lifecycle;
-    // 8 bytes; not convertible to one of a base. A std::shared_ptr made of it allocates a control block.
-    using unique_ptr = std::unique_ptr<T, unique_releaser<T, Lifecycle, Sharing>>;
+    // rc_ptr; local_rc_ptr in a local pool.
+    using rc_pointer = basic_rc_ptr<T, counting_of<Sharing>>;
 
     // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::bad_alloc, and what building
     // an object throws.
@@ -99,24 +103,34 @@ public:
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> acquire(Args&&... args) {
-        return share(m_recycler->acquire(k_or_throw, std::forward<Args>(args)...));
+        return get<shared>(k_or_throw, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr acquire_unique(Args&&... args) {
-        return own(m_recycler->acquire(k_or_throw, std::forward<Args>(args)...));
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> acquire_unique(Args&&... args) {
+        return get<unique>(k_or_throw, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer acquire_rc(Args&&... args) {
+        return get<rc>(k_or_throw, std::forward<Args>(args)...);
     }
 
     // The same; empty when exhausted, or when there is no memory for another object.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> try_acquire(Args&&... args) {
-        return share(m_recycler->acquire(k_or_empty, std::forward<Args>(args)...));
+        return get<shared>(k_or_empty, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr try_acquire_unique(Args&&... args) {
-        return own(m_recycler->acquire(k_or_empty, std::forward<Args>(args)...));
+    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> try_acquire_unique(Args&&... args) {
+        return get<unique>(k_or_empty, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer try_acquire_rc(Args&&... args) {
+        return get<rc>(k_or_empty, std::forward<Args>(args)...);
     }
 
     // Wait when exhausted, first come, first served; empty when the time is up. In a local pool waiting is in vain, so they
@@ -124,28 +138,37 @@ public:
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] std::shared_ptr<T> acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        return share(
-            m_recycler->acquire(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...));
+        return get<shared>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
-        return own(
-            m_recycler->acquire(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...));
+    [[nodiscard]] unique_ptr<T> acquire_unique_for(std::chrono::duration<Rep, Period> at_most,
+                                                   Args&&... args) {
+        return get<unique>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
     }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        return get<rc>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+    }
+
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] std::shared_ptr<T> acquire_until(std::chrono::time_point<Clock, Duration> deadline,
                                                    Args&&... args) {
-        return share(
-            m_recycler->acquire(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...));
+        return get<shared>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline,
-                                                  Args&&... args) {
-        return own(
-            m_recycler->acquire(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...));
+    [[nodiscard]] unique_ptr<T> acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline,
+                                                     Args&&... args) {
+        return get<unique>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] rc_pointer acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline,
+                                              Args&&... args) {
+        return get<rc>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
     }
 
 #if POOLED_HAS_STOP_TOKEN
@@ -154,13 +177,19 @@ public:
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] std::shared_ptr<T> acquire(std::stop_token const& token, Args&&... args) {
         if (token.stop_requested()) return {};
-        return share(m_recycler->acquire(wait<until_stopped>(token), std::forward<Args>(args)...));
+        return get<shared>(wait<until_stopped>(token), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr acquire_unique(std::stop_token const& token, Args&&... args) {
+    [[nodiscard]] unique_ptr<T> acquire_unique(std::stop_token const& token, Args&&... args) {
         if (token.stop_requested()) return {};
-        return own(m_recycler->acquire(wait<until_stopped>(token), std::forward<Args>(args)...));
+        return get<unique>(wait<until_stopped>(token), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
+        if (token.stop_requested()) return {};
+        return get<rc>(wait<until_stopped>(token), std::forward<Args>(args)...);
     }
 #endif
 
@@ -208,11 +237,14 @@ private:
         return [&limit](recycler_type& r) { return r.wait_and_take(Patience(limit)); };
     }
 
-    [[nodiscard]] static POOLED_ALWAYS_INLINE std::shared_ptr<T> share(slot* s) noexcept {
-        return detail::share<T, recycler_type>(s);
-    }
-    [[nodiscard]] static POOLED_ALWAYS_INLINE unique_ptr own(slot* s) noexcept {
-        return unique_ptr(s == nullptr ? nullptr : &slot_layout<T>::object_of(*s));
+    using shared = shared_handle<T, recycler_type>;
+    using unique = unique_handle<T, recycler_type>;
+    using rc = rc_handle<T, recycler_type, counting_of<Sharing>>;
+    template <class Handle, class Otherwise, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
+                                                                    Args&&... args) {
+        Handle const handle;
+        return handle.own(m_recycler->acquire(otherwise, std::forward<Args>(args)...));
     }
 
     recycler_type* m_recycler;

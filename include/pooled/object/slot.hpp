@@ -8,7 +8,7 @@
 //   room         idle: the links of a magazine; owned by a std::shared_ptr: its control block
 //   home         the stock of the pool that built the object; outlives it
 //   generation   the stock's when the object was built; k_no_object while there is none
-//   header       the word in front of every object that rc_ptr counts in
+//   header       the word that unique_ptr and rc_ptr know objects by, and count in: smart/counted_object.hpp
 //
 // An object is in one of these states, and its slot is free for the next user only in the first:
 //
@@ -18,6 +18,7 @@
 #include "pooled/core/bits.hpp"
 #include "pooled/core/geometry.hpp"
 #include "pooled/freelist/magazine.hpp"
+#include "pooled/smart/counted_object.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -54,14 +55,11 @@ struct slot {
 };
 static_assert(offsetof(slot, room) == 0 && sizeof(carrier) <= k_control_bytes);
 
-// The header word of a counted pointer lies directly in front of the object.
-inline constexpr std::size_t k_counted_header_bytes = 8;
-
 template <class T>
 struct slot_layout {
     static constexpr std::size_t k_align = std::max(alignof(T), k_cache_line);
     static constexpr std::size_t k_offset =
-        round_up(sizeof(slot) + k_counted_header_bytes, std::max(alignof(T), alignof(std::uint64_t)));
+        round_up(sizeof(slot) + sizeof(count_header), std::max(alignof(T), alignof(count_header)));
     static constexpr std::size_t k_bytes = round_up(k_offset + sizeof(T), k_cache_line);
 
     [[nodiscard]] static void* memory_of(slot& s) noexcept {

@@ -119,6 +119,10 @@ TYPED_TEST(lifecycle, gets_the_arguments_of_acquire) {
     EXPECT_EQ(*pool.acquire_unique(4, 'd'), "dddd");
     EXPECT_EQ(*pool.try_acquire_unique(5, 'e'), "eeeee");
     EXPECT_EQ(*pool.acquire_unique_for(1s, 6, 'f'), "ffffff");
+    EXPECT_EQ(*pool.acquire_rc(1, 'i'), "i");
+    EXPECT_EQ(*pool.try_acquire_rc(2, 'j'), "jj");
+    EXPECT_EQ(*pool.acquire_rc_for(1s, 3, 'k'), "kkk");
+    EXPECT_EQ(*pool.acquire_rc_until(std::chrono::steady_clock::now(), 1, 'l'), "l");
     EXPECT_EQ(*pool.acquire_unique_until(std::chrono::steady_clock::now(), std::make_unique<int>(8)), "8");
 #if POOLED_HAS_STOP_TOKEN
     EXPECT_EQ(*pool.acquire(std::stop_token(), 2, 'g'), "gg");

@@ -58,7 +58,9 @@ TYPED_TEST(object_pool_of, max_objects_holds_no_more) {
     EXPECT_THROW(static_cast<void>(pool.acquire()), pooled::exhausted);
     EXPECT_THROW(static_cast<void>(pool.acquire_unique()), pooled::exhausted);
     EXPECT_FALSE(pool.try_acquire());
+    EXPECT_THROW(static_cast<void>(pool.acquire_rc()), pooled::exhausted);
     EXPECT_FALSE(pool.try_acquire_unique());
+    EXPECT_FALSE(pool.try_acquire_rc());
     EXPECT_FALSE(pool.acquire_for(0s));
     EXPECT_TRUE(pool.is_valid());
     all.pop_back();

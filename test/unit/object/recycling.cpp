@@ -87,6 +87,10 @@ TYPED_TEST(recycled, object_may_be_acquired_by_any_handle_in_turn) {
         EXPECT_TRUE(pool.try_acquire_unique());
         EXPECT_TRUE(pool.acquire_for(1s));
         EXPECT_TRUE(pool.acquire_unique_for(1s));
+        EXPECT_TRUE(pool.acquire_rc());
+        EXPECT_TRUE(pool.try_acquire_rc());
+        EXPECT_TRUE(pool.acquire_rc_for(1s));
+        EXPECT_TRUE(pool.acquire_rc_until(std::chrono::steady_clock::now()));
         EXPECT_TRUE(pool.acquire_until(std::chrono::steady_clock::now()));
         EXPECT_TRUE(pool.acquire_unique_until(std::chrono::system_clock::now()));
     }
@@ -100,11 +104,6 @@ TYPED_TEST(recycled, object_owned_by_a_unique_ptr_can_become_shared) {
     shared.reset();
     EXPECT_EQ(pool.idle(), 1U);
     EXPECT_EQ(this->log.alive(), 1);
-}
-
-TYPED_TEST(recycled, unique_ptr_takes_8_bytes) {
-    using pool = typename TypeParam::template pool<int>;
-    static_assert(sizeof(typename pool::unique_ptr) == sizeof(void*));
 }
 
 struct pinned {
@@ -168,12 +167,15 @@ void use_shape() {
     using object = shaped<Bytes, Align>;
     typename Kind::template pool<object> pool;
     std::vector<std::shared_ptr<object>> shared;
-    std::vector<typename Kind::template pool<object>::unique_ptr> unique;
+    std::vector<pooled::unique_ptr<object>> unique;
+    std::vector<typename Kind::template pool<object>::rc_pointer> counted;
     for (int i = 0; i < 5; ++i) {
         shared.push_back(pool.acquire());
         unique.push_back(pool.acquire_unique());
+        counted.push_back(pool.acquire_rc());
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(shared.back().get()) % Align, 0U);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(unique.back().get()) % Align, 0U);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(counted.back().get()) % Align, 0U);
         shared.back()->bytes.fill(static_cast<unsigned char>(i));
     }
     for (int i = 0; i < 5; ++i)
@@ -182,8 +184,9 @@ void use_shape() {
         EXPECT_EQ(u->bytes[0], 0x5a);
     shared.clear();
     unique.clear();
+    counted.clear();
     EXPECT_TRUE(pool.is_valid());
-    EXPECT_EQ(pool.trim(), 10U);
+    EXPECT_EQ(pool.trim(), 15U);
 }
 
 TYPED_TEST(recycled, object_may_have_any_size_and_alignment) {

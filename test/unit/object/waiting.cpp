@@ -337,12 +337,15 @@ TEST(waiting, ends_empty_when_a_stop_is_requested) {
     auto const held = pool.acquire();
     std::jthread shared([&](std::stop_token const& token) { EXPECT_FALSE(pool.acquire(token)); });
     std::jthread unique([&](std::stop_token const& token) { EXPECT_FALSE(pool.acquire_unique(token)); });
-    until_waiting(pool, 2);
+    std::jthread counted([&](std::stop_token const& token) { EXPECT_FALSE(pool.acquire_rc(token)); });
+    until_waiting(pool, 3);
     shared.request_stop();
     shared.join();
-    EXPECT_EQ(pool.waiting(), 1U);
+    EXPECT_EQ(pool.waiting(), 2U);
     unique.request_stop();
     unique.join();
+    counted.request_stop();
+    counted.join();
     EXPECT_EQ(pool.waiting(), 0U);
     EXPECT_TRUE(pool.is_valid());
 }

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: each object knows who holds it, so one that is handed out twice shows at once, and one that is lost shows at the end,
+// when all are taken. Threads acquire by every form and handle, wait, give up, are stopped, hand objects on and end, while
+// others trim, clear and destroy pools. Where a thread holds a token for each object it may have, "exhausted" is a lie.
+// POOLED_STRESS_SECONDS says how long the first test runs; 1 if it is not set.
+
+#include "pooled/pooled.hpp"
+
+#include "stress/common.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace stress;
+using namespace std::chrono_literals;
+
+std::atomic<std::int64_t> g_alive{0};
+std::atomic<std::size_t> g_held_twice{0};
+
+// Derives from enable_shared_from_this, so that each use also sets and resets the weak_ptr inside.
+struct buffer : std::enable_shared_from_this<buffer> {
+    buffer() { ++g_alive; }
+    buffer(buffer const&) = delete;
+    ~buffer() { --g_alive; }
+    std::atomic<int> holders{0};
+    std::uint64_t uses = 0;  // not atomic: uses in turn happen one after the other
+};
+
+struct tells_holders {
+    void on_acquire(buffer& b) const {
+        if (b.holders.fetch_add(1, std::memory_order_relaxed) != 0) ++g_held_twice;
+        ++b.uses;
+    }
+    void on_release(buffer& b) const {
+        ++b.uses;
+        if (b.holders.fetch_sub(1, std::memory_order_relaxed) != 1) ++g_held_twice;
+    }
+};
+
+using pool_type = pooled::object_pool<buffer, tells_holders>;
+using any_handle =
+    std::variant<std::monostate, std::shared_ptr<buffer>, pooled::unique_ptr<buffer>, pooled::rc_ptr<buffer>>;
+
+[[nodiscard]] bool is_empty(any_handle const& h) {
+    return std::visit(
+        [](auto const& p) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(p)>, std::monostate>)
+                return true;
+            else
+                return p == nullptr;
+        },
+        h);
+}
+
+[[nodiscard]] any_handle try_any(pool_type& pool, dice& r) {
+    switch (r.below(3)) {
+    case 0:
+        return pool.try_acquire();
+    case 1:
+        return pool.try_acquire_unique();
+    default:
+        return pool.try_acquire_rc();
+    }
+}
+
+[[nodiscard]] any_handle acquire_any(pool_type& pool, dice& r) {
+    std::chrono::microseconds const at_most(r.below(100));
+    switch (r.below(8)) {
+    case 0:
+        return pool.acquire_for(at_most);
+    case 1:
+        return pool.acquire_unique_for(at_most);
+    case 2:
+        return pool.acquire_rc_for(at_most);
+    case 3:
+        return pool.acquire_until(std::chrono::system_clock::now() + at_most);
+    case 4:
+        return pool.acquire_rc_until(std::chrono::steady_clock::now() + at_most);
+    default:
+        return try_any(pool, r);
+    }
+}
+
+class object_pool_stress : public testing::Test {
+protected:
+    ~object_pool_stress() override {
+        EXPECT_EQ(g_held_twice.exchange(0), 0U);
+        EXPECT_EQ(g_alive, 0) << "objects of a pool that is gone are alive";
+    }
+
+    static void expect_all_there(pool_type& pool, std::size_t count) {
+        EXPECT_TRUE(pool.is_valid());
+        EXPECT_EQ(pool.in_use(), 0U);
+        EXPECT_EQ(pool.waiting(), 0U);
+        std::set<buffer*> distinct;
+        std::vector<std::shared_ptr<buffer>> all;
+        while (auto p = pool.try_acquire()) {
+            distinct.insert(p.get());
+            all.push_back(std::move(p));
+        }
+        EXPECT_EQ(all.size(), count);
+        EXPECT_EQ(distinct.size(), count);
+    }
+};
+
+[[nodiscard]] std::chrono::milliseconds stress_time() {
+    char const* const seconds = std::getenv("POOLED_STRESS_SECONDS");
+    return seconds == nullptr ? 1000ms : std::chrono::milliseconds(1000 * std::atoi(seconds));
+}
+
+TEST_F(object_pool_stress, eight_threads_share_sixteen_objects_and_lose_none) {
+    pool_type pool({.max_objects = 16});
+    std::atomic<std::uint64_t> acquired{0};
+    auto const end = std::chrono::steady_clock::now() + stress_time();
+    on_threads(8, [&](std::size_t index) {
+        dice r(index);
+        std::vector<any_handle> mine;
+        std::vector<std::weak_ptr<buffer>> watched;
+        std::uint64_t count = 0;
+        while (std::chrono::steady_clock::now() < end) {
+            for (int i = 0; i < 100; ++i) {
+                // Now and then all that there is, so that the others have to wait.
+                std::size_t const wanted = r.below(64) == 0 ? 16 : 1 + r.below(3);
+                if (mine.size() < wanted) {
+                    any_handle h = acquire_any(pool, r);
+                    if (is_empty(h)) continue;
+                    ++count;
+                    if (auto const* const shared = std::get_if<1>(&h); shared != nullptr && r.below(8) == 0)
+                        watched.push_back(*shared);
+                    mine.push_back(std::move(h));
+                } else {
+                    std::swap(mine[r.below(mine.size())], mine.back());
+                    mine.pop_back();
+                }
+                if (watched.size() > 2) watched.clear();
+            }
+        }
+        acquired += count;
+    });
+    EXPECT_GT(acquired, 1000U);
+    EXPECT_EQ(pool.high_water(), 16U);
+    expect_all_there(pool, 16);
+    RecordProperty("acquired", std::to_string(acquired));
+}
+
+TEST_F(object_pool_stress, who_holds_a_token_for_an_object_is_never_told_exhausted) {
+    constexpr std::size_t k_objects = 16;
+    pool_type pool({.max_objects = k_objects});
+    std::atomic<int> tokens{static_cast<int>(k_objects)};
+    auto const take_token = [&] {
+        int seen = tokens.load(std::memory_order_relaxed);
+        while (seen > 0)
+            if (tokens.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire)) return true;
+        return false;
+    };
+    auto const give_token = [&] { tokens.fetch_add(1, std::memory_order_release); };
+    exchange<any_handle> handed_on;  // some are released by another thread than acquired them
+    std::atomic<std::size_t> refused{0};
+    on_threads(8, [&](std::size_t index) {
+        dice r(index + 100);
+        for (std::size_t i = 0; i < scaled(600'000, 8'000); ++i) {
+            if (!take_token()) {
+                // All are out or waiting in the exchange: take one from there.
+                if (any_handle h = handed_on.swap({}, r.below(64)); !is_empty(h)) {
+                    h = {};
+                    give_token();
+                }
+                continue;
+            }
+            any_handle h = try_any(pool, r);
+            if (is_empty(h)) ++refused;
+            if (r.below(4) == 0) h = handed_on.swap(std::move(h), r.below(64));
+            if (is_empty(h)) continue;
+            h = {};
+            give_token();
+        }
+    });
+    EXPECT_EQ(refused, 0U);
+    handed_on.drain([](any_handle) {});
+    expect_all_there(pool, k_objects);
+}
+
+TEST_F(object_pool_stress, objects_travel_between_threads_that_come_and_go) {
+    pool_type pool({.max_objects = 200});
+    exchange<any_handle> handed_on;
+    for (std::size_t round = 0; round < scaled(300, 10); ++round)
+        on_threads(4, [&](std::size_t index) {
+            dice r(index + 10 * round);
+            for (int i = 0; i < 3000; ++i) {
+                any_handle h = try_any(pool, r);
+                static_cast<void>(handed_on.swap(std::move(h), r.below(64)));
+            }
+        });
+    handed_on.drain([](any_handle) {});
+    expect_all_there(pool, 200);
+}
+
+TEST_F(object_pool_stress, growing_pools_build_no_more_than_are_in_use_at_once) {
+    constexpr std::size_t k_threads = 6;
+    constexpr std::size_t k_each = 3;
+    pool_type pool;
+    on_threads(k_threads, [&](std::size_t index) {
+        dice r(index);
+        std::vector<any_handle> mine;
+        for (std::size_t i = 0; i < scaled(1'000'000, 10'000); ++i) {
+            if (mine.size() < k_each && r.below(2) == 0)
+                mine.push_back(try_any(pool, r));
+            else if (!mine.empty())
+                mine.pop_back();
+        }
+    });
+    EXPECT_LE(pool.capacity(), k_threads * k_each);
+    EXPECT_EQ(pool.high_water(), pool.capacity());
+    EXPECT_EQ(g_alive, static_cast<std::int64_t>(pool.capacity()));
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST_F(object_pool_stress, trim_clear_and_counts_disturb_nobody) {
+    pool_type pool({.growth = 3, .max_objects = 24});
+    {
+        std::atomic<std::size_t> rounds{0};
+        repeatedly const disturb([&] {
+            switch (rounds++ % 4) {
+            case 0:
+                pool.trim();
+                break;
+            case 1:
+                pool.clear();
+                break;
+            case 2:
+                EXPECT_LE(pool.idle(), pool.capacity() + 24);
+                break;
+            default:
+                EXPECT_TRUE(pool.is_valid());
+                break;
+            }
+            std::this_thread::sleep_for(50us);
+        });
+        on_threads(4, [&](std::size_t index) {
+            dice r(index + 7);
+            std::vector<any_handle> mine;
+            for (std::size_t i = 0; i < scaled(1'000'000, 10'000); ++i) {
+                if (mine.size() < 10 && r.below(2) == 0) {
+                    any_handle h = acquire_any(pool, r);
+                    if (!is_empty(h)) mine.push_back(std::move(h));
+                } else if (!mine.empty()) {
+                    mine.pop_back();
+                }
+            }
+        });
+    }
+    expect_all_there(pool, 24);
+}
+
+TEST_F(object_pool_stress, pools_go_while_objects_come_home) {
+    for (std::size_t round = 0; round < scaled(4'000, 100); ++round) {
+        std::optional<pool_type> pool;
+        pool.emplace(pooled::object_pool_options{.initial_objects = round % 5});
+        exchange<any_handle> handed_on;
+        std::atomic<int> ready{0};
+        std::thread other([&] {
+            dice r(round);
+            std::vector<any_handle> mine;
+            for (int i = 0; i < 20; ++i) {
+                mine.push_back(try_any(*pool, r));
+                static_cast<void>(handed_on.swap(try_any(*pool, r), r.below(64)));
+            }
+            ready = 1;
+            mine.clear();  // while the pool goes
+        });
+        while (ready == 0)
+            std::this_thread::yield();
+        pool.reset();
+        handed_on.drain([](any_handle) {});
+        other.join();
+        ASSERT_EQ(g_alive, 0);
+    }
+}
+
+}  // namespace
