@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What the samples say. `stats` is the door to SciPy, `estimate` makes a figure with an interval of each cell,
-`compare` tells two files apart, `claims` judges the published claims and our own, `findings` puts it in words."""
+"""What the samples say. `stats` is the door to SciPy, `power` says how many samples it takes, `estimate` makes a figure
+with an interval of each cell, `rows` and `headlines` arrange them for tables, `compare` tells two files apart, `claims`
+judges the published claims and our own, `advice` chooses a handle."""

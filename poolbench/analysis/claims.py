@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -90,8 +91,17 @@ def _judge(test: dict, low: float, high: float) -> Verdict:
 
 
 def _cell(frame: pl.DataFrame, sides: list[Where], common: Where) -> dict | None:
-    found = [matching(frame, {**common, **side}) for side in sides]
-    return fastest(pl.concat(found))
+    """The fastest of the cells that the sides name. None when one of them was not measured: without it "the fastest"
+    would be another."""
+    found = []
+    for side in sides:
+        lists = {name: value for name, value in side.items() if isinstance(value, list)}
+        for values in product(*lists.values()):
+            one = matching(frame, {**common, **side, **dict(zip(lists, values, strict=True))})
+            if len(one) == 0:
+                return None
+            found.append(one)
+    return fastest(pl.concat(found)) if found else None
 
 
 def _test(test: dict, frame: pl.DataFrame, common: Where) -> Test:

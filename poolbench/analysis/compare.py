@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poolbench.analysis import stats
+from poolbench.analysis import power, stats
 from poolbench.analysis.estimate import collect
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description, default
@@ -37,7 +37,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        return self.p < stats.ALPHA and not self.low <= 1 <= self.high
+        return self.p < power.ALPHA and not self.low <= 1 <= self.high
 
     def regression(self, above: float) -> bool:
         return self.significant and self.ratio > 1 + above
@@ -119,6 +119,6 @@ def compare(first: Results, second: Results, descriptions: dict[str, Description
         groups,
         len(before) - len(common),
         len(after) - len(common),
-        stats.samples_to_tell(len(common)),
+        power.samples_to_tell(len(common)),
         min(min(len(before[cell]), len(after[cell])) for cell in common),
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 CONFIDENCE = 0.95
-ALPHA = 0.05
 RESAMPLES = 4000
 RESAMPLES_AT_ONCE = 500  # of a few hundred samples: some megabytes
 SEED = 20240229  # the same samples give the same interval, whenever and wherever they are judged
@@ -120,12 +119,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(steps, 1)
     return adjusted.tolist()
-
-
-def samples_to_tell(cells: int) -> int:
-    """How many runs a side the test needs before it could call one cell of so many different at all: with n a side
-    its smallest p-value is 2 / C(2n, n), which Holm multiplies by the number of cells."""
-    n = 2
-    while 2 / special.binom(2 * n, n) * max(1, cells) > ALPHA:
-        n += 1
-    return n

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from poolbench.analysis import power
 from poolbench.measure import session
 from poolbench.measure.progress import Progress
 from poolbench.measure.stopping import Rule
@@ -244,11 +245,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
 def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None, cells: int) -> Rule:
     usual = DEFAULTS[profile]
     least = samples or usual.samples
-    tell = 0
-    if usual.tell:
-        from poolbench.analysis import stats
-
-        tell = stats.samples_to_tell(cells)
+    tell = power.samples_to_tell(cells) if usual.tell else 0
     return Rule(least, max(least, usual.most), precision or usual.precision, tell, budget or usual.budget)
 
 

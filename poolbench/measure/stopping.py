@@ -68,11 +68,12 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
     else:
         left = rule.budget - spent(states)
         chosen = []
-        for state in sorted((s for s in states if not settled(s, rule)), key=State.cost):
-            left -= state.cost()
-            if left < 0:
+        for state in sorted(states, key=State.cost):
+            if state.cost() > left:
                 break
-            chosen.append(state)
+            if not settled(state, rule):
+                left -= state.cost()
+                chosen.append(state)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
     return chosen

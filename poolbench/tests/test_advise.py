@@ -34,7 +34,7 @@ SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "chur
 def advise(tmp_path, *more, failing="", workload="shape"):
     head = f"FAILING, WORKLOAD = {failing!r}, {workload!r}\n"
     bench = support.program(tmp_path / "bench", head + FAKE)
-    words = ["advise", "--bin", f"gcc={bench}", "--budget", "1", *map(str, more or SHAPE)]
+    words = ["advise", "--bin", f"gcc={bench}", "--budget", "0.001", *map(str, more or SHAPE)]
     return CliRunner().invoke(cli.app, words)
 
 

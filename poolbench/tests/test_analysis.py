@@ -148,6 +148,14 @@ def test_of_several_cells_the_fastest_counts(tmp_path):
     assert found.tests[0].what == "new / make_shared on the fastest malloc or pool"
 
 
+def test_the_fastest_of_several_is_unknown_while_one_of_them_was_not_measured(tmp_path):
+    below = [{"contender": ["make_shared", "pool"]}]
+    claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_most": 3}]}
+    values = {support.cell("new"): noisy(20.0), support.cell("make_shared"): noisy(10.0)}
+    assert judged(tmp_path, values, claim).tests[0].why == "not measured"
+    assert judged(tmp_path, {**values, support.cell("pool"): noisy(9.0)}, claim).verdict is Verdict.holds
+
+
 def test_a_figure_without_a_quotient_keeps_a_bound(tmp_path):
     claim = {"by": "x", "text": "x", "workload": "w", "measure": "bytes_touched",
              "tests": [{"above": {"contender": "new"}, "at_most": 0}]}  # fmt: skip

@@ -20,7 +20,7 @@ from poolbench.results.store import Store
 from poolbench.tests import support
 
 ROOT = support.Path(__file__).resolve().parents[2]
-PRECISE = ["--precision", "100%", "--budget", "1"]  # no more than the least count
+PRECISE = ["--budget", "0.001"]  # no more than the least count
 
 
 def arguments(bench, output, *more):

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from poolbench.analysis import stats
+from poolbench.analysis import power, stats
 
 
 def test_the_interval_of_a_median_of_five_is_their_range():
@@ -75,14 +75,14 @@ def test_samples_of_one_distribution_are_called_different_no_oftener_than_allowe
     wrong = 0
     for _ in range(families):
         pairs = rng.lognormal(0, 0.1, (10, 2, 8))
-        wrong += min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) < stats.ALPHA
+        wrong += min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) < power.ALPHA
     assert wrong / families <= 0.08
 
 
 def test_cells_that_none_of_them_can_alone_show_a_shift_together():
     rng = np.random.default_rng(4)
     pairs = [(rng.normal(100, 1, 5), rng.normal(103, 1, 5)) for _ in range(20)]
-    assert min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) > stats.ALPHA
+    assert min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) > power.ALPHA
     assert stats.combined(pairs) < 1e-6
     assert stats.combined([(b, a) for a, b in pairs]) < 1e-6
     assert stats.combined([(a, a) for a, _ in pairs]) == pytest.approx(1)
@@ -90,6 +90,6 @@ def test_cells_that_none_of_them_can_alone_show_a_shift_together():
 
 @pytest.mark.parametrize(("cells", "samples"), [(1, 4), (5, 5), (20, 6), (200, 8)])
 def test_so_many_runs_could_tell_one_cell_apart(cells, samples):
-    assert stats.samples_to_tell(cells) == samples
+    assert power.samples_to_tell(cells) == samples
     apart = stats.mann_whitney(range(samples), range(100, 100 + samples))
-    assert apart * cells <= stats.ALPHA
+    assert apart * cells <= power.ALPHA
