@@ -183,7 +183,7 @@ def test_every_claim_is_written_completely():
             assert set(test) <= {"above", "below", "at_least", "at_most"}
             assert {"at_least", "at_most"} & set(test)
     published = {claim["by"] for claim in claims.load()}
-    assert {"L. Barth (E1)", "10 Gbit/s capture (E2)", "R. Grimm (E3)"} <= published
+    assert {"L. Barth (E1)", "10 Gbit/s capture (E2)", "R. Grimm (E3)", "f18m (E4)"} <= published
     assert all(c["variants"] == ["text", "code"] for c in claims.load() if c["by"] == "L. Barth (E1)")
 
 
