@@ -92,8 +92,16 @@ void* operator new(std::size_t bytes) {
     if (void* const p = std::malloc(bytes)) return p;
     throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, std::align_val_t align) {
+    ++g_mallocs;
+    auto const unit = static_cast<std::size_t>(align);
+    if (void* const p = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return p;
+    throw std::bad_alloc();
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 int main() {
     bool const as_expected = without_pools() && with_a_pool_of_items() && with_a_pool_of_blocks();
