@@ -145,11 +145,11 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
             call_on_release(m_lifecycle, object);
             return;
         } else {
+            // An object that cannot be made ready is not recycled; there is no caller to tell.
             try {
                 call_on_release(m_lifecycle, object);
                 return;
-            } catch (
-                ...) {  // NOLINT: an object that cannot be made ready is not recycled; there is no caller to tell
+            } catch (...) {  // NOLINT(bugprone-empty-catch)
             }
         }
     }

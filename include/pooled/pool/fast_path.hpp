@@ -160,8 +160,11 @@ template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] {
-        if (core.is_incremental())
+        if (core.is_incremental()) {
+            thread_cache* const cache = core.is_local() ? &core.local_cache() : t_state.find(core.id());
+            if (cache != nullptr && cache->waiting != nullptr) tear_down_step(*cache);
             return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
+        }
         return core.allocate_large(bytes, align);
     }
     return pop<Sharing>(core, c);

@@ -55,6 +55,17 @@ template <class Use>
     return batch;
 }
 
+// Owner only. False: the cache is closed, or has a batch of its own.
+[[nodiscard]] inline bool give_back_waiting(thread_cache& cache, waiting_batch& batch) noexcept {
+    bool is_kept = false;
+    static_cast<void>(inside(cache, [&] {
+        if (cache.waiting != nullptr) return;
+        cache.waiting = &batch;
+        is_kept = true;
+    }));
+    return is_kept;
+}
+
 // Owner only, at an allocation.
 POOLED_NOINLINE inline void tear_down_step(thread_cache& cache) noexcept {
     if (t_teardown.base != teardown_state::k_idle) return;  // a destructor allocates: it is a step itself
@@ -62,13 +73,8 @@ POOLED_NOINLINE inline void tear_down_step(thread_cache& cache) noexcept {
     if (batch == nullptr) return;
     tear_down_some(batch->queue, k_objects_per_allocation);
     if (batch->queue.empty()) return g_metadata.deallocate(batch, sizeof(waiting_batch));
-    bool is_kept = false;
-    static_cast<void>(inside(cache, [&] {
-        if (cache.waiting != nullptr) return;
-        cache.waiting = batch;
-        is_kept = true;
-    }));
-    if (!is_kept) tear_down(batch);  // the pool is being destroyed, which finishes all that waits
+    if (!give_back_waiting(cache, *batch))
+        tear_down(batch);  // the pool is being destroyed, which finishes all that waits
 }
 
 // Puts off an object of an incremental pool. False when it must be destroyed now: the thread or the pool is ending, or there
@@ -106,10 +112,13 @@ inline std::size_t drain(pool_core& core, std::size_t budget) noexcept {
         if (batch == nullptr) break;
         batch->next = nullptr;
         done += tear_down_some(batch->queue, budget - done);
-        if (batch->queue.empty())
+        if (batch->queue.empty()) {
             g_metadata.deallocate(batch, sizeof(waiting_batch));
-        else
-            core.keep_waiting(*batch);
+            continue;
+        }
+        // The caller's next allocations go on with it, if they can.
+        thread_cache* const cache = core.is_local() ? &core.local_cache() : g_registry.attach(core);
+        if (cache == nullptr || !give_back_waiting(*cache, *batch)) core.keep_waiting(*batch);
     }
     return done;
 }

@@ -33,8 +33,11 @@ public:
     [[nodiscard]] weak_rc_ptr<T const> weak_rc_from_this() const noexcept { return observe<T const>(); }
 
 protected:
-    enable_rc_from_this() noexcept = default;
-    enable_rc_from_this(enable_rc_from_this const&) noexcept {}  // another object is another owner's
+    // A class may derive from the enable_rc_from_this of a base of its own, so they are protected.
+    enable_rc_from_this() noexcept = default;  // NOLINT(bugprone-crtp-constructor-accessibility)
+    // Another object is another owner's.
+    enable_rc_from_this(enable_rc_from_this const&) noexcept {
+    }  // NOLINT(bugprone-crtp-constructor-accessibility)
     enable_rc_from_this& operator=(enable_rc_from_this const&) noexcept { return *this; }
     ~enable_rc_from_this() = default;
 

@@ -44,7 +44,10 @@ public:
 
     // Handles belong to an object, not to its value: a copy has none, and is of no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
-    boost_intrusive_pool_item& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }
+    boost_intrusive_pool_item&
+    operator=(boost_intrusive_pool_item const&) noexcept {  // NOLINT: nothing to assign
+        return *this;
+    }
 
     // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION. If it throws, the item is
     // destroyed and a new one constructed in its place.

@@ -168,17 +168,18 @@ inline void item_core::check() noexcept {
     stopped const all(*this);
     std::size_t capacity = 0;
     for (item_arena const* arena = m_arenas; arena != nullptr; arena = arena->next) {
-        POOLED_CHECK(arena->home == this && !arena->is_orphaned && arena->handed <= arena->made &&
-                         arena->made <= arena->slots && arena->holes <= arena->made,
-                     "memorypool: the head of an arena was overwritten");
+        bool const is_whole = arena->home == this && !arena->is_orphaned && arena->handed <= arena->made &&
+                              arena->made <= arena->slots && arena->holes <= arena->made;
+        POOLED_CHECK(is_whole, "memorypool: the head of an arena was overwritten");
         capacity += arena->made - arena->holes;
     }
     POOLED_CHECK(capacity == m_capacity, "memorypool: the pool's capacity is not that of its arenas");
     POOLED_CHECK(m_stock.idle() + idle_in_caches() <= capacity,
                  "memorypool: more items are free than there are");
     auto const look = [this](item& it) {
-        POOLED_CHECK(it.is_in_memory_pool() && item_access::arena_of(it).home == this &&
-                         it.use_count() == item_access::k_idle_count,
+        bool const is_free = it.is_in_memory_pool() && item_access::arena_of(it).home == this &&
+                             it.use_count() == item_access::k_idle_count;
+        POOLED_CHECK(is_free,
                      "memorypool: a free item was overwritten, or used after its last handle had gone");
     };
     m_stock.for_each(m_layout.first, m_layout.stride, look);
@@ -193,8 +194,8 @@ POOLED_NOINLINE inline void boost_intrusive_pool_item::check() const {
     POOLED_CHECK(use_count() <= BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
                  "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it was "
                  "overwritten, or handles leak");
-    POOLED_CHECK(!is_in_memory_pool() || detail::item_access::arena_of(*this).home != nullptr,
-                 "memorypool: the place of an item in its pool was overwritten");
+    bool const has_home = !is_in_memory_pool() || detail::item_access::arena_of(*this).home != nullptr;
+    POOLED_CHECK(has_home, "memorypool: the place of an item in its pool was overwritten");
 }
 
 }  // namespace memorypool
