@@ -3,9 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help bench test lint format clean
 
-# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json. The sanitizers are Clang's on libstdc++; the
-# other two presets, clang-libstdcxx and checked, are for `make test PRESETS=...`.
-PRESETS ?= gcc clang-libcxx asan tsan
+# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json.
+PRESETS ?= gcc clang-libstdcxx clang-libcxx asan tsan checked
 # More arguments for the benchmark driver, e.g. ARGS="--samples 9".
 ARGS ?=
 
@@ -13,7 +12,7 @@ bench: ## Measure pooled against every malloc and pool on this machine (about 6 
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
-test: ## Build and run the tests: GCC, Clang with libc++, ASan+UBSan, TSan, consumers, benchmarks at tiny scale
+test: ## Build and run all tests: three toolchains, ASan+UBSan, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test
 	@.venv/bin/python tools/run_tests.py $(PRESETS)
 
