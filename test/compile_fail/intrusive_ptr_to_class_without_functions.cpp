@@ -1,0 +1,13 @@
+// expect: derive it from pooled::enable_intrusive_ptr
+// SPDX-License-Identifier: BSL-1.0
+// boost::intrusive_ptr looks for its functions by the class; pooled's are found where the class asks for them.
+#include "pooled/compat/boost_intrusive_ptr.hpp"
+
+struct Session
+#ifdef POOLED_CONTROL
+    : pooled::enable_intrusive_ptr
+#endif
+{
+};
+
+int main() { auto p = pooled::make_intrusive<Session>(); }
