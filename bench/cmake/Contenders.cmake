@@ -90,4 +90,6 @@ set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsy
 # Pointers that drop what they own: a raw pointer's teardown is its user's loop.
 set(POOLED_CONTENDERS_e8_teardown make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
   pooled pooled_instance pooled_local pooled_recursive pooled_scope pooled_incremental pooled_rc)
+set(POOLED_CONTENDERS_e9_recycled new make_shared pooled pooled_instance pooled_rc pooled_recycled
+  pooled_recycled_unique pooled_recycled_rc free_list)
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
