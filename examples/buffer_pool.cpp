@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct buffer {
-    std::vector<std::byte> bytes = std::vector<std::byte>(64 * 1024);
+    std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{64} * 1024);
     std::size_t used = 0;
 };
 

@@ -34,10 +34,10 @@ public:
 
 protected:
     // A class may derive from the enable_rc_from_this of a base of its own, so they are protected.
-    enable_rc_from_this() noexcept = default;  // NOLINT(bugprone-crtp-constructor-accessibility)
-    // Another object is another owner's.
-    enable_rc_from_this(enable_rc_from_this const&) noexcept {
-    }  // NOLINT(bugprone-crtp-constructor-accessibility)
+    // NOLINTBEGIN(bugprone-crtp-constructor-accessibility)
+    enable_rc_from_this() noexcept = default;
+    enable_rc_from_this(enable_rc_from_this const&) noexcept {}  // another object is another owner's
+    // NOLINTEND(bugprone-crtp-constructor-accessibility)
     enable_rc_from_this& operator=(enable_rc_from_this const&) noexcept { return *this; }
     ~enable_rc_from_this() = default;
 
