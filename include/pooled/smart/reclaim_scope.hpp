@@ -17,25 +17,26 @@
 #include "pooled/pool/teardown.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 
 namespace pooled {
 
 class [[nodiscard]] reclaim_scope {
 public:
-    reclaim_scope() noexcept : m_is_outermost(detail::t_teardown.base == detail::teardown_state::k_idle) {
-        if (m_is_outermost) detail::t_teardown.base = detail::teardown_state::k_gathering;
-    }
+    reclaim_scope() noexcept
+        : m_base(std::exchange(detail::t_teardown.base, detail::teardown_state::k_gathering)) {}
     ~reclaim_scope() {
-        if (!m_is_outermost) return;
-        detail::tear_down(detail::t_teardown.queue);
-        detail::t_teardown.base = detail::teardown_state::k_idle;
+        if (m_base == detail::teardown_state::k_idle) detail::tear_down(detail::t_teardown.queue);
+        detail::t_teardown.base = m_base;
     }
     reclaim_scope(reclaim_scope const&) = delete;
     reclaim_scope& operator=(reclaim_scope const&) = delete;
     void* operator new(std::size_t) = delete;
+    void* operator new[](std::size_t) = delete;
 
 private:
-    bool m_is_outermost;
+    std::uintptr_t m_base;  // what the thread was at before: idle, gathering, or recursing in a destructor
 };
 
 }  // namespace pooled
