@@ -1,0 +1,702 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: objects of make_shared that are put off, by each of the three ways in which that happens, behave as objects of
+// std::make_shared but for the time of their destruction.
+//   - observers: none, some, the object itself; dropped before, while it waits, in its destructor, after, on another thread
+//   - what a destructor sees: counts, observers, siblings, its own observers
+//   - memory: each block goes back exactly once, and not before the object and the last observer
+//   - order: an object goes after those that owned it; what is in containers is not put off
+//   - objects of all shapes: the block is found from the object and back
+
+#include "pooled/smart/shared_object.hpp"
+
+#include "pooled/pooled.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/lives.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using item = test::counted<>;
+
+// Where the teardown under way is asked to put off what is dropped.
+struct in_a_scope {
+    static constexpr char const* k_name = "in_a_scope";
+    static constexpr pooled::teardown k_teardown = pooled::teardown::immediate;
+    static void put_off(pooled::pool&, std::function<void()> const& drop,
+                        std::function<void()> const& meanwhile) {
+        pooled::reclaim_scope const scope;
+        drop();
+        meanwhile();
+    }
+};
+
+// Within a destructor with so large a frame that nothing recurses.
+struct in_a_destructor {
+    static constexpr char const* k_name = "in_a_destructor";
+    static constexpr pooled::teardown k_teardown = pooled::teardown::immediate;
+    struct deep {
+        deep(std::function<void()> const& d, std::function<void()> const& m) : drop(d), meanwhile(m) {}
+        deep(deep const&) = delete;
+        deep& operator=(deep const&) = delete;
+        ~deep() { far_below(); }
+        // Neither inlined, nor on AddressSanitizer's stack of its own.
+        [[gnu::noinline]] void far_below() const {
+            void* const frame = __builtin_alloca(20U << 10);
+            asm volatile("" : : "r"(frame) : "memory");  // it is used, all of it
+            drop();
+            meanwhile();
+            asm volatile("" : : "r"(frame) : "memory");
+        }
+        std::function<void()> const& drop;
+        std::function<void()> const& meanwhile;
+    };
+    static void put_off(pooled::pool& pool, std::function<void()> const& drop,
+                        std::function<void()> const& meanwhile) {
+        static_cast<void>(pool.make_shared<deep>(drop, meanwhile));
+    }
+};
+
+struct by_an_incremental_pool {
+    static constexpr char const* k_name = "by_an_incremental_pool";
+    static constexpr pooled::teardown k_teardown = pooled::teardown::incremental;
+    static void put_off(pooled::pool& pool, std::function<void()> const& drop,
+                        std::function<void()> const& meanwhile) {
+        drop();
+        meanwhile();
+        pool.drain();
+    }
+};
+
+using ways = testing::Types<in_a_scope, in_a_destructor, by_an_incremental_pool>;
+struct way_names {
+    template <class Way>
+    static std::string GetName(int) {
+        return Way::k_name;
+    }
+};
+
+template <class Way>
+class put_off : public testing::Test {
+protected:
+    pooled::pool pool{{.teardown = Way::k_teardown}};
+    test::life_log log;
+
+    ~put_off() override {
+        pool.drain();
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(in_use(), 0U);
+        EXPECT_TRUE(pool.is_valid());
+    }
+    [[nodiscard]] std::uint64_t in_use() const { return pool.stats().in_use; }
+
+    // `drop` runs where nothing that it drops is destroyed, then `meanwhile`; then all of it is.
+    void while_waiting(std::function<void()> const& drop, std::function<void()> const& meanwhile = [] {}) {
+        Way::put_off(pool, drop, meanwhile);
+    }
+};
+TYPED_TEST_SUITE(put_off, ways, way_names);
+
+TYPED_TEST(put_off, an_object_nobody_observes_waits_in_its_block) {
+    auto p = this->pool.template make_shared<item>(this->log);
+    this->while_waiting([&] { p.reset(); },
+                        [&] {
+                            EXPECT_EQ(this->log.destroyed(), 0);
+                            EXPECT_GE(this->in_use(), 1U);
+                        });
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(put_off, an_object_that_is_observed_to_the_end_leaves_its_block_to_the_observer) {
+    auto p = this->pool.template make_shared<item>(this->log);
+    std::weak_ptr<item> observer = p;
+    this->while_waiting([&] { p.reset(); },
+                        [&] {
+                            EXPECT_EQ(this->log.destroyed(), 0);
+                            EXPECT_EQ(observer.use_count(), 0);
+                            EXPECT_EQ(observer.lock(), nullptr);
+                        });
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->in_use(), 1U);
+    auto another = observer;
+    observer.reset();
+    EXPECT_EQ(this->in_use(), 1U);
+    another.reset();
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(put_off, an_object_whose_observers_go_while_it_waits_waits_on) {
+    auto p = this->pool.template make_shared<item>(this->log);
+    std::weak_ptr<item> observer = p;
+    auto another = observer;
+    test::sleeper other;
+    this->while_waiting([&] { p.reset(); },
+                        [&] {
+                            auto const before = this->in_use();
+                            observer.reset();
+                            other.run([&] { another.reset(); });
+                            EXPECT_EQ(this->log.destroyed(), 0);
+                            EXPECT_EQ(this->in_use(), before);
+                        });
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(put_off, an_object_whose_observers_went_before_is_unobserved) {
+    auto p = this->pool.template make_shared<item>(this->log);
+    std::weak_ptr<item>(p).reset();
+    this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(this->log.destroyed(), 0); });
+    EXPECT_EQ(this->log.destroyed(), 1);
+}
+
+// An object that holds its only observer, or one more of itself than its base does.
+struct self_observer {
+    explicit self_observer(test::life_log& l) : log(l) { log.on_construct(); }
+    self_observer(self_observer const&) = delete;
+    self_observer& operator=(self_observer const&) = delete;
+    ~self_observer() {
+        EXPECT_TRUE(self.expired());
+        EXPECT_EQ(self.use_count(), 0);
+        EXPECT_EQ(self.lock(), nullptr);
+        if (drops_itself) self.reset();
+        if (outlives != nullptr) *outlives = self;
+        log.on_destroy();
+    }
+
+    test::life_log& log;
+    std::weak_ptr<self_observer> self;
+    bool drops_itself = false;
+    std::weak_ptr<self_observer>* outlives = nullptr;
+};
+
+TYPED_TEST(put_off, an_object_may_be_its_own_only_observer) {
+    for (bool const drops_itself : {false, true}) {
+        auto p = this->pool.template make_shared<self_observer>(this->log);
+        p->self = p;
+        p->drops_itself = drops_itself;
+        this->while_waiting([&] { p.reset(); });
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_EQ(this->in_use(), 0U);
+    }
+}
+
+TYPED_TEST(put_off, an_observer_made_in_the_destructor_keeps_the_block_and_not_the_object) {
+    std::weak_ptr<self_observer> saved;
+    auto p = this->pool.template make_shared<self_observer>(this->log);
+    p->self = p;
+    p->outlives = &saved;
+    this->while_waiting([&] { p.reset(); });
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(saved.lock(), nullptr);
+    EXPECT_EQ(this->in_use(), 1U);
+    saved.reset();
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+struct aware : std::enable_shared_from_this<aware> {
+    explicit aware(test::life_log& l) : log(l) { log.on_construct(); }
+    aware(aware const&) = delete;
+    aware& operator=(aware const&) = delete;
+    ~aware() {
+        EXPECT_TRUE(this->weak_from_this().expired());
+        if (outlives != nullptr) *outlives = this->weak_from_this();
+        log.on_destroy();
+    }
+    test::life_log& log;
+    std::weak_ptr<aware>* outlives = nullptr;
+};
+
+TYPED_TEST(put_off, an_object_that_knows_itself_frees_its_block_when_it_is_done) {
+    auto p = this->pool.template make_shared<aware>(this->log);
+    this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(this->log.destroyed(), 0); });
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(put_off, an_object_that_knows_itself_may_leave_an_observer_behind) {
+    std::weak_ptr<aware> saved;
+    auto p = this->pool.template make_shared<aware>(this->log);
+    p->outlives = &saved;
+    this->while_waiting([&] { p.reset(); });
+    EXPECT_EQ(saved.lock(), nullptr);
+    EXPECT_EQ(this->in_use(), 1U);
+    saved.reset();
+}
+
+TYPED_TEST(put_off, an_observer_may_be_held_by_another_object_that_waits) {
+    struct observing : item {
+        using item::item;
+        std::weak_ptr<item> other;
+    };
+    for (bool const observer_first : {false, true}) {
+        auto p = this->pool.template make_shared<item>(this->log);
+        auto q = this->pool.template make_shared<observing>(this->log);
+        q->other = p;
+        this->while_waiting([&] {
+            if (observer_first) q.reset();
+            p.reset();
+            q.reset();
+        });
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_EQ(this->in_use(), 0U);
+    }
+}
+
+// Nodes with random owners and observers, of whom each block knows when it may go.
+struct node {
+    explicit node(test::life_log& l) : log(l) { log.on_construct(); }
+    node(node const&) = delete;
+    node& operator=(node const&) = delete;
+    ~node() {
+        EXPECT_EQ(owners, 0U) << "destroyed before an owner let go";
+        EXPECT_EQ(mark, k_alive) << "destroyed twice, or something else was written there";
+        mark = ~k_alive;
+        for (auto const& other : observed)
+            if (auto const locked = other.lock()) {
+                EXPECT_EQ(locked->mark, k_alive) << "locked after its end";
+                EXPECT_NE(locked->owners, 0U) << "locked without an owner";
+            }
+        for (auto& child : owned) {
+            --child->owners;
+            child.reset();
+        }
+        log.on_destroy();
+    }
+
+    static constexpr std::uint64_t k_alive = 0x616c697665;
+    test::life_log& log;
+    std::uint64_t mark = k_alive;
+    std::size_t owners = 0;
+    std::vector<std::shared_ptr<node>> owned;
+    std::vector<std::weak_ptr<node>> observed;
+};
+
+TYPED_TEST(put_off, a_graph_is_destroyed_each_object_once_and_after_its_owners) {
+    std::uint64_t state = 7;
+    auto const below = [&](std::size_t n) {
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::size_t>(state >> 33) % n;
+    };
+    for (int turn = 0; turn < 20; ++turn) {
+        std::vector<std::shared_ptr<node>> all;
+        for (std::size_t i = 0; i < 700; ++i) {
+            auto p = this->pool.template make_shared<node>(this->log);
+            for (std::size_t k = below(4); i != 0 && k-- != 0;) {
+                auto const& child = all[below(i)];
+                ++child->owners;
+                p->owned.push_back(child);
+                p->observed.push_back(all[below(i)]);
+            }
+            all.push_back(std::move(p));
+        }
+        for (auto const& p : all)  // some observe forwards, and so in circles
+            p->observed.push_back(all[below(all.size())]);
+        std::vector<std::weak_ptr<node>> observers(all.begin(), all.begin() + 300);
+        this->while_waiting([&] { all.clear(); }, [&] { observers.resize(100); });
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_EQ(this->in_use(), 100U);
+    }
+}
+
+// What a destructor finds of its siblings.
+struct sibling {
+    explicit sibling(test::life_log& l) : log(l) { log.on_construct(); }
+    sibling(sibling const&) = delete;
+    sibling& operator=(sibling const&) = delete;
+    ~sibling() {
+        is_alive = false;
+        for (auto const& other : others) {
+            EXPECT_TRUE(other.expired());
+            EXPECT_EQ(other.lock(), nullptr);
+        }
+        log.on_destroy();
+    }
+    test::life_log& log;
+    bool is_alive = true;
+    std::vector<std::weak_ptr<sibling>> others;
+};
+
+TYPED_TEST(put_off, siblings_that_wait_together_do_not_find_each_other) {
+    std::vector<std::shared_ptr<sibling>> all;
+    for (std::size_t i = 0; i < 60; ++i)
+        all.push_back(this->pool.template make_shared<sibling>(this->log));
+    for (auto const& p : all)
+        p->others.assign(all.begin(), all.end());
+    this->while_waiting([&] { all.clear(); });
+    EXPECT_EQ(this->log.destroyed(), 60);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(put_off, an_object_saved_by_a_destructor_lives_on_and_goes_later) {
+    struct saver : item {
+        using item::item;
+        ~saver() override {
+            if (auto found = other.lock()) *saved = std::move(found);
+        }
+        std::weak_ptr<item> other;
+        std::shared_ptr<item>* saved = nullptr;
+    };
+    struct holder : item {
+        using item::item;
+        std::shared_ptr<saver> first;
+        std::shared_ptr<item> held;
+    };
+    std::shared_ptr<item> saved;
+    auto p = this->pool.template make_shared<holder>(this->log);
+    auto const q = this->pool.template make_shared<item>(this->log);
+    p->held = this->pool.template make_shared<item>(this->log);
+    p->first = this->pool.template make_shared<saver>(this->log);
+    p->first->other = q;
+    p->first->saved = &saved;
+    this->while_waiting([&] { p.reset(); });
+    EXPECT_EQ(saved, q);
+    EXPECT_EQ(this->log.alive(), 1);
+    EXPECT_EQ(saved.use_count(), 2);
+}
+
+TYPED_TEST(put_off, counts_seen_by_destructors_are_those_of_the_owners_that_are_left) {
+    struct counting : item {
+        using item::item;
+        ~counting() override { seen->push_back(shared.use_count()); }
+        std::shared_ptr<item> shared;
+        std::vector<long>* seen = nullptr;
+    };
+    std::vector<long> seen;
+    std::vector<std::shared_ptr<counting>> all;
+    auto common = this->pool.template make_shared<item>(this->log);
+    for (std::size_t i = 0; i < 40; ++i) {
+        all.push_back(this->pool.template make_shared<counting>(this->log));
+        all.back()->shared = common;
+        all.back()->seen = &seen;
+    }
+    common.reset();
+    this->while_waiting([&] { all.clear(); });
+    ASSERT_EQ(seen.size(), 40U);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        EXPECT_EQ(seen[i], static_cast<long>(seen.size() - i));
+}
+
+// A member that is destroyed where it stands.
+struct ordered {
+    ordered(std::vector<int>& o, int n) : out(&o), number(n) {}
+    ordered(ordered&& other) noexcept : out(std::exchange(other.out, nullptr)), number(other.number) {}
+    ordered(ordered const&) = delete;
+    ordered& operator=(ordered const&) = delete;
+    ~ordered() {
+        if (out != nullptr) out->push_back(number);
+    }
+    std::vector<int>* out;
+    int number;
+};
+
+TYPED_TEST(put_off, members_and_the_elements_of_containers_go_in_place_and_order) {
+    struct owner {
+        explicit owner(std::vector<int>& o) : first(o, 1), last(o, 4), out(o) {}
+        ~owner() {
+            out.push_back(5);
+            by_map.clear();
+        }
+        ordered first;
+        std::vector<ordered, pooled::allocator<ordered>> many;
+        ordered last;
+        std::map<int, ordered, std::less<>, pooled::allocator<std::pair<int const, ordered>>> by_map;
+        std::vector<int>& out;
+    };
+    std::vector<int> out;
+    auto p = this->pool.template make_shared<owner>(out);
+    p->many.reserve(2);
+    p->many.emplace_back(out, 2);
+    p->many.emplace_back(out, 3);
+    p->by_map.emplace(1, ordered(out, 6));
+    p->by_map.emplace(2, ordered(out, 7));
+    this->while_waiting([&] { p.reset(); }, [&] { EXPECT_TRUE(out.empty()); });
+    ASSERT_EQ(out.size(), 7U);
+    EXPECT_EQ(out[0], 5);
+    EXPECT_EQ(out[1] + out[2], 13) << "the map is emptied within the destructor";
+    EXPECT_EQ(out[3], 4);
+    EXPECT_EQ(out[4] + out[5], 5);
+    EXPECT_EQ(out[6], 1);
+}
+
+TYPED_TEST(put_off, elements_of_arrays_go_at_once_in_reverse_order) {
+    struct element {
+        ~element() { out->push_back(number); }
+        std::vector<int>* out = nullptr;
+        int number = 0;
+    };
+    std::vector<int> out;
+    auto p = this->pool.template make_shared<element[]>(4);
+    for (int i = 0; i < 4; ++i)
+        p.get()[i] = {&out, i};
+    out.clear();  // the temporaries'
+    this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(out, (std::vector<int>{3, 2, 1, 0})); });
+    EXPECT_EQ(out.size(), 4U);
+}
+
+// Objects of all shapes: each knows its own address.
+template <std::size_t Bytes, std::size_t Align>
+struct alignas(Align) placed {
+    explicit placed(test::life_log& l) : log(l), self(this) {
+        log.on_construct();
+        bytes[0] = 1;
+        bytes[Bytes - 1] = 1;
+    }
+    placed(placed const&) = delete;
+    placed& operator=(placed const&) = delete;
+    ~placed() {
+        EXPECT_EQ(self, this) << "destroyed at another address than it was made";
+        EXPECT_EQ(bytes[0] + bytes[Bytes - 1], 2);
+        log.on_destroy();
+    }
+    test::life_log& log;
+    placed* self;
+    unsigned char bytes[Bytes];
+};
+
+struct bare {
+    ~bare() { ++s_destroyed; }
+    static inline int s_destroyed = 0;
+};
+
+TYPED_TEST(put_off, objects_of_every_size_and_alignment_are_found_in_their_blocks) {
+    auto const both = [&]<class T>(std::type_identity<T>) {
+        auto p = this->pool.template make_shared<T>(this->log);
+        auto q = this->pool.template make_shared<T const>(this->log);
+        std::weak_ptr<T const> observer = q;
+        std::int64_t const before = this->log.destroyed();
+        this->while_waiting(
+            [&] {
+                p.reset();
+                q.reset();
+            },
+            [&] { EXPECT_EQ(this->log.destroyed(), before); });
+        EXPECT_EQ(this->log.destroyed(), before + 2);
+        observer.reset();
+        EXPECT_EQ(this->in_use(), 0U);
+    };
+    both(std::type_identity<placed<1, 8>>{});
+    both(std::type_identity<placed<100, 16>>{});
+    both(std::type_identity<placed<33, 32>>{});
+    both(std::type_identity<placed<64, 64>>{});
+    both(std::type_identity<placed<1500, 8>>{});
+    both(std::type_identity<placed<5000, 1024>>{});
+    both(std::type_identity<placed<16, 4096>>{});
+    both(std::type_identity<placed<40'000, 8>>{});
+    both(std::type_identity<placed<40'000, 4096>>{});
+    both(std::type_identity<placed<3'000'000, 64>>{});
+}
+
+TYPED_TEST(put_off, an_empty_object_is_destroyed_once) {
+    bare::s_destroyed = 0;
+    auto p = this->pool.template make_shared<bare>();
+    auto q = this->pool.template make_shared<bare>();
+    std::weak_ptr<bare> const observer = q;
+    this->while_waiting(
+        [&] {
+            p.reset();
+            q.reset();
+        },
+        [&] { EXPECT_EQ(bare::s_destroyed, 0); });
+    EXPECT_EQ(bare::s_destroyed, 2);
+}
+
+TYPED_TEST(put_off, an_object_held_by_a_base_in_its_midst_is_found) {
+    struct front {
+        virtual ~front() = default;
+        std::uint64_t words[3] = {1, 2, 3};
+    };
+    struct both : front, item {
+        explicit both(test::life_log& l) : item(l) {}
+    };
+    std::shared_ptr<item> p = this->pool.template make_shared<both>(this->log);
+    std::shared_ptr<item> q = this->pool.template make_shared<both>(this->log);
+    std::weak_ptr<item> observer = q;
+    this->while_waiting(
+        [&] {
+            p.reset();
+            q.reset();
+        },
+        [&] { EXPECT_EQ(this->log.destroyed(), 0); });
+    EXPECT_EQ(this->log.destroyed(), 2);
+    observer.reset();
+}
+
+TYPED_TEST(put_off, a_constructor_that_throws_within_a_destructor_leaves_nothing_behind) {
+    struct tries {
+        tries(pooled::pool& p, test::life_log& l) : pool(p), log(l) {}
+        tries(tries const&) = delete;
+        tries& operator=(tries const&) = delete;
+        ~tries() {
+            log.throw_at(2);
+            auto const first = pool.make_shared<item>(log);
+            EXPECT_THROW(static_cast<void>(pool.make_shared<item>(log)), test::constructor_failed);
+        }
+        pooled::pool& pool;
+        test::life_log& log;
+    };
+    auto p = this->pool.template make_shared<tries>(this->pool, this->log);
+    this->while_waiting([&] { p.reset(); });
+    EXPECT_EQ(this->log.alive(), 0);
+}
+
+// The pool takes its memory back from the last of them, whoever that is.
+TYPED_TEST(put_off, the_memory_of_a_pool_that_is_gone_goes_with_the_last_observer) {
+    test::counting_upstream memory;
+    {
+        std::weak_ptr<item> observer;
+        {
+            pooled::pool short_lived{{.upstream = &memory, .teardown = TypeParam::k_teardown}};
+            auto p = short_lived.make_shared<item>(this->log);
+            auto q = short_lived.make_shared<item>(this->log);
+            observer = p;
+            TypeParam::put_off(
+                short_lived,
+                [&] {
+                    p.reset();
+                    q.reset();
+                },
+                [] {});
+        }
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_NE(memory.bytes(), 0U);
+    }
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+// Two threads: one drops the owner, the other the observer, as near to each other as it gets.
+template <class Drop>
+void race(std::size_t turns, std::function<void(std::size_t)> const& prepare, Drop drop,
+          std::function<void()> const& other_drop, std::function<void()> const& check) {
+    std::atomic<std::size_t> started{0};
+    std::atomic<std::size_t> finished{0};
+    std::thread other([&] {
+        for (std::size_t turn = 1; turn <= turns; ++turn) {
+            while (started.load() != turn)
+                std::this_thread::yield();
+            other_drop();
+            finished.store(turn);
+        }
+    });
+    for (std::size_t turn = 1; turn <= turns; ++turn) {
+        prepare(turn);
+        started.store(turn);
+        for (std::size_t i = 0; i < turn % 64; ++i)
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        drop();
+        while (finished.load() != turn)
+            std::this_thread::yield();
+        check();
+    }
+    other.join();
+}
+
+TYPED_TEST(put_off, an_observer_that_goes_on_another_thread_at_that_moment_frees_nothing_early_or_twice) {
+    std::shared_ptr<item> p;
+    std::weak_ptr<item> observer;
+    std::int64_t made = 0;
+    race(
+        1000,
+        [&](std::size_t) {
+            p = this->pool.template make_shared<item>(this->log);
+            observer = p;
+            ++made;
+        },
+        [&] { this->while_waiting([&] { p.reset(); }); }, [&] { observer.reset(); },
+        [&] {
+            ASSERT_EQ(this->log.destroyed(), made);
+            ASSERT_EQ(this->in_use(), 0U);
+        });
+}
+
+TYPED_TEST(put_off, an_observer_that_locks_on_another_thread_at_that_moment_finds_all_or_nothing) {
+    std::shared_ptr<node> p;
+    std::weak_ptr<node> observer;
+    race(
+        1000,
+        [&](std::size_t) {
+            p = this->pool.template make_shared<node>(this->log);
+            observer = p;
+        },
+        [&] { this->while_waiting([&] { p.reset(); }); },
+        [&] {
+            if (auto const locked = observer.lock()) {
+                EXPECT_EQ(locked->mark, node::k_alive);
+            }
+            observer.reset();
+        },
+        [&] {
+            this->pool.drain();
+            ASSERT_EQ(this->log.alive(), 0);
+            ASSERT_EQ(this->in_use(), 0U);
+        });
+}
+
+// The same without anything put off by intent.
+template <class Pool>
+class outermost : public testing::Test {
+protected:
+    Pool pool;
+    test::life_log log;
+    ~outermost() override {
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(pool.stats().in_use, 0U);
+    }
+};
+TYPED_TEST_SUITE(outermost, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(outermost, drops_destroy_before_they_return) {
+    auto p = this->pool.template make_shared<item>(this->log);
+    auto q = this->pool.template make_shared<aware>(this->log);
+    auto r = this->pool.template make_shared<item>(this->log);
+    std::weak_ptr<item> const observer = r;
+    p.reset();
+    EXPECT_EQ(this->log.destroyed(), 1);
+    q.reset();
+    EXPECT_EQ(this->log.destroyed(), 2);
+    r.reset();
+    EXPECT_EQ(this->log.destroyed(), 3);
+    EXPECT_EQ(this->pool.stats().in_use, 1U);
+}
+
+TYPED_TEST(outermost, drops_destroy_all_that_the_object_alone_owns_before_they_return) {
+    struct tree {
+        tree(TypeParam& pool, test::life_log& l, int depth) : self(l) {
+            if (depth == 0) return;
+            left = pool.template make_shared<tree>(pool, l, depth - 1);
+            right = pool.template make_shared<tree>(pool, l, depth - 1);
+            observer = right;
+        }
+        item self;
+        std::shared_ptr<tree> left;
+        std::shared_ptr<tree> right;
+        std::weak_ptr<tree> observer;
+    };
+    auto root = this->pool.template make_shared<tree>(this->pool, this->log, 11);
+    EXPECT_EQ(this->log.alive(), 4095);
+    auto kept = root->left->right;
+    root.reset();
+    EXPECT_EQ(this->log.alive(), 1023) << "what has another owner stays, and nothing else";
+    kept.reset();
+}
+
+}  // namespace
