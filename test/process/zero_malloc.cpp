@@ -149,4 +149,42 @@ TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_th
     EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
 }
 
+// What waits to be destroyed is noted in memory of the library's own, which is kept for the next time.
+struct owner {
+    ~owner() { child.reset(); }
+    std::shared_ptr<owner> child;
+};
+
+TEST(after_reserve_in_a_pool, what_has_been_gathered_once_is_gathered_again_without_malloc_or_the_system) {
+    constexpr std::size_t k_owners = 5'000;
+    static std::array<std::shared_ptr<owner>, k_owners> owners;
+    std::unique_ptr<pooled::pool> pool;
+    auto const gather = [&] {
+        for (auto& p : owners) {
+            p = pool->make_shared<owner>();
+            p->child = pool->make_shared<owner>();
+        }
+        pooled::reclaim_scope const scope;
+        for (auto& p : owners)
+            p.reset();
+    };
+    auto const prepare = [&] {
+        pool = std::make_unique<pooled::pool>();
+        pool->reserve<owner>(2 * k_owners);
+        gather();
+    };
+    auto const again = [&] {
+        for (int round = 0; round < 100; ++round)
+            gather();
+    };
+    auto const seen = test::count_syscalls(prepare, again);
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_TRUE(seen.has_finished);
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    prepare();
+    auto const before = test::malloc_calls_so_far();
+    again();
+    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+}
+
 }  // namespace
