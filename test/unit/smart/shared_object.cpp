@@ -50,29 +50,33 @@ struct in_a_scope {
     }
 };
 
-// Within a destructor with so large a frame that nothing recurses.
+// Neither inlined, nor on AddressSanitizer's stack of its own: what `work` drops is below all stack for recursion.
+[[gnu::noinline]] void far_below(std::function<void()> const& work) {
+    void* const frame = __builtin_alloca(256U << 10);
+    asm volatile("" : : "r"(frame) : "memory");  // it is used, all of it
+    work();
+    asm volatile("" : : "r"(frame) : "memory");
+}
+
+// Within a destructor that has no stack left to recurse, and is itself part of a teardown for that reason.
 struct in_a_destructor {
     static constexpr char const* k_name = "in_a_destructor";
     static constexpr pooled::teardown k_teardown = pooled::teardown::immediate;
-    struct deep {
-        deep(std::function<void()> const& d, std::function<void()> const& m) : drop(d), meanwhile(m) {}
-        deep(deep const&) = delete;
-        deep& operator=(deep const&) = delete;
-        ~deep() { far_below(); }
-        // Neither inlined, nor on AddressSanitizer's stack of its own.
-        [[gnu::noinline]] void far_below() const {
-            void* const frame = __builtin_alloca(20U << 10);
-            asm volatile("" : : "r"(frame) : "memory");  // it is used, all of it
-            drop();
-            meanwhile();
-            asm volatile("" : : "r"(frame) : "memory");
-        }
-        std::function<void()> const& drop;
-        std::function<void()> const& meanwhile;
+    struct dropped_below {
+        explicit dropped_below(std::function<void()> w) : work(std::move(w)) {}
+        dropped_below(dropped_below const&) = delete;
+        dropped_below& operator=(dropped_below const&) = delete;
+        ~dropped_below() { far_below(work); }
+        std::function<void()> work;
     };
     static void put_off(pooled::pool& pool, std::function<void()> const& drop,
                         std::function<void()> const& meanwhile) {
-        static_cast<void>(pool.make_shared<deep>(drop, meanwhile));
+        auto inner = pool.make_shared<dropped_below>([&] {
+            drop();
+            meanwhile();
+        });
+        auto outer = pool.make_shared<dropped_below>([&] { inner.reset(); });
+        outer.reset();
     }
 };
 
