@@ -3,8 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help bench test lint format clean
 
-# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json.
-PRESETS ?= gcc clang-libstdcxx clang-libcxx asan tsan checked
+# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them.
+PRESETS ?=
 # More arguments for the benchmark driver, e.g. ARGS="--samples 9".
 ARGS ?=
 
@@ -32,5 +32,5 @@ help: ## Show this list
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 	@echo
-	@echo "  make test PRESETS=\"gcc tsan\"    only those (of: $(PRESETS))"
+	@echo "  make test PRESETS=\"gcc tsan\"    only those of CMakePresets.json; all when empty"
 	@echo "  make bench ARGS=\"--help\"        options of the benchmark driver"

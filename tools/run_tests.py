@@ -4,8 +4,9 @@
 
 usage: run_tests.py [PRESET]...
 
-For each preset of CMakePresets.json: configure, build, ctest. Then the Python tests, then every benchmark at tiny
-scale. All of it runs even when a part fails; the table at the end says what did, and so does the exit status.
+For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Then the Python tests, then
+every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, and so does
+the exit status.
 """
 
 import os
@@ -119,6 +120,11 @@ def print_summary(outcomes: list[Outcome]):
 
 def main(argv: list[str]) -> int:
     presets = argv or PRESETS
+    if unknown := [preset for preset in presets if preset not in PRESETS]:
+        print(
+            f"run_tests.py: no preset is called {', '.join(unknown)}; there are {', '.join(PRESETS)}", file=sys.stderr
+        )
+        return 2
     outcomes = [test_preset(preset) for preset in presets]
     if "gcc" in presets:  # the benchmarks that are run are this preset's
         outcomes += [test_python(), test_benchmarks()]

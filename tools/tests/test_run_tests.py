@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import time
@@ -42,6 +43,16 @@ class SummaryTest(unittest.TestCase):
     def test_no_tests_is_a_failure(self):
         self.assertFalse(self.outcome('<testsuite tests="0"/>', True).ok)
         self.assertFalse(self.outcome(None, True).ok)
+
+    def test_a_preset_that_does_not_exist_is_refused_before_anything_runs(self):
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output):
+            self.assertEqual(run_tests.main(["gcc", "msan"]), 2)
+        self.assertIn("no preset is called msan; there are gcc, ", output.getvalue())
+
+    def test_the_presets_are_those_of_cmake(self):
+        presets = json.loads((run_tests.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["testPresets"]
+        self.assertEqual(run_tests.PRESETS, [each["name"] for each in presets if not each.get("hidden")])
 
     def test_the_last_line_tells_totals_and_who_failed(self):
         good = run_tests.Outcome("gcc", 10, 0, 1)
