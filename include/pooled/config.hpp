@@ -49,6 +49,19 @@
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
 
+// For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
+// sanitizer is to watch it. Elsewhere such a function is inlined.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "memory", "undefined")))
+#endif
+#endif
+#ifndef POOLED_UNWATCHED
+#define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
+#endif
+
 namespace pooled::detail {
 
 [[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {

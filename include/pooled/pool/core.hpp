@@ -113,10 +113,13 @@ public:
     // Returns the bytes given back to upstream.
     std::size_t trim() noexcept;
 
-    // What waits to be destroyed, of whichever thread; null when nothing does. It is the caller's then.
+    // A list of all that waits to be destroyed, of whichever thread; null when nothing does. It is the caller's then.
     [[nodiscard]] waiting_batch* take_waiting() noexcept;
-    // Takes it back, for the next who asks.
-    void keep_waiting(waiting_batch& batch) noexcept;
+    // Takes a list back, for whoever goes on with it.
+    void keep_waiting(waiting_batch& list) noexcept;
+    // One of those that were taken back, or that a thread left which is gone; null when there is none.
+    [[nodiscard]] waiting_batch* take_kept_waiting() noexcept;
+    [[nodiscard]] bool has_kept_waiting() const noexcept { return m_waiting != nullptr; }  // a hint
 
     [[nodiscard]] pool_stats stats();
 
@@ -222,7 +225,7 @@ private:
     chunk* m_chunks = nullptr;
     slab* m_free_slabs = nullptr;  // without a size class
     thread_cache* m_caches = nullptr;
-    waiting_batch* m_waiting = nullptr;  // of threads that are gone, or given back
+    observed<waiting_batch*> m_waiting;  // of threads that are gone, or given back
     bool m_caches_held = false;
     core_guest* m_guest = nullptr;
     std::uint64_t m_chunks_made = 0;

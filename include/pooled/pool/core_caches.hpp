@@ -149,7 +149,8 @@ inline void pool_core::unlink(thread_cache& cache) noexcept {
 
 // Requires stopped caches.
 inline waiting_batch* pool_core::take_all_waiting() noexcept {
-    waiting_batch* all = std::exchange(m_waiting, nullptr);
+    waiting_batch* all = m_waiting;
+    m_waiting = nullptr;
     for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
         waiting_batch* const batch = cache->waiting;
         if (batch == nullptr) continue;
@@ -162,23 +163,30 @@ inline waiting_batch* pool_core::take_all_waiting() noexcept {
 
 inline waiting_batch* pool_core::take_waiting() noexcept {
     std::scoped_lock const lock(m_mutex);
-    if (m_waiting == nullptr) {
-        bool any = false;
-        for (thread_cache* cache = m_caches; cache != nullptr && !any; cache = cache->next)
-            any = cache->waiting != nullptr;
-        if (!any) return nullptr;
-        stop_caches();
-        m_waiting = take_all_waiting();
-        resume_caches();
-        if (m_waiting == nullptr) return nullptr;
-    }
-    return std::exchange(m_waiting, m_waiting->next);
+    bool any = false;
+    for (thread_cache* cache = m_caches; cache != nullptr && !any; cache = cache->next)
+        any = cache->waiting != nullptr;
+    if (!any) return std::exchange(m_waiting, nullptr);
+    stop_caches();
+    waiting_batch* const all = take_all_waiting();
+    resume_caches();
+    return all;
 }
 
-inline void pool_core::keep_waiting(waiting_batch& batch) noexcept {
+inline waiting_batch* pool_core::take_kept_waiting() noexcept {
     std::scoped_lock const lock(m_mutex);
-    batch.next = m_waiting;
-    m_waiting = &batch;
+    waiting_batch* const one = m_waiting;
+    if (one != nullptr) m_waiting = std::exchange(one->next, nullptr);
+    return one;
+}
+
+inline void pool_core::keep_waiting(waiting_batch& list) noexcept {
+    std::scoped_lock const lock(m_mutex);
+    waiting_batch* last = &list;
+    while (last->next != nullptr)
+        last = last->next;
+    last->next = m_waiting;
+    m_waiting = &list;
 }
 
 // The cache's owner has ended, or is the caller and about to: what it holds is free for all.

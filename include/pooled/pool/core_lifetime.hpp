@@ -63,7 +63,11 @@ inline pool_core& pool_core::create(pool_options const& options, sharing kind, s
             "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
     void* const memory = g_metadata.allocate(bytes_of(kind));
     auto* const core = ::new (memory) pool_core(options, kind, id, std::make_index_sequence<k_class_count>());
-    if (kind == sharing::local) core->link(*::new (static_cast<void*>(core + 1)) thread_cache);
+    if (kind == sharing::local) {
+        auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
+        cache->pool_id = id;
+        core->link(*cache);
+    }
     return *core;
 }
 

@@ -69,13 +69,11 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
 POOLED_NOINLINE inline void* pop_slow(std::uint32_t pool_id, class_index c) {
     if (pool_id >= k_far_slot) {
         thread_cache* const cache = t_state.find(pool_id);
-        if (cache != nullptr && cache->waiting != nullptr) tear_down_step(*cache);
+        step_at_allocation(cache);
         if (void* const block = pop_cached(cache, c)) return block;
     }
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
-    if (core.is_incremental()) [[unlikely]]
-        return after_teardown(core, [&] { return core.pop_slow(c); });
-    return core.pop_slow(c);
+    return after_teardown(core, [&] { return core.pop_slow(c); });
 }
 POOLED_NOINLINE inline void* pop_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
     void* const block = pop_slow(pool_id, c);
@@ -117,8 +115,7 @@ template <sharing Sharing>
         return pop_cached(t_state.near[core.slot()], c);
     } else {
         thread_cache& cache = core.local_cache();
-        if (cache.waiting != nullptr) [[unlikely]]
-            tear_down_step(cache);
+        step_at_allocation(&cache);
         void* const hot = cache.classes[c].pop_hot();
         return hot != nullptr ? hot : pop_cold(cache, c);
     }
@@ -160,12 +157,9 @@ template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] {
-        if (core.is_incremental()) {
-            thread_cache* const cache = core.is_local() ? &core.local_cache() : t_state.find(core.id());
-            if (cache != nullptr && cache->waiting != nullptr) tear_down_step(*cache);
-            return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
-        }
-        return core.allocate_large(bytes, align);
+        if (core.is_incremental())
+            step_at_allocation(core.is_local() ? &core.local_cache() : t_state.find(core.id()));
+        return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
     }
     return pop<Sharing>(core, c);
 }

@@ -17,8 +17,9 @@ enum class teardown : unsigned char {
     // Before the drop returns.
     immediate,
     // The drop only takes note. Each later allocation of that thread from the pool destroys up to four objects that wait; a
-    // thread that only drops lets them wait. What still waits is destroyed by drain(), when the thread ends, when the pool is
-    // exhausted, and before the pool goes: on whichever thread does that, so destructors must not mind which it is.
+    // thread that only drops destroys some at each drop, once more than 1,024 wait. The rest is destroyed by drain(), when
+    // the thread ends, when the pool is exhausted, and before the pool goes: on whichever thread does that, so destructors
+    // must not mind which it is.
     incremental,
 };
 

@@ -31,6 +31,7 @@ public:
     ~pending() { detail::tear_down(m_list); }
 
     void swap(pending& other) noexcept { std::swap(m_list, other.m_list); }
+    friend void swap(pending& a, pending& b) noexcept { a.swap(b); }
 
     // Whether nothing waits.
     [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }

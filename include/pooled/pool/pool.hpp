@@ -134,14 +134,7 @@ public:
 
     // All that waits, for another thread to destroy. O(threads).
     [[nodiscard]] pending take_pending() noexcept {
-        waiting_batch* list = nullptr;
-        if (m_core->is_incremental()) {
-            while (waiting_batch* const batch = m_core->take_waiting()) {
-                batch->next = list;
-                list = batch;
-            }
-        }
-        return pending(list);
+        return pending(m_core->is_incremental() ? m_core->take_waiting() : nullptr);
     }
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What happens to every pool at once: a thread ends, or the process forks.
+// What happens to every pool at once: a thread ends, or the process does, or forks.
 
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
@@ -36,6 +36,8 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far = nullptr;
     state.far_count = 0;
 }
+
+inline void registry::on_process_exit() noexcept { finish_at_exit(); }
 
 // What the thread dropped in incremental pools is destroyed while it still has its caches; destructors may drop more.
 inline void registry::finish_waiting(thread_state& state) noexcept {

@@ -20,6 +20,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <type_traits>
@@ -57,6 +58,7 @@ public:
 
 private:
     static void on_thread_exit(void* state) noexcept;
+    static void on_process_exit() noexcept;
     static void finish_waiting(thread_state& state) noexcept;
     [[nodiscard]] bool try_retire_first(thread_state& state) noexcept;
     [[nodiscard]] bool arm_exit_hook(thread_state& state) const noexcept;
@@ -126,6 +128,8 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
         platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
+        // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
+        static_cast<void>(std::atexit(on_process_exit));
         m_is_ready = true;
     }
     pool_core& core = pool_core::create(options, kind, id);

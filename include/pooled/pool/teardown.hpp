@@ -52,7 +52,8 @@ struct teardown_state {
     type_number awaited =
         k_no_type;  // an object was put off; std::shared_ptr is about to deallocate its block
     waiting_queue* elsewhere =
-        nullptr;  // while an incremental pool's objects are destroyed: where the next ones go
+        nullptr;                  // while an incremental pool's objects are destroyed: where the next ones go
+    bool is_making_room = false;  // see make_room()
     waiting_queue queue;
 
     unsigned sample_left = 0;
@@ -111,9 +112,15 @@ struct teardown_state {
 #endif
     }
 
-    // Takes what is out of bounds, when may_recurse() said no and something is being torn down already.
+    // Where a drop puts an object off to.
+    [[nodiscard]] POOLED_ALWAYS_INLINE waiting_queue& current() noexcept {
+        return elsewhere != nullptr ? *elsewhere : queue;
+    }
+
+    // Takes what is out of bounds, when may_recurse() said no and something is being torn down already. What cannot be noted
+    // for want of memory is destroyed here and now, within the destructor that let go of it.
     void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
-        (elsewhere != nullptr ? *elsewhere : queue).push(w, object, object_bytes);
+        if (!current().push(w, object, object_bytes)) w.finish();
     }
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
@@ -169,6 +176,29 @@ POOLED_NOINLINE inline std::size_t tear_down_some(waiting_queue& queue, std::siz
     state.base = base;
     state.elsewhere = elsewhere;
     return done;
+}
+
+// Destroys some of what a reclaim_scope or a teardown under way on this thread has gathered, for an allocation that found
+// no memory. Returns how many objects. Destructors that allocate in their turn find what there is: it does not nest.
+POOLED_NOINLINE inline std::size_t make_room(std::size_t budget) noexcept {
+    teardown_state& state = t_teardown;
+    if (state.is_making_room || state.current().empty()) return 0;
+    state.is_making_room = true;
+    std::size_t const done = tear_down_some(state.current(), budget);
+    state.is_making_room = false;
+    return done;
+}
+
+// exit() was called, perhaps by a destructor or within a reclaim_scope: nobody comes back to what this thread has gathered,
+// and what static objects let go of from here on must not wait for it.
+inline void finish_at_exit() noexcept {
+    teardown_state& state = t_teardown;
+    if (state.base == teardown_state::k_idle) return;
+    state.base = teardown_state::k_gathering;
+    if (state.elsewhere != nullptr) tear_down(*std::exchange(state.elsewhere, nullptr));
+    tear_down(state.queue);
+    state.is_making_room = false;
+    state.base = teardown_state::k_idle;
 }
 
 // All of a list of batches, which are gone afterwards.

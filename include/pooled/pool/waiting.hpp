@@ -15,7 +15,7 @@
 // their cache misses overlap; the stack behind it keeps the frontier of a tree small (depth first).
 // Measured on a random tree and on E1: docs/teardown.md.
 //
-// Invariant: the stack is empty unless the window is full, or about to be filled.
+// Invariant: nothing is behind the window unless the window is full, or about to be filled.
 // One thread at a time. O(1).
 
 #include "pooled/config.hpp"
@@ -65,13 +65,17 @@ public:
     waiting_queue& operator=(waiting_queue const&) = delete;
 
     [[nodiscard]] bool empty() const noexcept { return m_size == 0; }
+    [[nodiscard]] std::size_t size() const noexcept { return m_size + m_behind; }
 
     // Requires an object that only this thread can still destroy; unless observed, its header is the queue's to write.
-    POOLED_ALWAYS_INLINE void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
+    // False: there is no memory to note an observed object, the caller must destroy it.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(waiting w, void const* object,
+                                                 std::size_t object_bytes) noexcept {
         if (m_size == k_window) [[unlikely]]
             return push_behind(w);
         prefetch_from(object, object_bytes);
         enter(w);
+        return true;
     }
 
     // Requires that it is not empty. Destroys one object; what it alone owned is waiting afterwards.
@@ -79,7 +83,7 @@ public:
         waiting const next = m_window[m_first];
         m_first = (m_first + 1) % k_window;
         --m_size;
-        if (m_top != nullptr || !m_linked.empty()) [[unlikely]]
+        if (m_behind != 0) [[unlikely]]
             advance();
         next.finish();
     }
@@ -100,7 +104,7 @@ private:
 
     // The object's own lines are here or on their way: its count was just written. A std::shared_ptr is two addresses in one
     // block, object and count, side by side: fetched once.
-    POOLED_ALWAYS_INLINE static void prefetch_from(void const* object, std::size_t bytes) noexcept {
+    POOLED_UNWATCHED static void prefetch_from(void const* object, std::size_t bytes) noexcept {
         address_span const span = g_address_map.span();
         std::size_t const all = bytes / sizeof(std::uintptr_t);
         std::size_t const words = all < k_scanned_words ? all : k_scanned_words;
@@ -114,7 +118,7 @@ private:
             prefetch(fetched);
         }
     }
-    POOLED_ALWAYS_INLINE static std::uintptr_t word_at(std::byte const* words, std::size_t index) noexcept {
+    POOLED_UNWATCHED static std::uintptr_t word_at(std::byte const* words, std::size_t index) noexcept {
         std::uintptr_t word = 0;
         __builtin_memcpy(&word, words + index * sizeof(word), sizeof(word));
         return word;
@@ -129,7 +133,7 @@ private:
         ++m_size;
     }
 
-    POOLED_NOINLINE void push_behind(waiting w) noexcept {
+    [[nodiscard]] POOLED_NOINLINE bool push_behind(waiting w) noexcept {
         if (m_top == nullptr || m_top->count == segment::k_words) {
             auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
             if (fresh == nullptr) return push_without_memory(w);
@@ -138,12 +142,16 @@ private:
             m_top = fresh;
         }
         m_top->words[m_top->count++] = w;
+        ++m_behind;
+        return true;
     }
 
-    void push_without_memory(waiting w) noexcept {
-        if (w.is_observed()) return w.finish();  // here and now, within the destructor that let go of it
+    [[nodiscard]] bool push_without_memory(waiting w) noexcept {
+        if (w.is_observed()) return false;
         __builtin_memcpy(w.header(), &m_linked, sizeof(m_linked));
         m_linked = w;
+        ++m_behind;
+        return true;
     }
 
     // Requires room in the window and something behind it. What was pushed long ago has left the caches: it is called back
@@ -162,12 +170,14 @@ private:
         } else {
             __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
         }
+        --m_behind;
         prefetch_from(w.object(), w.type().object_bytes);
         enter(w);
     }
 
     std::uint32_t m_first = 0;
     std::uint32_t m_size = 0;
+    std::size_t m_behind = 0;  // in the segments and linked
     segment* m_top = nullptr;
     waiting m_linked;
     std::array<waiting, k_window> m_window{};

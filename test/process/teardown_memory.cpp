@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSL-1.0
+// Teardown when the system has no more memory, not even for the list of what waits.
+
+#include "pooled/pooled.hpp"
+
+#include "support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace {
+
+int g_alive = 0;
+
+// Trims a pool, from a thread of its own, whenever it is asked to.
+class trimmer {
+public:
+    explicit trimmer(pooled::pool& pool)
+        : m_thread([this, &pool] {
+              for (;;) {
+                  m_asked.acquire();
+                  pool.trim();
+                  m_done.release();
+              }
+          }) {}
+    ~trimmer() { std::_Exit(15); }  // the tests end the process
+    trimmer(trimmer const&) = delete;
+    trimmer& operator=(trimmer const&) = delete;
+
+    void trim() noexcept {
+        m_asked.release();
+        m_done.acquire();
+    }
+
+private:
+    std::binary_semaphore m_asked{0};
+    std::binary_semaphore m_done{0};
+    std::thread m_thread;
+};
+
+struct node {
+    explicit node(trimmer* t = nullptr) noexcept : trims(t) { ++g_alive; }
+    node(node const&) = delete;
+    node& operator=(node const&) = delete;
+    ~node() {
+        --g_alive;
+        // It waits for this thread to be outside of the pool.
+        if (trims != nullptr) trims->trim();
+    }
+    trimmer* trims;
+    std::shared_ptr<node> next;
+};
+
+// The library gets no more memory for its own books from here on.
+void end_metadata() {
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 0;
+    if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(14);
+    for (std::size_t bytes = 8192; bytes >= 64; bytes /= 2)
+        while (pooled::detail::g_metadata.try_allocate(bytes) != nullptr) {}
+}
+
+void expect_alive(int expected) {
+    if (g_alive == expected) return;
+    std::fprintf(stderr, "%d alive, not %d\n", g_alive, expected);
+    std::_Exit(13);
+}
+
+class without_memory : public testing::Test {
+protected:
+    without_memory() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+    void SetUp() override {
+        if (test::k_sanitized) GTEST_SKIP() << "a sanitizer needs memory of its own";
+    }
+};
+
+TEST_F(without_memory, a_scope_keeps_what_it_can_and_destroys_the_rest) {
+    EXPECT_EXIT(
+        {
+            std::vector<std::shared_ptr<node>> all;
+            std::vector<std::weak_ptr<node>> observers;
+            for (int i = 0; i < 2000; ++i) {
+                all.push_back(pooled::make_shared<node>());
+                if (i % 2 == 0) observers.emplace_back(all.back());
+            }
+            end_metadata();
+            {
+                pooled::reclaim_scope const scope;
+                for (auto& each : all)
+                    each.reset();
+            }
+            expect_alive(0);
+            std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+TEST_F(without_memory, an_incremental_pool_destroys_outside_of_its_gate) {
+    EXPECT_EXIT(
+        {
+            alarm(60);
+            pooled::pool pool({.teardown = pooled::teardown::incremental});
+            trimmer trims(pool);
+            std::vector<std::shared_ptr<node>> all;
+            std::vector<std::weak_ptr<node>> observers;
+            for (int i = 0; i < 500; ++i) {
+                all.push_back(pool.make_shared<node>(&trims));
+                observers.emplace_back(all.back());
+            }
+            auto first = pool.make_shared<node>(&trims);
+            first.reset();  // the thread's list of what waits is made
+            end_metadata();
+            for (auto& each : all)
+                each.reset();
+            pool.drain();
+            expect_alive(0);
+            std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+TEST_F(without_memory, an_incremental_pool_destroys_at_once) {
+    EXPECT_EXIT(
+        {
+            alarm(60);
+            pooled::pool pool({.teardown = pooled::teardown::incremental});
+            trimmer trims(pool);
+            std::vector<std::shared_ptr<node>> all;
+            for (int i = 0; i < 500; ++i)
+                all.push_back(pool.make_shared<node>(&trims));
+            end_metadata();
+            for (auto& each : all)
+                each.reset();
+            pool.drain();
+            expect_alive(0);
+            std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+}  // namespace

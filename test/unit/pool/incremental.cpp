@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSL-1.0
+// pool_options{.teardown = teardown::incremental}: when the objects that wait are destroyed, and that none is forgotten.
+
+#include "pooled/pooled.hpp"
+
+#include "support/lives.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/small_stack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr pooled::pool_options k_incremental{.teardown = pooled::teardown::incremental};
+
+// What docs/teardown.md says of an allocation.
+constexpr std::size_t k_objects_per_allocation = 4;
+
+struct node : test::counted<> {
+    explicit node(test::life_log& log) : counted(log) {}
+    std::shared_ptr<node> next;
+    std::weak_ptr<node> self;
+};
+
+template <class Pool>
+class any_incremental_pool : public testing::Test {
+protected:
+    ~any_incremental_pool() override { EXPECT_EQ(m_log.alive(), 0); }
+
+    [[nodiscard]] std::shared_ptr<node> list(Pool& pool, std::size_t count) {
+        std::shared_ptr<node> head;
+        for (std::size_t i = 0; i < count; ++i) {
+            auto front = pool.template make_shared<node>(m_log);
+            front->next = std::move(head);
+            head = std::move(front);
+        }
+        return head;
+    }
+    [[nodiscard]] std::size_t alive() const { return static_cast<std::size_t>(m_log.alive()); }
+
+    test::life_log m_log;
+};
+TYPED_TEST_SUITE(any_incremental_pool, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(any_incremental_pool, a_drop_destroys_nothing) {
+    TypeParam pool(k_incremental);
+    auto flat = pool.template make_shared<node>(this->m_log);
+    auto deep = this->list(pool, 99);
+    flat.reset();
+    deep.reset();
+    EXPECT_EQ(this->alive(), 100U);
+    EXPECT_EQ(pool.drain(), 100U);
+    EXPECT_EQ(this->alive(), 0U);
+    EXPECT_EQ(pool.drain(), 0U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(any_incremental_pool, each_allocation_destroys_a_few) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 1000).reset();
+    for (std::size_t before = this->alive(); before != 0;) {
+        pool.deallocate(pool.allocate(24, 8), 24, 8);
+        ASSERT_EQ(this->alive(), before - std::min(before, k_objects_per_allocation));
+        before = this->alive();
+    }
+}
+
+TYPED_TEST(any_incremental_pool, each_allocation_of_a_large_block_destroys_a_few) {
+    static constexpr std::size_t k_large = std::size_t{1} << 20;
+    TypeParam pool(k_incremental);
+    this->list(pool, 40).reset();
+    for (int i = 0; i < 10; ++i)
+        pool.deallocate(pool.allocate(k_large), k_large);
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(any_incremental_pool, allocations_within_a_scope_go_on_with_it) {
+    TypeParam pool(k_incremental);
+    pooled::reclaim_scope const scope;
+    this->list(pool, 100).reset();
+    for (int i = 0; i < 25; ++i)
+        pool.deallocate(pool.allocate(24, 8), 24, 8);
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(any_incremental_pool, a_scope_leaves_it_to_the_allocations) {
+    TypeParam pool(k_incremental);
+    {
+        pooled::reclaim_scope const scope;
+        this->list(pool, 100).reset();
+    }
+    EXPECT_EQ(this->alive(), 100U);
+    EXPECT_EQ(pool.drain(), 100U);
+}
+
+TYPED_TEST(any_incremental_pool, churn_keeps_few_waiting) {
+    TypeParam pool(k_incremental);
+    for (int i = 0; i < 10'000; ++i) {
+        this->list(pool, 7).reset();
+        ASSERT_LE(this->alive(), 21U);
+    }
+    pool.drain();
+}
+
+TYPED_TEST(any_incremental_pool, drain_keeps_to_its_budget) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 100).reset();
+    EXPECT_EQ(pool.drain(0), 0U);
+    EXPECT_EQ(pool.drain(1), 1U);
+    EXPECT_EQ(this->alive(), 99U);
+    EXPECT_EQ(pool.drain(49), 49U);
+    EXPECT_EQ(this->alive(), 50U);
+    EXPECT_EQ(pool.drain(51), 50U);
+}
+
+TYPED_TEST(any_incremental_pool, a_part_that_a_drain_left_is_gone_on_with) {
+    TypeParam pool(k_incremental);
+    this->list(pool, 100).reset();
+    EXPECT_EQ(pool.drain(20), 20U);
+    // The cache still holds blocks: it is only at its next exchange with the pool that the thread looks for the rest.
+    for (int i = 0; i < 1000 && this->alive() != 0; ++i)
+        static_cast<void>(pool.allocate(24, 8));
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(any_incremental_pool, observed_objects_wait_as_well) {
+    TypeParam pool(k_incremental);
+    auto object = pool.template make_shared<node>(this->m_log);
+    std::weak_ptr<node> const observer = object;
+    object.reset();
+    EXPECT_TRUE(observer.expired());
+    EXPECT_EQ(this->alive(), 1U);
+    EXPECT_EQ(pool.drain(), 1U);
+    EXPECT_EQ(this->alive(), 0U);
+    EXPECT_EQ(pool.stats().in_use, 1U);  // the control block
+}
+
+TYPED_TEST(any_incremental_pool, the_other_handles_wait_as_well) {
+    TypeParam pool(k_incremental);
+    {
+        auto counted = pool.template make_rc<node>(this->m_log);
+        auto const copy = counted;
+        auto const unique = pool.template make_unique<node>(this->m_log);
+    }
+    EXPECT_EQ(this->alive(), 2U);
+    EXPECT_EQ(pool.drain(), 2U);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(any_incremental_pool, what_waits_is_destroyed_before_the_pool_goes) {
+    {
+        TypeParam pool(k_incremental);
+        this->list(pool, 100).reset();
+        EXPECT_EQ(this->alive(), 100U);
+    }
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(any_incremental_pool, an_object_that_outlives_the_pool_goes_at_once) {
+    auto pool = std::make_unique<TypeParam>(k_incremental);
+    auto late = this->list(*pool, 100);
+    pool.reset();
+    EXPECT_EQ(this->alive(), 100U);
+    late.reset();
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TYPED_TEST(any_incremental_pool, memory_that_waits_is_no_reason_to_be_exhausted) {
+    TypeParam pool({.max_bytes = 1U << 16, .teardown = pooled::teardown::incremental});
+    for (int round = 0; round < 10; ++round) {
+        std::shared_ptr<node> head;
+        std::size_t count = 0;
+        while (auto front = pool.template try_make_shared<node>(this->m_log)) {
+            front->next = std::move(head);
+            head = std::move(front);
+            ++count;
+        }
+        EXPECT_GT(count, 500U);
+        EXPECT_EQ(this->alive(), count);
+        head.reset();
+        EXPECT_EQ(this->alive(), count);
+        // Nine more objects than are free: at first four go, at a time, then as many as it takes.
+        EXPECT_NO_THROW(head = this->list(pool, 9));
+        head.reset();
+        pool.drain();
+    }
+}
+
+// Its destructor allocates, and drops what it allocated.
+struct replaces_itself : test::counted<> {
+    replaces_itself(test::life_log& log, pooled::pool& pool, int times)
+        : counted(log), m_log(log), m_pool(pool), m_times(times) {}
+    ~replaces_itself() override {
+        if (m_times != 0) m_pool.make_shared<replaces_itself>(m_log, m_pool, m_times - 1).reset();
+    }
+
+private:
+    test::life_log& m_log;
+    pooled::pool& m_pool;
+    int m_times;
+};
+
+class incremental_pool : public any_incremental_pool<pooled::pool> {};
+
+TEST_F(incremental_pool, destructors_may_allocate_and_drop) {
+    pooled::pool pool(k_incremental);
+    pool.make_shared<replaces_itself>(m_log, pool, 100).reset();
+    EXPECT_EQ(pool.drain(), 101U);
+    EXPECT_EQ(m_log.constructed(), 101);
+}
+
+TEST_F(incremental_pool, destructors_may_drain) {
+    struct drains : test::counted<> {
+        drains(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}
+        ~drains() override { pool.drain(); }
+        pooled::pool& pool;
+    };
+    pooled::pool pool(k_incremental);
+    for (int i = 0; i < 10; ++i)
+        pool.make_shared<drains>(m_log, pool).reset();
+    pool.drain();
+    EXPECT_EQ(m_log.alive(), 0);
+}
+
+// While a drop helps the many that wait already, the last owner of the pool goes.
+TYPED_TEST(any_incremental_pool, a_destructor_may_destroy_the_pool) {
+    struct owner : test::counted<> {
+        explicit owner(test::life_log& log) : counted(log) {}
+        std::shared_ptr<TypeParam> pool;
+        std::vector<std::shared_ptr<node>> others;
+    };
+    auto pool = std::make_shared<TypeParam>(k_incremental);
+    auto wide = pool->template make_shared<owner>(this->m_log);
+    for (int i = 0; i < 2000; ++i)
+        wide->others.push_back(pooled::make_shared<node>(this->m_log));
+    auto last = pool->template make_shared<owner>(this->m_log);
+    last->pool = pool;
+    wide.reset();
+    pool->drain(1);
+    pool->deallocate(pool->allocate(24), 24);
+    ASSERT_GT(this->alive(), 1900U);
+    pool.reset();
+    last.reset();
+    EXPECT_EQ(this->alive(), 0U);
+}
+
+TEST_F(incremental_pool, an_allocation_within_a_step_is_no_other_step) {
+    struct allocates : test::counted<> {
+        allocates(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}
+        ~allocates() override { pool.deallocate(pool.allocate(24), 24); }
+        pooled::pool& pool;
+    };
+    pooled::pool second(k_incremental);
+    pooled::pool first(k_incremental);  // destroyed while the other one stands
+    std::vector<std::shared_ptr<allocates>> all;
+    for (int i = 0; i < 100; ++i)
+        all.push_back(first.make_shared<allocates>(m_log, second));
+    list(second, 100).reset();
+    all.clear();
+    std::size_t const before = alive();
+    first.deallocate(first.allocate(24), 24);
+    EXPECT_EQ(alive(), before - k_objects_per_allocation);
+}
+
+TEST_F(incremental_pool, two_drains_at_once_lose_nothing) {
+    struct runs : test::counted<> {
+        runs(test::life_log& log, std::function<void()> f) : counted(log), function(std::move(f)) {}
+        ~runs() override { std::thread(function).join(); }
+        std::function<void()> function;
+    };
+    pooled::pool pool(k_incremental);
+    auto rest = list(pool, 50);
+    auto first = pool.make_shared<runs>(m_log, [&] {
+        list(pool, 100).reset();
+        EXPECT_EQ(pool.drain(1), 1U);
+        EXPECT_EQ(alive(), 150U);  // with the one that runs this
+    });
+    first.reset();
+    rest.reset();
+    EXPECT_EQ(pool.drain(1), 1U);
+    EXPECT_EQ(pool.drain(), 149U);
+}
+
+TEST_F(incremental_pool, a_thread_that_only_drops_keeps_few_waiting) {
+    static constexpr std::size_t k_length = 20;
+    static constexpr std::size_t k_lists = 20'000;
+    pooled::pool pool(k_incremental);
+    std::vector<std::shared_ptr<node>> lists;
+    std::thread([&] {
+        for (std::size_t i = 0; i < k_lists; ++i)
+            lists.push_back(list(pool, k_length));
+    }).join();
+    for (std::size_t i = 0; i < k_lists; ++i) {
+        lists[i].reset();
+        ASSERT_LE(alive() - (k_lists - i - 1) * k_length, (64 * k_length + 64) * k_length);
+    }
+    EXPECT_NE(pool.drain(), 0U);
+}
+
+TEST_F(incremental_pool, a_thread_that_ends_leaves_nothing_waiting) {
+    pooled::pool pool(k_incremental);
+    pooled::pool other(k_incremental);
+    std::thread([&] {
+        list(pool, 1000).reset();
+        pool.make_shared<replaces_itself>(m_log, other, 10).reset();
+        other.make_shared<replaces_itself>(m_log, pool, 10).reset();
+    }).join();
+    EXPECT_EQ(m_log.alive(), 0);
+}
+
+TEST_F(incremental_pool, a_drain_takes_what_other_threads_dropped) {
+    pooled::pool pool(k_incremental);
+    std::latch dropped(1);
+    std::latch drained(1);
+    std::thread thread([&] {
+        list(pool, 1000).reset();
+        dropped.count_down();
+        drained.wait();
+    });
+    dropped.wait();
+    EXPECT_EQ(pool.drain(10), 10U);
+    EXPECT_EQ(alive(), 990U);
+    // The rest is nobody's: whoever allocates next goes on with it.
+    for (int i = 0; i < 1000 && alive() != 0; ++i)
+        static_cast<void>(pool.allocate(24, 8));
+    EXPECT_EQ(alive(), 0U);
+    drained.count_down();
+    thread.join();
+}
+
+TEST_F(incremental_pool, many_threads_drop_allocate_and_drain) {
+    pooled::pool pool(k_incremental);
+    std::atomic<bool> stop{false};
+    {
+        std::vector<std::jthread> threads;
+        for (int t = 0; t < 3; ++t) {
+            threads.emplace_back([&] {
+                for (int i = 0; i < 3000; ++i)
+                    list(pool, 5).reset();
+            });
+        }
+        threads.emplace_back([&] {
+            while (!stop) {
+                pool.drain(100);
+                static_cast<void>(pool.take_pending());
+                std::this_thread::yield();
+            }
+        });
+        for (std::size_t t = 0; t < 3; ++t)
+            threads[t].join();
+        stop = true;
+    }
+    EXPECT_EQ(m_log.alive(), 0);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+// The same rescue for what a scope has gathered, in any pool.
+TYPED_TEST(any_incremental_pool, what_a_scope_gathered_is_no_reason_to_be_exhausted) {
+    TypeParam pool({.max_bytes = 1U << 16});
+    std::shared_ptr<node> head;
+    std::size_t count = 0;
+    while (auto front = pool.template try_make_shared<node>(this->m_log)) {
+        front->next = std::move(head);
+        head = std::move(front);
+        ++count;
+    }
+    {
+        pooled::reclaim_scope const scope;
+        head.reset();
+        EXPECT_EQ(this->alive(), count);
+        EXPECT_NO_THROW(head = this->list(pool, count));
+    }
+    EXPECT_EQ(this->alive(), count);
+}
+
+// However many wait, and however empty the pool: destructors that allocate do not stand on each other's shoulders.
+TEST_F(incremental_pool, making_room_does_not_nest) {
+    struct allocates : test::counted<> {
+        allocates(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}
+        ~allocates() override {
+            if (void* const p = pool.try_allocate(4096)) pool.deallocate(p, 4096);
+        }
+        pooled::pool& pool;
+    };
+    test::on_small_stack([this] {
+        pooled::pool pool({.max_bytes = 1U << 20});
+        std::vector<std::shared_ptr<allocates>> all;
+        while (auto object = pool.try_make_shared<allocates>(m_log, pool))
+            all.push_back(std::move(object));
+        pooled::reclaim_scope const scope;
+        all.clear();
+        EXPECT_NO_THROW(static_cast<void>(pool.make_shared<allocates>(m_log, pool)));
+    });
+}
+
+}  // namespace
