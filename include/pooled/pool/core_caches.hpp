@@ -8,6 +8,7 @@
 
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/teardown.hpp"
 #include "pooled/source/platform.hpp"
 
 #include <algorithm>
@@ -38,6 +39,7 @@ inline void pool_core::push_slow(class_index c, void* block) noexcept {
     class_geometry const g = k_geometry[c];
     central& stock = m_central[c];
     thread_cache* const cache = is_local() ? &local_cache() : g_registry.attach(*this);
+    t_teardown.on_exchange();
     bool is_closed = false;
     {
         std::scoped_lock const lock(stock.mutex);

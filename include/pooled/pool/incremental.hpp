@@ -84,12 +84,12 @@ template <class Use>
 
 // Owner only. Not within another step: that one goes on.
 POOLED_NOINLINE inline void tear_down_step(thread_cache& cache, std::size_t budget) noexcept {
-    if (t_teardown.elsewhere != nullptr) return;
+    if (t_teardown.elsewhere() != nullptr) return;
     waiting_batch* const batch = take_own_waiting(cache);
     if (batch == nullptr) return;
     std::uint32_t const pool_id = cache.pool_id;
     bool const is_local = cache.owner == nullptr;
-    tear_down_some(batch->queue, budget);
+    t_teardown.take_some(batch->queue, budget);
     if (batch->queue.empty()) return g_metadata.deallocate(batch, sizeof(waiting_batch));
     if (!is_still_there(cache, pool_id, is_local) || !give_back_waiting(cache, *batch))
         tear_down(batch);  // with the pool, all that waits is finished
@@ -109,7 +109,7 @@ POOLED_ALWAYS_INLINE void step_at_allocation(thread_cache* cache) noexcept {
 // is no memory for the books.
 [[nodiscard]] POOLED_NOINLINE inline bool put_off(waiting w, void const* object,
                                                   std::size_t object_bytes) noexcept {
-    if (waiting_queue* const elsewhere = t_teardown.elsewhere)
+    if (waiting_queue* const elsewhere = t_teardown.elsewhere())
         return elsewhere->push(w, object, object_bytes);
     map_entry const entry = g_address_map.find_owned(w.header());
     thread_cache* const cache = own_cache(*g_registry.find(entry.pool_id()));
@@ -136,7 +136,7 @@ inline std::size_t drain(pool_core& core, std::size_t budget) noexcept {
     std::size_t done = 0;
     waiting_batch* list = budget == 0 ? nullptr : core.take_waiting();
     while (list != nullptr && done != budget) {
-        done += tear_down_some(list->queue, budget - done);
+        done += t_teardown.take_some(list->queue, budget - done);
         if (!list->queue.empty()) break;
         waiting_batch* const empty = std::exchange(list, list->next);
         g_metadata.deallocate(empty, sizeof(waiting_batch));
@@ -158,7 +158,7 @@ POOLED_NOINLINE inline void adopt_waiting(pool_core& core) noexcept {
 template <class Allocate>
 [[nodiscard]] void* after_teardown(pool_core& core, Allocate&& allocate) {
     auto const is_more = [&core]() noexcept {
-        return make_room(k_objects_per_retry) != 0 ||
+        return t_teardown.make_room(k_objects_per_retry) != 0 ||
                (core.is_incremental() && drain(core, k_objects_per_retry) != 0);
     };
     if (core.has_kept_waiting()) [[unlikely]]

@@ -40,7 +40,7 @@ public:
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
         std::size_t done = 0;
         while (m_list != nullptr && done != budget) {
-            done += detail::tear_down_some(m_list->queue, budget - done);
+            done += detail::t_teardown.take_some(m_list->queue, budget - done);
             if (!m_list->queue.empty()) break;
             detail::waiting_batch* const empty = std::exchange(m_list, m_list->next);
             detail::g_metadata.deallocate(empty, sizeof(detail::waiting_batch));

@@ -37,7 +37,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far_count = 0;
 }
 
-inline void registry::on_process_exit() noexcept { finish_at_exit(); }
+inline void registry::on_process_exit() noexcept { t_teardown.finish_at_exit(); }
 
 // What the thread dropped in incremental pools is destroyed while it still has its caches; destructors may drop more.
 inline void registry::finish_waiting(thread_state& state) noexcept {

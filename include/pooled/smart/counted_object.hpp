@@ -120,7 +120,7 @@ private:
             if constexpr (k_may_cascade<T>) {
                 if constexpr (Origin::k_is_incremental)
                     return wait(header, false);
-                else if (!t_teardown.may_recurse())
+                else if (!t_teardown.may_recurse()) [[unlikely]]
                     return retire_slow(header);
                 std::destroy_at(object_of(header));
             }
@@ -128,13 +128,13 @@ private:
         }
     }
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
-        if (!try_destroy_slow(object_of(header))) return wait(header, false);
+        if (!try_destroy(object_of(header))) return wait(header, false);
         free(header);
     }
 
     static void retire_observed(void* header) noexcept {
         if constexpr (k_may_cascade<T>)
-            if (Origin::k_is_incremental || !try_destroy_slow(object_of(header))) return wait(header, true);
+            if (Origin::k_is_incremental || !try_destroy(object_of(header))) return wait(header, true);
         header_at(header).release_weak();
     }
 

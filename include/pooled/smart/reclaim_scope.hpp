@@ -11,32 +11,26 @@
 //   }   // here all of them are destroyed
 //
 // For automatic variables only: it ends on the thread it began on, in the reverse order of its likes. Within another one,
-// or within a destructor that is itself part of a teardown, it leaves the work to the outermost. Objects whose type is
+// or within a destructor that such a teardown runs, it may leave the work to the outermost. Objects whose type is
 // trivially destructible own nothing, and go at once. O(1) besides the teardown itself.
 
 #include "pooled/pool/teardown.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <utility>
 
 namespace pooled {
 
 class [[nodiscard]] reclaim_scope {
 public:
-    reclaim_scope() noexcept
-        : m_base(std::exchange(detail::t_teardown.base, detail::teardown_state::k_gathering)) {}
-    ~reclaim_scope() {
-        if (m_base == detail::teardown_state::k_idle) detail::tear_down(detail::t_teardown.queue);
-        detail::t_teardown.base = m_base;
-    }
+    reclaim_scope() noexcept = default;
+    ~reclaim_scope() { detail::t_teardown.stop_gathering(m_before); }
     reclaim_scope(reclaim_scope const&) = delete;
     reclaim_scope& operator=(reclaim_scope const&) = delete;
     void* operator new(std::size_t) = delete;
     void* operator new[](std::size_t) = delete;
 
 private:
-    std::uintptr_t m_base;  // what the thread was at before: idle, gathering, or recursing in a destructor
+    detail::teardown_state::phase m_before = detail::t_teardown.start_gathering();
 };
 
 }  // namespace pooled

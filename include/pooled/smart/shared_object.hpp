@@ -32,7 +32,8 @@ public:
 
     // The last owner let go.
     POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
-        if (!Origin::k_is_incremental && t_teardown.may_recurse()) return std::destroy_at(object);
+        if (!Origin::k_is_incremental && t_teardown.may_recurse()) [[likely]]
+            return std::destroy_at(object);
         drop_slow(object);
     }
 
@@ -48,7 +49,7 @@ public:
 
 private:
     POOLED_NOINLINE static void drop_slow(T* object) noexcept {
-        if (Origin::k_is_incremental || !try_destroy_slow(object)) put_off(object);
+        if (Origin::k_is_incremental || !try_destroy(object)) put_off(object);
     }
 
     POOLED_NOINLINE static void put_off(T* object) noexcept {

@@ -344,25 +344,24 @@ TEST_F(incremental_pool, a_drain_takes_what_other_threads_dropped) {
 TEST_F(incremental_pool, many_threads_drop_allocate_and_drain) {
     pooled::pool pool(k_incremental);
     std::atomic<bool> stop{false};
-    {
-        std::vector<std::jthread> threads;
-        for (int t = 0; t < 3; ++t) {
-            threads.emplace_back([&] {
-                for (int i = 0; i < 3000; ++i)
-                    list(pool, 5).reset();
-            });
+    std::thread drains([&] {
+        while (!stop) {
+            pool.drain(100);
+            static_cast<void>(pool.take_pending());
+            std::this_thread::yield();
         }
-        threads.emplace_back([&] {
-            while (!stop) {
-                pool.drain(100);
-                static_cast<void>(pool.take_pending());
-                std::this_thread::yield();
-            }
+    });
+    std::array<std::thread, 3> threads;
+    for (auto& thread : threads) {
+        thread = std::thread([&] {
+            for (int i = 0; i < 3000; ++i)
+                list(pool, 5).reset();
         });
-        for (std::size_t t = 0; t < 3; ++t)
-            threads[t].join();
-        stop = true;
     }
+    for (auto& thread : threads)
+        thread.join();
+    stop = true;
+    drains.join();
     EXPECT_EQ(m_log.alive(), 0);
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_TRUE(pool.is_valid());
