@@ -133,8 +133,7 @@ public:
         for (; done != budget && !queue.empty(); ++done)
             queue.take();
         m_elsewhere = elsewhere;
-        m_leads = before.leads;
-        m_reach = before.outside;
+        stop_gathering(before);
         return done;
     }
 
@@ -176,7 +175,7 @@ public:
     type_number awaited = k_no_type;
 
 private:
-    static constexpr std::uintptr_t k_free_stack_bytes = 49152;      // below the highest drop of the thread
+    static constexpr std::uintptr_t k_free_stack_bytes = 24576;      // below the highest drop of the thread
     static constexpr std::uintptr_t k_led_stack_bytes = 16384;       // below the drop that leads
     static constexpr std::uint32_t k_exchanges_between_samples = 4;  // 1,024 objects, if they are small
     static constexpr std::uint32_t k_sample_drops = 4;
