@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace {
 
@@ -72,6 +73,40 @@ TYPED_TEST(after_reserve, nothing_calls_the_system) {
     if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
     EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
     EXPECT_TRUE(seen.has_finished);
+}
+
+template <class Pool>
+class unique_ptr_that_becomes_counted : public testing::Test {};
+TYPED_TEST_SUITE(unique_ptr_that_becomes_counted, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
+    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    constexpr std::size_t k_objects = 1000;
+    std::array<pooled::unique_ptr<packet>, k_objects> unique;
+    std::array<packet*, k_objects> places{};
+    std::array<pooled::rc_ptr<packet>, k_objects / 2> counted;
+    std::array<pooled::local_rc_ptr<packet>, k_objects / 2> local;
+    TypeParam pool;
+    for (std::size_t i = 0; i < k_objects; ++i) {
+        unique[i] = pool.template make_unique<packet>();
+        places[i] = unique[i].get();
+    }
+    auto const pool_before = pool.stats();
+    auto const before = test::malloc_calls_so_far();
+    for (std::size_t i = 0; i < k_objects / 2; ++i) {
+        counted[i] = std::move(unique[2 * i]);
+        local[i] = std::move(unique[2 * i + 1]);
+    }
+    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+    auto const pool_after = pool.stats();
+    EXPECT_EQ(pool_after.in_use, k_objects);
+    // A block taken meanwhile would show here, one given back in the object's address.
+    EXPECT_EQ(pool_after.high_water, pool_before.high_water);
+    EXPECT_EQ(pool_after.magazines_exchanged, pool_before.magazines_exchanged);
+    for (std::size_t i = 0; i < k_objects / 2; ++i) {
+        EXPECT_EQ(counted[i].get(), places[2 * i]);
+        EXPECT_EQ(local[i].get(), places[2 * i + 1]);
+    }
 }
 
 TEST(after_reserve_in_the_default_pool, nothing_calls_malloc_or_the_system) {

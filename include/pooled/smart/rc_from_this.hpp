@@ -64,7 +64,12 @@ namespace detail {
 // Tells an object that was just made in a counted block where it is.
 template <class T>
 POOLED_ALWAYS_INLINE void introduce(T* object) noexcept {
-    if constexpr (k_has_rc_from_this<T>) rc_access::introduce(object, object);
+    if constexpr (k_has_rc_from_this<T>) {
+        static_assert(
+            requires { rc_access::introduce(object, object); },
+            "pooled::enable_rc_from_this: T must have just one of them among its bases, and a public one");
+        rc_access::introduce(object, object);
+    }
 }
 
 }  // namespace detail

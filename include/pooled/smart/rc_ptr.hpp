@@ -97,7 +97,7 @@ public:
     }
     template <class Other>
         requires std::convertible_to<Other&&, basic_rc_ptr>
-    basic_rc_ptr& operator=(Other&& other) noexcept {
+    basic_rc_ptr& operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<basic_rc_ptr, Other>) {
         basic_rc_ptr(std::forward<Other>(other)).swap(*this);
         return *this;
     }
@@ -189,7 +189,8 @@ public:
     }
     template <class Other>
         requires std::convertible_to<Other&&, basic_weak_rc_ptr>
-    basic_weak_rc_ptr& operator=(Other&& other) noexcept {
+    basic_weak_rc_ptr&
+    operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<basic_weak_rc_ptr, Other>) {
         basic_weak_rc_ptr(std::forward<Other>(other)).swap(*this);
         return *this;
     }

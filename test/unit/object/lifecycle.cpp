@@ -159,10 +159,22 @@ TYPED_TEST(lifecycle, of_functions_is_set_at_run_time) {
 TYPED_TEST(lifecycle, of_functions_may_leave_any_of_them_empty) {
     typename TypeParam::template pool<int, pooled::function_lifecycle<int>> plain;
     EXPECT_EQ(*plain.acquire(), 0);
+    *plain.acquire() = 7;
+    EXPECT_EQ(*plain.acquire(), 7) << "released without a function, and yet recycled";
     typename TypeParam::template pool<int, pooled::function_lifecycle<int>> one(
         {}, {.on_release = [](int& n) { ++n; }});
     EXPECT_EQ(*one.acquire(), 0);
     EXPECT_EQ(*one.acquire(), 1);
+}
+
+TYPED_TEST(lifecycle, that_creates_elsewhere_is_refused) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    static int elsewhere = 0;
+    typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool(
+        {}, {.create = [](void*) { return &elsewhere; }});
+    EXPECT_DEATH(static_cast<void>(pool.acquire()), "must construct the object where it is told to");
+    typename TypeParam::template pool<int> by_factory({}, [](void*) { return &elsewhere; });
+    EXPECT_DEATH(static_cast<void>(by_factory.acquire()), "must construct the object where it is told to");
 }
 
 TYPED_TEST(lifecycle, of_functions_may_take_arguments) {

@@ -97,6 +97,12 @@ TEST_F(a_change_of_counting, is_a_move_and_never_a_copy) {
     static_assert(!std::is_constructible_v<shared, local&> && !std::is_constructible_v<shared, local const&>);
     static_assert(!std::is_constructible_v<local, shared&> && !std::is_constructible_v<local, shared const>);
     static_assert(!std::is_assignable_v<shared&, local&> && std::is_assignable_v<shared&, local>);
+    // Its check may be made to throw; where nothing is checked nothing can throw.
+    static_assert(!std::is_nothrow_constructible_v<shared, local> &&
+                  !std::is_nothrow_assignable_v<shared&, local>);
+    static_assert(std::is_nothrow_assignable_v<shared&, shared const&> &&
+                  std::is_nothrow_assignable_v<pooled::rc_ptr<base>&, shared> &&
+                  std::is_nothrow_assignable_v<shared&, std::nullptr_t>);
     static_assert(!std::is_constructible_v<pooled::weak_rc_ptr<derived>, local>);
     static_assert(!std::is_constructible_v<pooled::weak_rc_ptr<derived>, pooled::weak_local_rc_ptr<derived>>);
 }

@@ -134,6 +134,8 @@ TYPED_TEST(counted_pointer, survives_assignment_to_itself) {
     auto& same = p;
     p = same;
     EXPECT_EQ(p.use_count(), 1);
+    p = std::as_const(same);
+    EXPECT_EQ(p.use_count(), 1);
     p = std::move(same);
     EXPECT_EQ(p.use_count(), 1);
     p.swap(same);
@@ -281,6 +283,19 @@ TYPED_TEST(counted_pointer, takes_over_a_unique_ptr_without_an_allocation) {
     EXPECT_EQ(this->log.alive(), 2);
     p = pooled::unique_ptr<test::counted<>>();
     EXPECT_EQ(p, nullptr);
+}
+
+TYPED_TEST(counted_pointer, keeps_its_object_when_what_it_is_assigned_cannot_be_converted) {
+    struct fails_to_convert {
+        operator typename TypeParam::template ptr<int>() const { throw std::bad_alloc(); }
+        operator typename TypeParam::template weak<int>() const { throw std::bad_alloc(); }
+    };
+    auto p = this->template make<int>(7);
+    typename TypeParam::template weak<int> w = p;
+    EXPECT_THROW(p = fails_to_convert(), std::bad_alloc);
+    EXPECT_THROW(w = fails_to_convert(), std::bad_alloc);
+    EXPECT_EQ(*p, 7);
+    EXPECT_EQ(w.lock(), p);
 }
 
 TYPED_TEST(counted_pointer, takes_over_a_unique_ptr_to_const) {

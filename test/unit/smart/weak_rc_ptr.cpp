@@ -90,6 +90,7 @@ TYPED_TEST(weak_pointer, is_copied_moved_and_assigned_as_a_value) {
     EXPECT_EQ(c.lock(), p);
     auto& same = c;
     c = same;
+    c = std::as_const(same);
     c = std::move(same);
     EXPECT_EQ(c.lock(), p);
     c = q;
