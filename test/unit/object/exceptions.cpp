@@ -76,13 +76,26 @@ TYPED_TEST(exception, from_any_create_of_a_growth_undoes_all_of_it) {
     EXPECT_EQ(this->log.alive(), 0);
 }
 
+TYPED_TEST(exception, from_create_keeps_no_memory) {
+    std::size_t const before = test::pools_alive();
+    {
+        typename TestFixture::pool_type pool({}, this->lifecycle());
+        this->log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
+        EXPECT_EQ(test::pools_alive(), before + 1);
+    }
+    EXPECT_EQ(test::pools_alive(), before) << "a block was not given back";
+}
+
 TYPED_TEST(exception, from_any_initial_object_leaves_nothing) {
+    std::size_t const before = test::pools_alive();
     for (int n = 1; n <= 8; ++n) {
         this->log.throw_at(n);
         EXPECT_THROW(typename TestFixture::pool_type({.initial_objects = 8}, this->lifecycle()),
                      test::constructor_failed);
         EXPECT_EQ(this->log.alive(), 0);
     }
+    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TYPED_TEST(exception, from_a_factory_leaves_the_pool_as_it_was) {

@@ -8,11 +8,13 @@
 //   TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
 //   TYPED_TEST(recycled, object_does_what_it_says) { typename TypeParam::template pool<int> pool; ... }
 
+#include "pooled/pool/registry.hpp"
 #include "pooled/pooled.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -35,6 +37,14 @@ struct object_pool_kind_names {
         return std::is_same_v<Kind, shared_kind> ? "object_pool" : "local_object_pool";
     }
 };
+
+// Pools of the process that have not gone, or still have a block out.
+[[nodiscard]] inline std::size_t pools_alive() {
+    std::size_t count = 0;
+    for (std::uint32_t id = 0; id < pooled::detail::k_max_pools; ++id)
+        count += pooled::detail::g_registry.find(id) != nullptr ? 1 : 0;
+    return count;
+}
 
 // Acquisitions after which a shared pool that was gathered is spread again, with some to spare.
 inline constexpr int k_settling = 3000;

@@ -90,14 +90,29 @@ TYPED_TEST(destroyed, pool_does_not_call_its_lifecycle_any_more) {
 }
 
 TYPED_TEST(destroyed, pools_come_and_go) {
+    std::size_t const before = test::pools_alive();
     std::shared_ptr<test::counted<>> out;
     for (int i = 0; i < 200; ++i) {
         typename TypeParam::template pool<test::counted<>> short_lived({.initial_objects = 2});
         out = short_lived.acquire();
     }
+    EXPECT_EQ(test::pools_alive(), before + 1) << "that of the object which is out";
     EXPECT_EQ(this->log.alive(), 1);
     out.reset();
     EXPECT_EQ(this->log.alive(), 0);
+}
+
+TYPED_TEST(destroyed, pool_takes_its_lifecycle_along) {
+    auto const token = std::make_shared<int>(0);
+    std::size_t const before = test::pools_alive();
+    {
+        pooled::function_lifecycle<int> functions;
+        functions.on_acquire = [token](int&) {};
+        typename TypeParam::template pool<int, pooled::function_lifecycle<int>> const idle({}, functions);
+        EXPECT_EQ(test::pools_alive(), before + 1);
+    }
+    EXPECT_EQ(token.use_count(), 1);
+    EXPECT_EQ(test::pools_alive(), before);
 }
 
 TEST(destroyed_object_pool, destroys_what_lies_idle_in_a_sleeping_threads_cache) {
