@@ -8,12 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -365,6 +367,26 @@ TEST_F(teardown_depth, a_random_tree_is_torn_down) {
     }
     auto all = pooled::make_shared<std::vector<std::shared_ptr<twig>>>(std::move(roots));
     expect_gone(all);
+}
+
+// Large, and no node near the next: the drops are looked at, and from then on all of them wait.
+TEST_F(teardown_depth, a_large_scattered_tree_is_torn_down) {
+    std::vector<std::shared_ptr<twig>> nodes;
+    for (std::size_t i = 0; i < test::depth(); ++i)
+        nodes.push_back(pooled::make_shared<twig>());
+    std::ranges::shuffle(nodes, std::mt19937_64(1));
+    for (std::size_t i = nodes.size() - 1; i != 0; --i)
+        (i % 2 == 0 ? nodes[(i - 1) / 2]->left : nodes[(i - 1) / 2]->right) = std::move(nodes[i]);
+    test::on_small_stack([&] {
+        nodes.front().reset();
+        EXPECT_EQ(g_alive, 0U);
+        for (int i = 0; i < 1000; ++i) {  // and small structures again
+            auto root = pooled::make_shared<twig>();
+            root->left = pooled::make_shared<twig>();
+            root.reset();
+            EXPECT_EQ(g_alive, 0U);
+        }
+    });
 }
 
 // Each node is owned by two others, and goes with the second.

@@ -39,7 +39,7 @@ inline void pool_core::push_slow(class_index c, void* block) noexcept {
     class_geometry const g = k_geometry[c];
     central& stock = m_central[c];
     thread_cache* const cache = is_local() ? &local_cache() : g_registry.attach(*this);
-    t_teardown.on_exchange();
+    t_teardown.on_exchange(g.magazine_blocks());
     bool is_closed = false;
     {
         std::scoped_lock const lock(stock.mutex);

@@ -23,6 +23,7 @@
 #include "pooled/source/metadata.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,9 +42,9 @@ public:
     };
 
     // How far plain recursion goes: the quickest way as long as the processor finds the next object by itself, when it is
-    // near the last one (its prefetchers follow), or when all of them are in its caches. Once in a while a few drops are
-    // looked at: when they go far again and again, the structure is large and scattered, and worth the queue's own prefetches
-    // (measured: docs/teardown.md).
+    // near the last one (its prefetchers follow), or when all of them are in its caches. Where drops are slow and go far,
+    // again and again, the structure is large and scattered, and worth the queue's own prefetches (measured:
+    // docs/teardown.md).
     struct reach {
         std::uintptr_t line = k_gather;    // a drop at a stack pointer below it has something to find out
         std::uintptr_t bottom = k_gather;  // below it, there is no recursion
@@ -77,12 +78,16 @@ public:
         return way::wait;
     }
 
-    // Blocks go home by the magazine: so many objects were dropped since the last time that a sample is due, perhaps.
-    void on_exchange() noexcept {
-        if (m_reach.line == k_gather || --m_exchanges_left != 0) return;
-        m_exchanges_left = k_exchanges_between_samples;
+    // A magazine of blocks goes home, so as many objects were dropped: a sample is due, perhaps.
+    void on_exchange(std::uint32_t blocks) noexcept {
+        m_dropped += blocks;
+        if (m_reach.line == k_gather || m_dropped < k_drops_between_samples) return;
+        auto const now = std::chrono::steady_clock::now();
+        bool const is_slow = now - std::exchange(m_sampled_at, now) > m_dropped * k_slow_drop;
+        m_dropped = 0;
+        if (!is_slow) return end_sample(false);
         m_is_near = false;
-        m_reach.looks = k_sample_drops;
+        m_reach.looks = k_sample_drops;  // where do they go?
         m_reach.line = k_gather;
     }
 
@@ -175,15 +180,16 @@ public:
     type_number awaited = k_no_type;
 
 private:
-    static constexpr std::uintptr_t k_free_stack_bytes = 24576;      // below the highest drop of the thread
-    static constexpr std::uintptr_t k_led_stack_bytes = 16384;       // below the drop that leads
-    static constexpr std::uint32_t k_exchanges_between_samples = 4;  // 1,024 objects, if they are small
+    static constexpr std::uintptr_t k_free_stack_bytes = 24576;  // below the highest drop of the thread
+    static constexpr std::uintptr_t k_led_stack_bytes = 16384;   // below the drop that leads
+    static constexpr std::uint32_t k_drops_between_samples = 1024;
+    static constexpr std::chrono::nanoseconds k_slow_drop{32};  // slower than from the last level of cache
     static constexpr std::uint32_t k_sample_drops = 4;
     static constexpr std::uint32_t k_far_samples = 32;
     static constexpr std::uintptr_t k_near_bytes = 2048;
-    static constexpr std::size_t k_strides = 8;             // objects of a size have slabs of their own
-    static constexpr std::size_t k_large_structure = 4096;  // objects; smaller ones are not worth the queue
-    static constexpr std::uint32_t k_small_leads = 64;      // in a row, until it is plain recursion again
+    static constexpr std::size_t k_strides = 8;                 // objects of a size have slabs of their own
+    static constexpr std::size_t k_large_structure = 1U << 18;  // objects; smaller ones may be in the caches
+    static constexpr std::uint32_t k_small_leads = 64;          // in a row, until it is plain recursion again
 
     // Where drops come from. It may go up later, but never down: a structure that is wide and deep would take it along.
     void draw_line(std::uintptr_t here) noexcept {
@@ -195,8 +201,11 @@ private:
         std::uintptr_t& before = m_last[object_bytes / 8 % k_strides];
         m_is_near = m_is_near || object - before + k_near_bytes <= 2 * k_near_bytes;
         before = object;
-        if (--m_reach.looks != 0) return;
-        if (!m_is_near)
+        if (--m_reach.looks == 0) end_sample(!m_is_near);
+    }
+
+    void end_sample(bool is_far) noexcept {
+        if (is_far)
             ++m_reach.far_samples;
         else if (m_reach.far_samples != 0)
             --m_reach.far_samples;
@@ -225,7 +234,8 @@ private:
     }
 
     reach m_reach;
-    std::uint32_t m_exchanges_left = k_exchanges_between_samples;
+    std::uint32_t m_dropped = 0;  // since the last sample
+    std::chrono::steady_clock::time_point m_sampled_at{};
     std::uint32_t m_small_leads = 0;
     bool m_is_near = false;  // one of those looked at
     bool m_leads = false;
