@@ -41,8 +41,9 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
     return None
 
 
-def latest(directory: Path = DIRECTORY) -> Path:
-    """The newest file that holds results; smoke runs are not for reading."""
+def latest(directory: Path | None = None) -> Path:
+    """The newest file that holds results, in DIRECTORY when none is given; smoke runs are not for reading."""
+    directory = directory or DIRECTORY
     for path in newest_first(directory):
         if path.stem.endswith("-smoke"):
             continue

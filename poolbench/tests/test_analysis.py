@@ -13,7 +13,7 @@ from poolbench.analysis import claims, compare, estimate, headlines, rows
 from poolbench.analysis.claims import Verdict
 from poolbench.plan import description
 from poolbench.plan.description import Description, Headline, Published
-from poolbench.results import record
+from poolbench.results import find, record
 from poolbench.results.read import read
 from poolbench.tests import support
 
@@ -336,7 +336,8 @@ def test_a_table_can_be_a_selection_and_ratios_stay(measured, invoke):
     assert invoke("table", measured, "-c", "nothing").exit_code == 2
 
 
-def test_without_results_a_command_says_how_to_get_some(invoke):
+def test_without_results_a_command_says_how_to_get_some(invoke, monkeypatch, tmp_path):
+    monkeypatch.setattr(find, "DIRECTORY", tmp_path)
     for command in ("table", "claims"):
         result = invoke(command)
         assert result.exit_code == 2
