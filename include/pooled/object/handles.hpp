@@ -74,13 +74,13 @@ template <class T, class Recycler>
 class recycled_object {
 public:
     // Throws std::length_error when the process has too many types of counted objects.
-    [[nodiscard]] static type_number number() { return number_or_throw<k_type>(); }
+    [[nodiscard]] static type_tag tag() { return tag_or_throw<k_type>(); }
 
     // `counts`: count_header::k_sole or k_unique.
-    static T* set_header(slot& s, type_number type, std::uint64_t counts) noexcept {
+    static T* set_header(slot& s, type_tag type, std::uint64_t counts) noexcept {
         T* const object = &Recycler::layout::object_of(s);
         ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
-            count_header{counts | std::uint64_t{type} << k_type_shift};
+            count_header{counts | type};
         introduce(object);
         return object;
     }
@@ -144,7 +144,7 @@ template <class T, class Recycler>
 struct unique_handle {
     using pointer = unique_ptr<T>;
 
-    type_number const type = recycled_object<T, Recycler>::number();
+    type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
         return pointer(recycled_object<T, Recycler>::set_header(*s, type, count_header::k_unique));
@@ -155,7 +155,7 @@ template <class T, class Recycler, class Counting>
 struct rc_handle {
     using pointer = basic_rc_ptr<T, Counting>;
 
-    type_number const type = recycled_object<T, Recycler>::number();
+    type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
         return adopt_made<T, Counting>(

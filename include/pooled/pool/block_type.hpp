@@ -9,6 +9,7 @@
 //   waiting block                    | type: 14 | kind: 2 | address: 48 |
 //
 // A type gets its number when it is first needed, without a lock: a fork may come at any moment. Any thread may call; O(1).
+// The number is kept as a tag, in the place that it takes in these words, so that nobody shifts it.
 
 #include "pooled/config.hpp"
 
@@ -20,11 +21,12 @@
 
 namespace pooled::detail {
 
-using type_number = std::uint32_t;
+using type_tag = std::uint64_t;
 
 inline constexpr unsigned k_type_bits = 14;
 inline constexpr unsigned k_type_shift = 64 - k_type_bits;
-inline constexpr type_number k_no_type = 0;
+inline constexpr type_tag k_no_type = 0;
+inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
 
 // `header` is the block's header word if it is counted, else the start of the block.
 struct block_type {
@@ -46,55 +48,56 @@ public:
     block_types(block_types const&) = delete;
     block_types& operator=(block_types const&) = delete;
 
-    // Requires a number that was read from a block. Relaxed: who reads it there was handed the block by a thread that had
-    // the number from add().
-    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](type_number number) const noexcept {
-        return *m_types[number].load(std::memory_order_relaxed);
+    // The type whose tag a word bears. Requires one that was read from a block. Relaxed: who reads it there was handed the
+    // block by a thread that had the tag from add().
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
+        return *find(word);
     }
-    [[nodiscard]] block_type const* find(type_number number) const noexcept {
-        return m_types[number].load(std::memory_order_relaxed);
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const* find(std::uint64_t word) const noexcept {
+        return m_types[word >> k_type_shift].load(std::memory_order_relaxed);
     }
 
-    // The number of `type`, which is remembered in `number`; k_no_type when all are taken. Threads that race for one type
-    // agree on one number; the others' are lost.
-    [[nodiscard]] POOLED_NOINLINE type_number add(block_type const& type,
-                                                  std::atomic<type_number>& number) noexcept {
-        type_number last = m_last.load(std::memory_order_relaxed);
+    // The tag of `type`, which is remembered in `tag`; k_no_type when all are taken. Threads that race for one type agree
+    // on one tag; the others' are lost.
+    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag) noexcept {
+        type_tag last = m_last.load(std::memory_order_relaxed);
         do {
-            if (last + 1 == m_types.size()) return k_no_type;
-        } while (!m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed));
-        type_number const fresh = last + 1;
-        m_types[fresh].store(&type, std::memory_order_relaxed);
-        type_number known = k_no_type;
-        // release: pairs with the acquire in number_of(); the entry is seen. acquire: that of a thread which was faster.
-        return number.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
+            if (last == k_last_type) return k_no_type;
+        } while (!m_last.compare_exchange_weak(last, last + k_type_one, std::memory_order_relaxed));
+        type_tag const fresh = last + k_type_one;
+        m_types[fresh >> k_type_shift].store(&type, std::memory_order_relaxed);
+        type_tag known = k_no_type;
+        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: that of a thread which was faster.
+        return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
     }
 
 private:
-    std::atomic<type_number> m_last{k_no_type};
+    static constexpr type_tag k_last_type = ~type_tag{0} << k_type_shift;
+
+    std::atomic<type_tag> m_last{k_no_type};
     std::array<std::atomic<block_type const*>, std::size_t{1} << k_type_bits> m_types{};
 };
 
 POOLED_EXPORT inline constinit block_types g_block_types;
 
 template <block_type const& Type>
-POOLED_EXPORT inline constinit std::atomic<type_number> g_number_of{k_no_type};
+POOLED_EXPORT inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
 
 // k_no_type when the table is full.
 template <block_type const& Type>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_number number_of() noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
     // acquire: pairs with the release in add().
-    type_number const number = g_number_of<Type>.load(std::memory_order_acquire);
-    return number != k_no_type ? number : g_block_types.add(Type, g_number_of<Type>);
+    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : g_block_types.add(Type, g_tag_of<Type>);
 }
 
 // The same; throws std::length_error.
 template <block_type const& Type>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_number number_or_throw() {
-    type_number const number = number_of<Type>();
-    if (number == k_no_type) [[unlikely]]
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
+    type_tag const tag = tag_of<Type>();
+    if (tag == k_no_type) [[unlikely]]
         throw std::length_error("pooled: more than 16383 types of counted objects in one process");
-    return number;
+    return tag;
 }
 
 }  // namespace pooled::detail

@@ -177,7 +177,7 @@ public:
     [[nodiscard]] waiting_queue* elsewhere() const noexcept { return m_elsewhere; }
 
     // An object was put off; std::shared_ptr is about to deallocate its block.
-    type_number awaited = k_no_type;
+    type_tag awaited = k_no_type;
 
 private:
     static constexpr std::uintptr_t k_free_stack_bytes = 24576;  // below the highest drop of the thread

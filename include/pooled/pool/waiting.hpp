@@ -36,8 +36,8 @@ public:
 
     constexpr waiting() noexcept = default;
     constexpr explicit waiting(std::uint64_t word) noexcept : m_word(word) {}
-    waiting(void* header, type_number type, bool is_observed) noexcept
-        : m_word(address_of(header) | (is_observed ? k_observed : 0) | std::uint64_t{type} << k_type_shift) {}
+    waiting(void* header, type_tag type, bool is_observed) noexcept
+        : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {}
 
     [[nodiscard]] std::uint64_t word() const noexcept { return m_word; }
     [[nodiscard]] bool empty() const noexcept { return m_word == 0; }
@@ -47,7 +47,7 @@ public:
         return static_cast<std::byte const*>(header()) + type().object_offset;
     }
     [[nodiscard]] block_type const& type() const noexcept {
-        return g_block_types[static_cast<type_number>(m_word >> k_type_shift)];
+        return g_block_types[m_word];
     }
 
     // Destroys it.

@@ -47,9 +47,6 @@ struct count_header {
 
     std::atomic<std::uint64_t> word;
 
-    [[nodiscard]] static type_number type_in(std::uint64_t word) noexcept {
-        return static_cast<type_number>(word >> k_type_shift);
-    }
     [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
         return (word & (k_strong_mask | k_weak_mask)) == k_sole;
     }
@@ -57,7 +54,7 @@ struct count_header {
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
 
     [[nodiscard]] block_type const& type() const noexcept {
-        return g_block_types[type_in(word.load(std::memory_order_relaxed))];
+        return g_block_types[word.load(std::memory_order_relaxed)];
     }
 
     // The object is gone for its owners; drops the weak count that they held together, and frees the block unless it is
@@ -68,7 +65,7 @@ struct count_header {
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
-        g_block_types[type_in(now)].free(this);
+        g_block_types[now].free(this);
     }
 };
 static_assert(sizeof(count_header) == 8);
@@ -91,24 +88,24 @@ public:
     static constexpr std::size_t k_bytes = k_offset + sizeof(T);
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
-    [[nodiscard]] static type_number number() { return number_or_throw<k_type>(); }
+    [[nodiscard]] static type_tag tag() { return tag_or_throw<k_type>(); }
 
     [[nodiscard]] static void* place_in(void* block) noexcept {
         return static_cast<std::byte*>(block) + k_offset;
     }
 
+    // Whether an object of such a block was sole or unique, as `counts` says, when its header read `word`.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static bool is_in(std::uint64_t word, std::uint64_t counts) noexcept {
+        return word - counts == g_tag_of<k_type>.load(std::memory_order_relaxed);
+    }
+
     // Requires an object just constructed at place_in(). `counts`: k_sole or k_unique.
-    static void set_header(T* object, type_number type, std::uint64_t counts) noexcept {
+    static void set_header(T* object, type_tag type, std::uint64_t counts) noexcept {
         ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
-            count_header{counts | std::uint64_t{type} << k_type_shift};
+            count_header{counts | type};
     }
 
-private:
-    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
-    static T* object_of(void* header) noexcept {
-        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
-    }
-
+    // The last owner lets go, nobody observes.
     static void retire(void* header) noexcept {
         // Observed by itself, perhaps, once its destructor has run.
         if constexpr (k_has_rc_from_this<T>) {
@@ -127,6 +124,13 @@ private:
             free(header);
         }
     }
+
+private:
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+    static T* object_of(void* header) noexcept {
+        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
         if (!try_destroy(object_of(header))) return wait(header, false);
         free(header);
@@ -139,7 +143,7 @@ private:
     }
 
     static void wait(void* header, bool is_observed) noexcept {
-        waiting const w(header, number_of<k_type>(), is_observed);
+        waiting const w(header, tag_of<k_type>(), is_observed);
         T const* const object = object_of(header);
         if constexpr (Origin::k_is_incremental) {
             if (!put_off(w, object, sizeof(T))) tear_down_now(w);

@@ -41,8 +41,13 @@ public:
     [[nodiscard]] std::uintptr_t start() const noexcept { return (m_bits & k_address_mask) - offset(); }
 
     // Requires a handle that is not empty.
-    [[nodiscard]] count_header& header() const noexcept {
-        return *reinterpret_cast<count_header*>(start() - sizeof(count_header));
+    [[nodiscard]] POOLED_ALWAYS_INLINE count_header& header() const noexcept {
+        std::uintptr_t object = m_bits;
+        if (offset() != 0) [[unlikely]] {
+            object = start();
+            asm("" : "+r"(object));  // no conditional move: it would wait for the offset each time
+        }
+        return *reinterpret_cast<count_header*>(object - sizeof(count_header));
     }
 
 private:

@@ -27,7 +27,7 @@ class held_block {
 public:
     held_block(void* block, std::size_t bytes, std::size_t align) noexcept
         : m_block(block), m_bytes(bytes), m_align(align) {}
-    ~held_block() {
+    POOLED_ALWAYS_INLINE ~held_block() {
         if (m_block != nullptr) Origin::deallocate_block(m_block, m_bytes, m_align);
     }
     held_block(held_block const&) = delete;
@@ -43,7 +43,7 @@ private:
 
 // Requires a block for a counted_object. Gives it back when the constructor throws.
 template <class T, class Origin, class... Args>
-[[nodiscard]] POOLED_ALWAYS_INLINE T* construct_counted(void* block, type_number type, std::uint64_t counts,
+[[nodiscard]] POOLED_ALWAYS_INLINE T* construct_counted(void* block, type_tag type, std::uint64_t counts,
                                                         Args&&... args) {
     using object = counted_object<T, Origin>;
     held_block<Origin> held(block, object::k_bytes, object::k_align);
@@ -60,7 +60,7 @@ template <class T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted_by_default(std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_default>;
     constexpr class_index c = class_for(object::k_bytes, object::k_align);
-    type_number const type = object::number();
+    type_tag const type = object::tag();
     void* block = nullptr;
     if constexpr (c == k_large)
         block = allocate_bytes_or_throw<sharing::shared>(g_registry.default_core(), object::k_bytes,
@@ -72,18 +72,23 @@ template <class T, class... Args>
 
 // How the object is retired depends on the pool, its layout does not.
 template <class T, sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_number number_in(pool_core const& core) {
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core const& core) {
     if constexpr (k_may_cascade<T>)
         if (core.is_incremental()) [[unlikely]]
-            return counted_object<T, from_pool<Sharing, on_failure::throws, teardown::incremental>>::number();
-    return counted_object<T, from_pool<Sharing>>::number();
+            return counted_object<T, from_pool<Sharing, on_failure::throws, teardown::incremental>>::tag();
+    return counted_object<T, from_pool<Sharing>>::tag();
 }
 
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_number const type = number_in<T, Sharing>(core);
-    void* const block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
+    type_tag const type = tag_in<T, Sharing>(core);
+    constexpr class_index c = class_for(object::k_bytes, object::k_align);
+    void* block = nullptr;
+    if constexpr (c == k_large)
+        block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
+    else
+        block = pop_or_throw<Sharing>(core, c, object::k_bytes);
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -91,7 +96,7 @@ template <class T, sharing Sharing, class... Args>
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_number const type = number_in<T, Sharing>(core);
+    type_tag const type = tag_in<T, Sharing>(core);
     void* const block = try_allocate_bytes<Sharing>(core, object::k_bytes, object::k_align);
     if (block == nullptr) return nullptr;
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);

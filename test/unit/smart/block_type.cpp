@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <latch>
 #include <memory>
 #include <set>
@@ -21,7 +22,7 @@ namespace {
 
 using pooled::detail::block_type;
 using pooled::detail::block_types;
-using pooled::detail::type_number;
+using pooled::detail::type_tag;
 
 constexpr block_type k_any{.retire = nullptr,
                            .retire_observed = nullptr,
@@ -41,32 +42,32 @@ constexpr block_type k_numbered{.retire = nullptr,
                                 .object_bytes = N};
 
 TEST(the_table_of_block_types, numbers_a_type_once) {
-    type_number const number = pooled::detail::number_of<k_numbered<1>>();
+    type_tag const number = pooled::detail::tag_of<k_numbered<1>>();
     EXPECT_NE(number, pooled::detail::k_no_type);
-    EXPECT_EQ(pooled::detail::number_of<k_numbered<1>>(), number);
-    EXPECT_NE(pooled::detail::number_of<k_numbered<2>>(), number);
+    EXPECT_EQ(pooled::detail::tag_of<k_numbered<1>>(), number);
+    EXPECT_NE(pooled::detail::tag_of<k_numbered<2>>(), number);
     EXPECT_EQ(&pooled::detail::g_block_types[number], &k_numbered<1>);
 }
 
 TEST(the_table_of_block_types, has_nothing_under_a_number_not_given) {
     EXPECT_EQ(pooled::detail::g_block_types.find(pooled::detail::k_no_type), nullptr);
-    EXPECT_EQ(pooled::detail::g_block_types.find((1U << pooled::detail::k_type_bits) - 1), nullptr);
+    EXPECT_EQ(pooled::detail::g_block_types.find(~std::uint64_t{0}), nullptr);
 }
 
 TEST(the_table_of_block_types, takes_16383_and_then_says_no) {
     auto const table = std::make_unique<block_types>();
-    std::set<type_number> seen;
+    std::set<type_tag> seen;
     for (std::size_t i = 0; i < 16'383; ++i) {
-        std::atomic<type_number> number{pooled::detail::k_no_type};
-        type_number const given = table->add(k_any, number);
+        std::atomic<type_tag> number{pooled::detail::k_no_type};
+        type_tag const given = table->add(k_any, number);
         ASSERT_NE(given, pooled::detail::k_no_type);
         ASSERT_EQ(number.load(), given);
         seen.insert(given);
     }
     EXPECT_EQ(seen.size(), 16'383U);
-    EXPECT_EQ(*seen.rbegin(), 16'383U);
+    EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
     for (int i = 0; i < 3; ++i) {
-        std::atomic<type_number> number{pooled::detail::k_no_type};
+        std::atomic<type_tag> number{pooled::detail::k_no_type};
         EXPECT_EQ(table->add(k_any, number), pooled::detail::k_no_type);
         EXPECT_EQ(number.load(), pooled::detail::k_no_type);
     }
@@ -76,8 +77,8 @@ TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
     constexpr std::size_t k_threads = 4;
     constexpr std::size_t k_rounds = 300;
     auto const table = std::make_unique<block_types>();
-    std::vector<std::atomic<type_number>> numbers(k_rounds);
-    std::array<std::vector<type_number>, k_threads> given;
+    std::vector<std::atomic<type_tag>> numbers(k_rounds);
+    std::array<std::vector<type_tag>, k_threads> given;
     std::latch start(k_threads);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < k_threads; ++t)
@@ -93,7 +94,7 @@ TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
         t.join();
     for (std::size_t t = 1; t < k_threads; ++t)
         EXPECT_EQ(given[t], given[0]);
-    EXPECT_EQ((std::set<type_number>(given[0].begin(), given[0].end()).size()), k_rounds);
+    EXPECT_EQ((std::set<type_tag>(given[0].begin(), given[0].end()).size()), k_rounds);
 }
 
 // Threads make their first objects of the same types at the same moment.

@@ -50,12 +50,12 @@ TYPED_TEST(count_word, counts_owners_observers_and_keeps_the_type) {
     EXPECT_TRUE(TypeParam::try_add_strong(h));
     EXPECT_EQ(this->strong(h), 1002U);
     for (int i = 0; i < 1000; ++i) {
-        TypeParam::release_strong(h);
+        TypeParam::template release_strong<int>(h);
         h.release_weak();
     }
     EXPECT_EQ(this->strong(h), 2U);
     EXPECT_EQ(this->weak(h), 1U);
-    EXPECT_EQ(count_header::type_in(h.word.load()), 5U);
+    EXPECT_EQ(h.word.load() >> pooled::detail::k_type_shift, 5U);
 }
 
 TYPED_TEST(count_word, without_an_owner_gives_no_owner) {
@@ -87,7 +87,7 @@ TEST(the_header_of_a_counted_block, lies_right_in_front_of_the_object) {
     auto const check = [](void const* object) {
         auto const* const h = static_cast<count_header const*>(object) - 1;
         EXPECT_TRUE(count_header::is_sole(h->word.load()));
-        EXPECT_NE(count_header::type_in(h->word.load()), pooled::detail::k_no_type);
+        EXPECT_NE(h->word.load() >> pooled::detail::k_type_shift, pooled::detail::k_no_type);
     };
     auto const small = pool.make_rc<char>('x');
     auto const wide = pool.make_rc<aligned>();
