@@ -55,6 +55,17 @@ def _complete_workload(incomplete: str) -> list[str]:
     return _starting_with(sorted(description.load()), incomplete)
 
 
+def _complete_variant(incomplete: str) -> list[str]:
+    named = {
+        name
+        for described in description.load().values()
+        for part in described.cells
+        for name in part.variant
+        if part.variant != description.ALL
+    }
+    return _starting_with(sorted(named), incomplete)
+
+
 def _complete_malloc(incomplete: str) -> list[str]:
     from poolbench.system.mallocs import DEFAULT, PACKAGES
 
@@ -76,6 +87,10 @@ MANY = "Several: repeat the option, or put commas between."
 WorkloadOption = Annotated[
     list[str] | None,
     typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" will do. {MANY}'),
+]
+VariantOption = Annotated[
+    list[str] | None,
+    typer.Option("--variant", metavar="NAME", autocompletion=_complete_variant, help=f"Only these. {MANY}"),
 ]
 ContenderOption = Annotated[
     list[str] | None,
@@ -121,8 +136,8 @@ def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
     return found
 
 
-def selection_of(workload, contender, malloc, toolchain) -> Selection:
-    return Selection.of(workload=workload, contender=contender, malloc=malloc, toolchain=toolchain)
+def selection_of(workload, variant, contender, malloc, toolchain) -> Selection:
+    return Selection.of(workload=workload, variant=variant, contender=contender, malloc=malloc, toolchain=toolchain)
 
 
 def results_of(path: Path | None) -> Results:

@@ -23,6 +23,7 @@ from poolbench.options import (
     MallocOption,
     PreloadOption,
     ToolchainOption,
+    VariantOption,
     WorkloadOption,
     fail,
     pairs,
@@ -149,6 +150,7 @@ def run(
         Profile, typer.Option(help="quick: minutes; full: published counts, hours; smoke: once, tiny.")
     ] = (Profile.quick),
     workload: WorkloadOption = None,
+    variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
@@ -188,7 +190,7 @@ def run(
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
     signal.signal(signal.SIGTERM, stop)
-    chosen = selection_of(workload, contender, malloc, toolchain)
+    chosen = selection_of(workload, variant, contender, malloc, toolchain)
     try:
         programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)

@@ -13,6 +13,7 @@ from poolbench.options import (
     MallocOption,
     ResultsArgument,
     ToolchainOption,
+    VariantOption,
     WorkloadOption,
     fail,
     results_of,
@@ -42,6 +43,7 @@ def table(
     form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
     summary: Annotated[bool, typer.Option("--summary", help="One line a work instead (text, markdown).")] = False,
     workload: WorkloadOption = None,
+    variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
@@ -54,7 +56,7 @@ def table(
         raise fail("--summary is for people: text or markdown")
     found = results_of(results)
     try:
-        kept = set(selection_of(workload, contender, malloc, toolchain).filter(found.cells()))
+        kept = set(selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
     except SelectionError as error:
         raise fail(str(error)) from error
     descriptions = description.load()

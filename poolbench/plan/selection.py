@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from poolbench.plan.cell import Cell
 
-AXES = ("workload", "contender", "malloc", "toolchain")
+AXES = ("workload", "variant", "contender", "malloc", "toolchain")
 
 
 class SelectionError(ValueError):
@@ -20,6 +20,7 @@ class Selection:
     """Empty tuples select everything. A workload may be named by its number alone: "e1"."""
 
     workload: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
     contender: tuple[str, ...] = ()
     malloc: tuple[str, ...] = ()
     toolchain: tuple[str, ...] = ()

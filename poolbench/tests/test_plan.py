@@ -162,6 +162,7 @@ CELLS = [
         ({"workload": ["e1,e10"]}, 3),
         ({"workload": ["e1", "e10"]}, 3),
         ({"workload": ["e1"], "malloc": ["jemalloc"]}, 1),
+        ({"variant": [support.cell().variant]}, 3),
     ],
 )
 def test_a_selection_takes_what_it_names(words, count):
@@ -174,6 +175,7 @@ def test_a_selection_takes_what_it_names(words, count):
         ({"workload": ["e7"]}, "no workload 'e7'; there are: e10_resident, e1_list_churn"),
         ({"workload": ["e"]}, "no workload 'e'"),
         ({"contender": ["pooled"]}, "there are: make_shared, new"),
+        ({"variant": ["none_such"]}, f"no variant 'none_such'; there are: {support.cell().variant}"),
         ({"contender": ["new"], "malloc": ["jemalloc"]}, "no cell of contender new; malloc jemalloc at once"),
     ],
 )
