@@ -78,7 +78,7 @@ POOLED_ALWAYS_INLINE void intrusive_ptr_add_ref(T* object) noexcept {
 // One owner less; the last destroys the object and frees its block, or gives it back to its object_pool.
 template <class T>
 POOLED_ALWAYS_INLINE void intrusive_ptr_release(T* object) noexcept {
-    detail::among_threads::release_strong<T>(detail::header_of(object));
+    detail::among_threads::release_strong(detail::header_of(object));
 }
 
 // The same object, owned in the other way.

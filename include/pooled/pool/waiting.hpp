@@ -46,9 +46,7 @@ public:
     [[nodiscard]] void const* object() const noexcept {
         return static_cast<std::byte const*>(header()) + type().object_offset;
     }
-    [[nodiscard]] block_type const& type() const noexcept {
-        return g_block_types[m_word];
-    }
+    [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word]; }
 
     // Destroys it.
     void finish() const noexcept { (is_observed() ? type().finish_observed : type().finish)(header()); }

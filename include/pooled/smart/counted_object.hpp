@@ -16,7 +16,9 @@
 
 #include "pooled/config.hpp"
 #include "pooled/core/bits.hpp"
+#include "pooled/core/size_class.hpp"
 #include "pooled/pool/block_type.hpp"
+#include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/incremental.hpp"
 #include "pooled/pool/teardown.hpp"
 #include "pooled/pool/waiting.hpp"
@@ -53,10 +55,6 @@ struct count_header {
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
 
-    [[nodiscard]] block_type const& type() const noexcept {
-        return g_block_types[word.load(std::memory_order_relaxed)];
-    }
-
     // The object is gone for its owners; drops the weak count that they held together, and frees the block unless it is
     // observed. acq_rel: pairs with the same by others; all they did to the block is seen when it is freed.
     void release_weak() noexcept {
@@ -65,7 +63,21 @@ struct count_header {
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
+        if (is_plain(now)) return push_default(plain_class(now), this);
         g_block_types[now].free(this);
+    }
+
+    // The header read `now`, and somebody lets go of the object. True: `counts` was all that was counted, and it is gone,
+    // or waits for the teardown.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
+        std::uint64_t const rank = rank_of(now, counts);
+        if (rank < k_class_count)
+            push_default(static_cast<class_index>(rank), this);
+        else if (rank < k_type_numbers) [[likely]]
+            g_block_types.ranked(rank).retire(this);
+        else
+            return false;
+        return true;
     }
 };
 static_assert(sizeof(count_header) == 8);
@@ -86,17 +98,18 @@ public:
     static constexpr std::size_t k_offset = std::max(alignof(T), sizeof(count_header));
     static constexpr std::size_t k_align = std::max(alignof(T), alignof(count_header));
     static constexpr std::size_t k_bytes = k_offset + sizeof(T);
+    static constexpr class_index k_class = class_for(k_bytes, k_align);
 
     // What make_rc and make_unique need before they allocate. Throws std::length_error.
-    [[nodiscard]] static type_tag tag() { return tag_or_throw<k_type>(); }
+    [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
+        if constexpr (k_is_plain)
+            return plain_tag(k_class);
+        else
+            return tag_or_throw<k_type>();
+    }
 
     [[nodiscard]] static void* place_in(void* block) noexcept {
         return static_cast<std::byte*>(block) + k_offset;
-    }
-
-    // Whether an object of such a block was sole or unique, as `counts` says, when its header read `word`.
-    [[nodiscard]] POOLED_ALWAYS_INLINE static bool is_in(std::uint64_t word, std::uint64_t counts) noexcept {
-        return word - counts == g_tag_of<k_type>.load(std::memory_order_relaxed);
     }
 
     // Requires an object just constructed at place_in(). `counts`: k_sole or k_unique.
@@ -105,7 +118,17 @@ public:
             count_header{counts | type};
     }
 
-    // The last owner lets go, nobody observes.
+private:
+    // Nothing to destroy, and the header is where the block starts.
+    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
+                                       !k_has_rc_from_this<T> && k_class != k_large &&
+                                       k_offset == sizeof(count_header);
+
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+    static T* object_of(void* header) noexcept {
+        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+
     static void retire(void* header) noexcept {
         // Observed by itself, perhaps, once its destructor has run.
         if constexpr (k_has_rc_from_this<T>) {
@@ -124,13 +147,6 @@ public:
             free(header);
         }
     }
-
-private:
-    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
-    static T* object_of(void* header) noexcept {
-        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
-    }
-
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
         if (!try_destroy(object_of(header))) return wait(header, false);
         free(header);

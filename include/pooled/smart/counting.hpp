@@ -7,32 +7,15 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/block_type.hpp"
 #include "pooled/smart/counted_object.hpp"
-#include "pooled/smart/origin.hpp"
 
 #include <atomic>
 #include <cstdint>
-#include <type_traits>
 
 namespace pooled::detail {
 
-// True: the object had one owner, who saw it as a T, and is gone. The header's type knows how each goes; what goes without
-// a destructor, to the default pool, is so common and so quick that the call by pointer would show.
-// Nothing follows from T where it is incomplete, or has a destructor: that need not compile where a pointer is let go.
-template <class T>
-[[nodiscard]] POOLED_ALWAYS_INLINE bool retires_at_once(count_header& h, std::uint64_t word) noexcept {
-    if constexpr (requires { sizeof(T); })
-        if constexpr (std::is_trivially_destructible_v<T> && !std::is_abstract_v<T>) {
-            using object = counted_object<std::remove_cv_t<T>, from_default>;
-            if (object::is_in(word, count_header::k_sole)) [[likely]] {
-                object::retire(&h);
-                return true;
-            }
-        }
-    return false;
-}
-
 // The last of several owners, or observed: `word` is what the header read before it let go.
 POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
+    if (is_plain(word)) return h.release_weak();
     g_block_types[word].retire_observed(&h);
 }
 
@@ -61,17 +44,12 @@ struct among_threads {
                                                std::memory_order_acquire, std::memory_order_relaxed));
         return true;
     }
-    // By an owner that saw the object as a T.
-    template <class T>
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
         // acquire: pairs with the release below by owners that let go before.
         std::uint64_t now = h.word.load(std::memory_order_acquire);
-        if (retires_at_once<T>(h, now)) return;
-        if (count_header::is_sole(now)) [[likely]]
-            return g_block_types[now].retire(&h);
+        if (h.retires(now, count_header::k_sole)) return;
         now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
-        if (count_header::strong_in(now) == count_header::k_strong_one)
-            retire_last(h, now);
+        if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
     }
 };
 
@@ -93,15 +71,11 @@ struct on_one_thread {
         add_strong(h);
         return true;
     }
-    // By an owner that saw the object as a T.
-    template <class T>
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
         std::uint64_t const now = h.word.load(std::memory_order_relaxed);
-        if (retires_at_once<T>(h, now)) return;
-        if (count_header::is_sole(now)) return g_block_types[now].retire(&h);
+        if (h.retires(now, count_header::k_sole)) return;
         h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
-        if (count_header::strong_in(now) == count_header::k_strong_one)
-            retire_last(h, now);
+        if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
     }
 };
 

@@ -13,7 +13,6 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/counted_object.hpp"
-#include "pooled/smart/origin.hpp"
 
 #include <atomic>
 #include <concepts>
@@ -59,15 +58,12 @@ struct deleter {
         static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
         void* const header = static_cast<std::byte*>(detail::start_of(p)) - sizeof(detail::count_header);
         detail::checks::on_deallocate_counted(header);
-        std::uint64_t const word =
-            static_cast<detail::count_header*>(header)->word.load(std::memory_order_relaxed);
-        // What is not of a derived class, and from the default pool, goes without a call by pointer.
-        if constexpr (!detail::k_may_be_derived<T>) {
-            using object = detail::counted_object<std::remove_cv_t<T>, detail::from_default>;
-            if (object::is_in(word, detail::count_header::k_unique)) [[likely]]
-                return object::retire(header);
-        }
-        detail::g_block_types[word].retire(header);
+        auto& counts = *static_cast<detail::count_header*>(header);
+        std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
+        if constexpr (std::is_trivially_destructible_v<T>)
+            static_cast<void>(counts.retires(word, detail::count_header::k_unique));
+        else
+            detail::g_block_types[word].retire(header);
     }
 };
 

@@ -59,14 +59,13 @@ template <class T, class Origin, class... Args>
 template <class T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted_by_default(std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_default>;
-    constexpr class_index c = class_for(object::k_bytes, object::k_align);
     type_tag const type = object::tag();
     void* block = nullptr;
-    if constexpr (c == k_large)
+    if constexpr (object::k_class == k_large)
         block = allocate_bytes_or_throw<sharing::shared>(g_registry.default_core(), object::k_bytes,
                                                          object::k_align);
     else
-        block = pop_default_or_throw(c, object::k_bytes);
+        block = pop_default_or_throw(object::k_class, object::k_bytes);
     return construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -83,12 +82,11 @@ template <class T, sharing Sharing, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
     type_tag const type = tag_in<T, Sharing>(core);
-    constexpr class_index c = class_for(object::k_bytes, object::k_align);
     void* block = nullptr;
-    if constexpr (c == k_large)
+    if constexpr (object::k_class == k_large)
         block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
     else
-        block = pop_or_throw<Sharing>(core, c, object::k_bytes);
+        block = pop_or_throw<Sharing>(core, object::k_class, object::k_bytes);
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 

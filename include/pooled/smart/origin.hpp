@@ -31,6 +31,7 @@ inline constinit thread_local bool t_making_failed = false;
 enum class on_failure : bool { throws, marks_and_throws };
 
 struct from_default {
+    static constexpr bool k_is_default = true;
     static constexpr bool k_is_incremental = false;
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
@@ -52,6 +53,7 @@ struct from_default {
 
 template <sharing Sharing, on_failure OnFailure = on_failure::throws, teardown Pace = teardown::immediate>
 struct from_pool {
+    static constexpr bool k_is_default = false;
     static constexpr bool k_is_incremental = Pace == teardown::incremental;
 
     // Requires t_making.

@@ -84,7 +84,7 @@ public:
     }
 
     POOLED_ALWAYS_INLINE ~basic_rc_ptr() {
-        if (!m_handle.empty()) Counting::template release_strong<T>(m_handle.header());
+        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
     }
 
     basic_rc_ptr& operator=(basic_rc_ptr const& other) noexcept {

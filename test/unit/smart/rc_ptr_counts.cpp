@@ -50,7 +50,7 @@ TYPED_TEST(count_word, counts_owners_observers_and_keeps_the_type) {
     EXPECT_TRUE(TypeParam::try_add_strong(h));
     EXPECT_EQ(this->strong(h), 1002U);
     for (int i = 0; i < 1000; ++i) {
-        TypeParam::template release_strong<int>(h);
+        TypeParam::release_strong(h);
         h.release_weak();
     }
     EXPECT_EQ(this->strong(h), 2U);

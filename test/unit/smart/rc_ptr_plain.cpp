@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Objects without a destructor go back to their pool without a call by pointer when their handle says what they are; where
-// it says less than the truth, or the object is of another pool, the header decides.
+// Objects without a destructor, of the default pool, bear their size class instead of a type: they go without a call by
+// pointer, whatever the handle knows of them. All others' type decides.
 
 #include "pooled/pooled.hpp"
 
@@ -32,10 +32,23 @@ struct plain_concrete : plain_abstract {
     int value() const override { return number; }
     std::array<int, 30> more{};
 };
+struct plain_shape {
+    virtual int area() const { return 0; }
+};
+struct plain_square final : plain_shape {
+    int area() const override { return 9; }
+};
+struct alignas(64) plain_wide {
+    int value = 6;
+};
+struct plain_huge {
+    std::array<std::byte, 100'000> more{};
+};
 struct plain_with_self : pooled::enable_rc_from_this<plain_with_self> {
     int value = 5;
 };
-static_assert(std::is_trivially_destructible_v<plain_large> && std::is_trivially_destructible_v<plain_concrete>);
+static_assert(std::is_trivially_destructible_v<plain_large> &&
+              std::is_trivially_destructible_v<plain_concrete>);
 
 // What its callers hold of the default pool, class by class: a block that goes to another class shows.
 std::array<std::uint64_t, pooled::detail::k_class_count> held() {
@@ -48,11 +61,44 @@ std::array<std::uint64_t, pooled::detail::k_class_count> held() {
 
 class a_plain_object : public testing::Test {
 protected:
-    void TearDown() override { EXPECT_EQ(held(), m_before); }
+    void TearDown() override {
+        EXPECT_EQ(held(), m_before);
+        EXPECT_EQ(pooled::default_pool().stats().in_use, m_in_use);
+    }
 
 private:
+    std::uint64_t m_in_use = pooled::default_pool().stats().in_use;
     std::array<std::uint64_t, pooled::detail::k_class_count> m_before = held();
 };
+
+std::uint64_t word_of(void const* object) {
+    return (static_cast<pooled::detail::count_header const*>(object) - 1)->word.load();
+}
+
+TEST_F(a_plain_object, bears_its_size_class) {
+    using namespace pooled::detail;
+    constexpr class_index c = class_for(sizeof(plain_large) + sizeof(count_header), alignof(count_header));
+    auto const p = pooled::make_rc<plain_large>();
+    auto const u = pooled::make_unique<plain_large>();
+    EXPECT_EQ(word_of(p.get()), plain_tag(c) | count_header::k_sole);
+    EXPECT_EQ(word_of(u.get()), plain_tag(c) | count_header::k_unique);
+    EXPECT_TRUE(is_plain(plain_tag(c)));
+    EXPECT_EQ(plain_class(word_of(p.get())), c);
+}
+
+TEST_F(a_plain_object, bears_a_type_where_there_is_more_to_know) {
+    pooled::pool pool;
+    pooled::object_pool<plain_base> objects;
+    auto const of_a_pool = pool.make_rc<plain_base>();
+    auto const recycled = objects.acquire_rc();
+    auto const with_self = pooled::make_rc<plain_with_self>();
+    auto const wide = pooled::make_rc<plain_wide>();
+    auto const huge = pooled::make_rc<plain_huge>();
+    for (void const* p : {static_cast<void const*>(of_a_pool.get()), static_cast<void const*>(recycled.get()),
+                          static_cast<void const*>(with_self.get()), static_cast<void const*>(wide.get()),
+                          static_cast<void const*>(huge.get())})
+        EXPECT_FALSE(pooled::detail::is_plain(word_of(p)));
+}
 
 TEST_F(a_plain_object, goes_by_a_handle_to_it) {
     auto const p = pooled::make_rc<plain_large>();
@@ -67,10 +113,10 @@ TEST_F(a_plain_object, goes_whole_by_a_handle_to_a_base) {
     pooled::rc_ptr<plain_middle> const middle = pooled::make_rc<plain_large>();
     pooled::local_rc_ptr<plain_middle> const local = pooled::make_local_rc<plain_large>();
     pooled::rc_ptr<plain_abstract> const abstract = pooled::make_rc<plain_concrete>();
+    pooled::rc_ptr<plain_shape> const shape = pooled::make_rc<plain_square>();
     pooled::rc_ptr<void> const nothing = pooled::make_rc<plain_large>();
-    static_cast<void>(pooled::make_rc<plain_base>());  // the handle's own type has a tag, too
     EXPECT_EQ(front->words[1] + middle->word + local->word, 8U);
-    EXPECT_EQ(abstract->value(), 4);
+    EXPECT_EQ(abstract->value() + shape->area(), 13);
     EXPECT_TRUE(nothing);
 }
 
@@ -131,16 +177,38 @@ TEST_F(a_plain_object, of_an_object_pool_is_recycled) {
     EXPECT_EQ(pool.in_use(), 0U);
 }
 
-// As with std::shared_ptr, who only lets go of a pointer needs no destructor that compiles: this one's does not here.
+// As with std::shared_ptr, who only lets go of a pointer need not know the class, nor how it is destroyed: none of these
+// could be instantiated here.
 struct defined_elsewhere;
 struct with_hidden_part {
     std::unique_ptr<defined_elsewhere> part;
 };
+template <class T>
+struct with_value {
+    T value;
+};
+template <class T>
+struct with_lazy_destructor {
+    T* part;
+    ~with_lazy_destructor() noexcept(noexcept(part->~T()));
+};
+
+// Names are qualified or members: an unqualified call would look into the class, and so instantiate it.
+template <class Pointer>
+struct user {
+    Pointer pointer;
+    static bool lets_go() {
+        user const a;
+        user b = a;
+        b.pointer.reset();
+        return b.pointer.use_count() == 0;
+    }
+};
 
 TEST(a_counted_pointer, lets_go_where_the_destructor_does_not_compile) {
-    pooled::rc_ptr<with_hidden_part> p;
-    p.reset();
-    EXPECT_FALSE(p);
+    EXPECT_TRUE(user<pooled::rc_ptr<with_hidden_part>>::lets_go());
+    EXPECT_TRUE(user<pooled::rc_ptr<with_value<defined_elsewhere>>>::lets_go());
+    EXPECT_TRUE(user<pooled::local_rc_ptr<with_lazy_destructor<defined_elsewhere>>>::lets_go());
 }
 
 }  // namespace
