@@ -11,8 +11,8 @@
 // A type gets its number when it is first needed, without a lock: a fork may come at any moment. Any thread may call; O(1).
 // The number is kept as a tag, in the place that it takes in these words, so that nobody shifts it.
 //
-//   1 ... 16255   types
-//   16256 + c     plain: there is nothing to destroy, and the block is the default pool's, of size class c
+//   0 ... 127       plain: there is nothing to destroy, and the block is the default pool's, of this size class
+//   128 ... 16383   types
 
 #include "pooled/config.hpp"
 #include "pooled/core/size_class.hpp"
@@ -34,23 +34,21 @@ inline constexpr type_tag k_no_type = 0;
 inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
 inline constexpr std::uint64_t k_type_numbers = std::uint64_t{1} << k_type_bits;
 inline constexpr std::uint64_t k_plain_numbers = 128;
-inline constexpr type_tag k_first_plain = (k_type_numbers - k_plain_numbers) * k_type_one;
 static_assert(k_class_count <= k_plain_numbers);
 
-[[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return k_first_plain + c * k_type_one; }
-[[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept { return word >= k_first_plain; }
+[[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
+[[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
+    return word < k_plain_numbers * k_type_one;
+}
 
 // Requires a plain word.
 [[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {
-    return static_cast<class_index>((word - k_first_plain) >> k_type_shift);
+    return static_cast<class_index>(word >> k_type_shift);
 }
 
-// What a word says of its block, if what stands below the tag is `rest`, by two comparisons:
-//   below k_class_count     it is plain, and this is its class
-//   below k_type_numbers    k_plain_numbers less is the number of its type
-//   else                    something else stands there
-[[nodiscard]] constexpr std::uint64_t rank_of(std::uint64_t word, std::uint64_t rest) noexcept {
-    return std::rotr(word - (k_first_plain | rest), k_type_shift);
+// The number in a word if what stands below it is `rest`; otherwise not below k_type_numbers. One comparison for both.
+[[nodiscard]] constexpr std::uint64_t number_if(std::uint64_t word, std::uint64_t rest) noexcept {
+    return std::rotr(word - rest, k_type_shift);
 }
 
 // `header` is the block's header word if it is counted, else the start of the block.
@@ -76,13 +74,13 @@ public:
     // The type whose tag a word bears. Requires one that was read from a block, and is not plain. Relaxed: who reads it
     // there was handed the block by a thread that had the tag from add().
     [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
-        return *find(word);
+        return numbered(word >> k_type_shift);
     }
-    // The same by its rank. Requires one of a type.
-    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& ranked(std::uint64_t rank) const noexcept {
-        return *m_types[rank - k_plain_numbers].load(std::memory_order_relaxed);
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& numbered(std::uint64_t number) const noexcept {
+        return *m_types[number].load(std::memory_order_relaxed);
     }
-    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const* find(std::uint64_t word) const noexcept {
+    // Null: no type has it.
+    [[nodiscard]] block_type const* find(std::uint64_t word) const noexcept {
         return m_types[word >> k_type_shift].load(std::memory_order_relaxed);
     }
 
@@ -101,10 +99,10 @@ public:
     }
 
 private:
-    static constexpr type_tag k_last_type = k_first_plain - k_type_one;
+    static constexpr type_tag k_last_type = (k_type_numbers - 1) * k_type_one;
 
-    std::atomic<type_tag> m_last{k_no_type};
-    std::array<std::atomic<block_type const*>, k_type_numbers - k_plain_numbers> m_types{};
+    std::atomic<type_tag> m_last{(k_plain_numbers - 1) * k_type_one};
+    std::array<std::atomic<block_type const*>, k_type_numbers> m_types{};
 };
 
 POOLED_EXPORT inline constinit block_types g_block_types;
@@ -125,7 +123,7 @@ template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
     type_tag const tag = tag_of<Type>();
     if (tag == k_no_type) [[unlikely]]
-        throw std::length_error("pooled: more than 16255 types of counted objects in one process");
+        throw std::length_error("pooled: more than 16256 types of counted objects in one process");
     return tag;
 }
 

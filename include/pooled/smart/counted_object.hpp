@@ -70,11 +70,11 @@ struct count_header {
     // The header read `now`, and somebody lets go of the object. True: `counts` was all that was counted, and it is gone,
     // or waits for the teardown.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
-        std::uint64_t const rank = rank_of(now, counts);
-        if (rank < k_class_count)
-            push_default(static_cast<class_index>(rank), this);
-        else if (rank < k_type_numbers) [[likely]]
-            g_block_types.ranked(rank).retire(this);
+        std::uint64_t const number = number_if(now, counts);
+        if (number < k_class_count)
+            push_default(static_cast<class_index>(number), this);
+        else if (number < k_type_numbers) [[likely]]
+            g_block_types.numbered(number).retire(this);
         else
             return false;
         return true;

@@ -51,7 +51,7 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
 }  // namespace detail
 
 // From the default pool. Throws std::bad_alloc, what the constructor throws, and std::length_error when the process has
-// more than 16255 types of counted objects.
+// more than 16256 types of counted objects.
 template <detail::not_array T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr<T> make_rc(Args&&... args) {
     return detail::adopt_made<T, detail::among_threads>(detail::make_counted_by_default<std::remove_cv_t<T>>(

@@ -55,7 +55,7 @@ private:
     POOLED_NOINLINE static void put_off(T* object) noexcept {
         type_tag const type = tag_of<k_type>();
         if (type == k_no_type) [[unlikely]]
-            return std::destroy_at(object);  // 16255 types on, it recurses as the standard's own
+            return std::destroy_at(object);  // 16256 types on, it recurses as the standard's own
         void* const block = reinterpret_cast<std::byte*>(object) - control::k_object_offset<T>;
         if (!control::is_observed(block)) {
             t_teardown.awaited = type;

@@ -28,7 +28,7 @@ protected:
     static std::uint64_t weak(count_header const& h) {
         return count_header::weak_in(h.word.load()) / count_header::k_weak_one;
     }
-    static constexpr std::uint64_t k_type = std::uint64_t{5} << pooled::detail::k_type_shift;
+    static constexpr std::uint64_t k_type = std::uint64_t{500} << pooled::detail::k_type_shift;
 };
 using countings = testing::Types<among_threads, on_one_thread>;
 struct counting_names {
@@ -55,7 +55,7 @@ TYPED_TEST(count_word, counts_owners_observers_and_keeps_the_type) {
     }
     EXPECT_EQ(this->strong(h), 2U);
     EXPECT_EQ(this->weak(h), 1U);
-    EXPECT_EQ(h.word.load() >> pooled::detail::k_type_shift, 5U);
+    EXPECT_EQ(h.word.load() >> pooled::detail::k_type_shift, 500U);
 }
 
 TYPED_TEST(count_word, without_an_owner_gives_no_owner) {
