@@ -190,7 +190,7 @@ def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
             marks.append(_mark(work, "limit", row.headline.limit_is, row.limit, unit))
         leads.append({"work": work, "at": row.ours[OURS]["median"] / unit, "lead": f"{number(row.ratio)}×"})
     y = alt.Y("work:N", sort=[row.headline.work for row in rows], title=None, axis=alt.Axis(labelLimit=230))
-    scale = alt.Scale(type="log", nice=False, padding=30)
+    scale = alt.Scale(type="log", nice=False, padding=48)  # the words left of the leftmost mark
     x = alt.X("relative:Q", scale=scale, title="time per object; best malloc = 1, left is faster")
     colour, shape = _colour(theme.in_order({mark["series"] for mark in marks}))
     points = alt.Chart(alt.Data(values=marks)).encode(y=y, color=colour)
