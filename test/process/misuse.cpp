@@ -104,6 +104,46 @@ TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_that_owns_twice) {
         "freed before");
 }
 
+// What lies in front of it is a number, not a header.
+template <class Numbers, class Pool>
+void owns_a_part(Pool& pool) {
+    auto const whole = pool.template make_unique<Numbers>();
+    pooled::unique_ptr<std::uint32_t> part(&whole->all[2]);
+    part.reset();
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_into_an_object) {
+    struct few {
+        std::uint32_t all[3] = {1, 0, 3};
+    };
+    struct many {
+        std::uint32_t all[12] = {1, 0, 3};
+    };
+    EXPECT_DEATH(owns_a_part<few>(this->pool), "no object starts there");
+    EXPECT_DEATH(owns_a_part<many>(this->pool), "no object starts there");
+}
+
+TEST(misuse, a_small_object_of_the_default_pool_is_none) {
+    struct few {
+        std::uint32_t all[2] = {1, 2};
+    };
+    auto const u = pooled::make_unique<few>();
+    auto const r = pooled::make_rc<few>();
+    EXPECT_EQ(u->all[0] + r->all[1], 3U);
+}
+
+TEST(misuse, of_the_default_pool_is_a_unique_ptr_into_a_small_object) {
+    EXPECT_DEATH(
+        {
+            // A block of the smallest class, with a number where a header would be.
+            auto* const numbers = static_cast<std::uint64_t*>(pooled::default_pool().allocate(16));
+            numbers[0] = 5;
+            pooled::unique_ptr<std::uint64_t> part(&numbers[1]);
+            part.reset();
+        },
+        "no object starts there");
+}
+
 TYPED_TEST(misuse_of, a_pool_does_not_happen_in_a_program_that_is_right) {
     std::vector<std::shared_ptr<std::string>> all;
     for (int round = 0; round < 3; ++round) {

@@ -86,9 +86,10 @@ inline void on_deallocate_counted(void const* header) {
     on_deallocate_found(const_cast<void*>(header));
     std::uint64_t word = 0;
     __builtin_memcpy(&word, header, sizeof(word));
-    if (word == 0 || (!is_plain(word) && g_block_types.find(word) == nullptr))
-        report(g_address_map.find(header).pool_id(), header, "no object starts there; it was freed before", 0,
-               0);
+    map_entry const entry = g_address_map.find(header);
+    bool const is_known = is_plain(word) ? word != 0 && plain_class(word) == entry.size_class()
+                                         : g_block_types.find(word) != nullptr;
+    if (!is_known) report(entry.pool_id(), header, "no object starts there; it was freed before", 0, 0);
 }
 
 #else

@@ -60,10 +60,12 @@ struct deleter {
         detail::checks::on_deallocate_counted(header);
         auto& counts = *static_cast<detail::count_header*>(header);
         std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
-        if constexpr (std::is_trivially_destructible_v<T>)
-            static_cast<void>(counts.retires(word, detail::count_header::k_unique));
-        else
+        if constexpr (std::is_trivially_destructible_v<T>) {
+            [[maybe_unused]] bool const is_gone = counts.retires(word, detail::count_header::k_unique);
+            POOLED_EXPENSIVE_CHECK(is_gone, "pooled::unique_ptr: no object starts there that it could own");
+        } else {
             detail::g_block_types[word].retire(header);
+        }
     }
 };
 
