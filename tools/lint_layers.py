@@ -31,9 +31,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
 LAYERS = [
     ["fwd.hpp", "config.hpp"],
-    ["core"],
-    ["source", "freelist"],
+    ["base"],
+    ["os"],
+    ["heap"],
+    ["cache"],
     ["pool"],
+    ["teardown"],
     ["smart"],
     ["object"],
     ["compat"],

@@ -16,4 +16,4 @@
 #include "pooled/smart/make_unique.hpp"
 #include "pooled/smart/rc_from_this.hpp"
 #include "pooled/smart/rc_ptr.hpp"
-#include "pooled/smart/reclaim_scope.hpp"
+#include "pooled/teardown/reclaim_scope.hpp"

@@ -8,7 +8,7 @@
 //   slow path       two owners with a depot, a raider that must find every block that was freed before it came
 //   controls        the same with one part of the protocol left out: Relacy must find the race, or it sees nothing at all
 
-#include "pooled/freelist/gate.hpp"
+#include "pooled/cache/gate.hpp"
 
 #include "model/relacy_atomics.hpp"
 

@@ -7,7 +7,7 @@
 // and destructors may use the pool. All members may be called from any thread, unless the user's locking policy does
 // not lock. The idle objects lie in a std::vector, in memory of the heap: leak checkers do not look into mapped pages.
 
-#include "pooled/source/mutex.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include <cstddef>
 #include <functional>

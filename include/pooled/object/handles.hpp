@@ -12,11 +12,11 @@
 #include "pooled/config.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/object/slot.hpp"
-#include "pooled/pool/block_type.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/deleter.hpp"
 #include "pooled/smart/make_rc.hpp"
 #include "pooled/smart/rc_from_this.hpp"
+#include "pooled/teardown/block_type.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -19,17 +19,17 @@
 // Locks: the core's, then m_used.mutex. Any thread may call; user code and upstream are never called under a lock. O(1),
 // gather() and take_idle() aside.
 
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/object/options.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/object/wait_line.hpp"
-#include "pooled/pool/central.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/core_guest.hpp"
 #include "pooled/pool/core_lifetime.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/process.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/thread_cache.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -46,7 +46,7 @@ struct object_counts {
     std::size_t waiting = 0;
 };
 
-class object_stock : public core_guest {
+class object_stock : public pool_extension {
 public:
     // Places for initial_objects are set aside.
     object_stock(pool_core& core, object_pool_options const& options) noexcept;

@@ -11,8 +11,8 @@
 // Between release and come_home lie the weak_ptrs; for handles without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
 
+#include "pooled/base/error.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/error.hpp"
 #include "pooled/object/lifecycle.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
@@ -288,7 +288,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
         throw std::bad_alloc();
     }
     auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
-    core.set_guest(&made);
+    core.set_extension(&made);
     try {
         made.build_initial(options.initial_objects);
     } catch (...) {
@@ -309,7 +309,7 @@ void recycler<T, Lifecycle, Sharing>::close() noexcept {
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     pool_core& below = core();
-    below.set_guest(nullptr);
+    below.set_extension(nullptr);
     this->~recycler();
     deallocate_bytes<Sharing>(below, this, sizeof(recycler), alignof(recycler));
 }

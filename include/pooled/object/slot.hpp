@@ -15,9 +15,9 @@
 //   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
 //                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/freelist/magazine.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/cache/magazine.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <algorithm>

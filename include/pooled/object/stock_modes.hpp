@@ -4,10 +4,10 @@
 // What concerns all of an object_pool's objects at once: gathering and spreading them, counting them, taking away what is
 // idle; and what a thread's end, a fork and the pool's end mean for them.
 
-#include "pooled/core/bits.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/pool/core_caches.hpp"
-#include "pooled/pool/thread_cache.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,10 +4,10 @@
 // How slots move between users, caches and the stock. Each acquire and release runs the first four functions, which take no
 // lock; everything below them does.
 
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/thread_cache.hpp"
 
 #include <chrono>
 #include <mutex>

@@ -11,7 +11,7 @@
 // A waiter whose time is up, or who is stopped, leaves the line under the lock, and finds there whether it was called.
 
 #include "pooled/object/slot.hpp"
-#include "pooled/source/platform.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -5,13 +5,13 @@
 // class, and that it is the start of a block in use. In other builds all of it is empty.
 // Any thread may call; O(1).
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/address_map.hpp"
-#include "pooled/pool/block_type.hpp"
-#include "pooled/pool/live_map.hpp"
+#include "pooled/heap/live_map.hpp"
+#include "pooled/heap/page_map.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/teardown/block_type.hpp"
 
 #include <array>
 #include <cstddef>

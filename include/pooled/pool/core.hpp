@@ -13,19 +13,19 @@
 // Invariants: each central's (see there); a closed core has no caches; remaining = blocks outside, once closed.
 // Any thread may call unless said otherwise; a core with a local cache is for one thread at a time.
 
+#include "pooled/base/error.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/error.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/address_map.hpp"
-#include "pooled/pool/central.hpp"
-#include "pooled/pool/core_guest.hpp"
+#include "pooled/heap/chunk.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/stats.hpp"
-#include "pooled/pool/thread_cache.hpp"
-#include "pooled/pool/waiting.hpp"
-#include "pooled/source/chunk.hpp"
-#include "pooled/source/platform.hpp"
-#include "pooled/source/upstream.hpp"
+#include "pooled/teardown/waiting.hpp"
 
 #include <array>
 #include <atomic>
@@ -128,8 +128,8 @@ public:
     // Walks every structure, with all threads kept out; for tests.
     [[nodiscard]] bool is_valid();
 
-    // For the core's guest. All but set_guest require lock().
-    void set_guest(core_guest* guest) noexcept;
+    // For the core's guest. All but set_extension require lock().
+    void set_extension(pool_extension* guest) noexcept;
     [[nodiscard]] core_mutex& lock() noexcept { return m_mutex; }
     // Keeps all threads out of their caches, those to come too, until it is undone; O(threads).
     void hold_caches() noexcept;
@@ -227,7 +227,7 @@ private:
     thread_cache* m_caches = nullptr;
     observed<waiting_batch*> m_waiting;  // of threads that are gone, or given back
     bool m_caches_held = false;
-    core_guest* m_guest = nullptr;
+    pool_extension* m_extension = nullptr;
     std::uint64_t m_chunks_made = 0;
     large_reserve* m_large_reserves = nullptr;
     std::uint64_t m_large_count = 0;

@@ -6,10 +6,10 @@
 //
 // All private functions require m_mutex. Raids: O(threads + blocks moved); the rest O(1).
 
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/teardown.hpp"
-#include "pooled/source/platform.hpp"
+#include "pooled/teardown/teardown.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -75,9 +75,9 @@ inline void pool_core::resume_caches() noexcept {
         cache->door.resume();
 }
 
-inline void pool_core::set_guest(core_guest* guest) noexcept {
+inline void pool_core::set_extension(pool_extension* guest) noexcept {
     std::scoped_lock const lock(m_mutex);
-    m_guest = guest;
+    m_extension = guest;
 }
 
 inline void pool_core::hold_caches() noexcept {
@@ -203,18 +203,18 @@ inline void pool_core::retire(thread_cache& cache) noexcept {
         std::scoped_lock const lock(m_central[c].mutex);
         m_central[c].retire(mine, k_geometry[c]);
     }
-    if (m_guest != nullptr) m_guest->on_retire(cache);
+    if (m_extension != nullptr) m_extension->on_retire(cache);
     unlink(cache);
 }
 
 inline void pool_core::lock_classes() noexcept {
     for (central& stock : m_central)
         stock.mutex.lock();
-    if (m_guest != nullptr) m_guest->lock();
+    if (m_extension != nullptr) m_extension->lock();
 }
 
 inline void pool_core::unlock_classes() noexcept {
-    if (m_guest != nullptr) m_guest->unlock();
+    if (m_extension != nullptr) m_extension->unlock();
     for (central& stock : m_central)
         stock.mutex.unlock();
 }

@@ -8,12 +8,12 @@
 //
 // Any thread may call; under m_mutex. O(1), with few different sizes reserved.
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_memory.hpp"
-#include "pooled/source/metadata.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,15 +4,15 @@
 // The part of pool_core that deals with its own life: made, asked how it is, closed, destroyed by the last block that
 // comes home.
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/geometry.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/os/metadata.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
 #include "pooled/pool/core_large.hpp"
 #include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/teardown.hpp"
-#include "pooled/source/metadata.hpp"
+#include "pooled/teardown/teardown.hpp"
 
 #include <algorithm>
 #include <cstddef>

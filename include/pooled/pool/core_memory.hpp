@@ -6,15 +6,15 @@
 //
 // All private functions require m_mutex.
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/cache/reclaim.hpp"
+#include "pooled/heap/live_map.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
-#include "pooled/pool/live_map.hpp"
-#include "pooled/pool/reclaim.hpp"
-#include "pooled/source/metadata.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <algorithm>
 #include <cstddef>

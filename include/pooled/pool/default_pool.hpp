@@ -4,9 +4,9 @@
 // The process-wide pool. Made at its first use and never destroyed, so it works before main, in static and thread-local
 // destructors, and in atexit handlers.
 
+#include "pooled/os/metadata.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/source/metadata.hpp"
 
 #include <atomic>
 #include <new>

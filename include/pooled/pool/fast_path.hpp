@@ -9,16 +9,16 @@
 //
 // With a class known at compile time the geometry folds into constants.
 
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_lifetime.hpp"
-#include "pooled/pool/incremental.hpp"
 #include "pooled/pool/process.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/thread_cache.hpp"
+#include "pooled/teardown/incremental.hpp"
 
 #include <cstddef>
 #include <cstdint>

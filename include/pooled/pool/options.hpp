@@ -3,7 +3,7 @@
 
 // What a pool is made with. An aggregate, to be written with designated initialisers: {.name = "packets"}.
 
-#include "pooled/core/geometry.hpp"
+#include "pooled/base/geometry.hpp"
 
 #include <cstddef>
 #include <memory_resource>

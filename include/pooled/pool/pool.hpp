@@ -12,14 +12,14 @@
 //
 // The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
 
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"
-#include "pooled/pool/pending.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
+#include "pooled/teardown/pending.hpp"
 
 #include <cstddef>
 #include <memory>

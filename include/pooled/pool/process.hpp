@@ -3,14 +3,14 @@
 
 // What happens to every pool at once: a thread ends, or the process does, or forks.
 
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
-#include "pooled/pool/incremental.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/pool/teardown.hpp"
-#include "pooled/pool/thread_cache.hpp"
-#include "pooled/source/metadata.hpp"
-#include "pooled/source/platform.hpp"
+#include "pooled/teardown/incremental.hpp"
+#include "pooled/teardown/teardown.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -105,7 +105,7 @@ inline void registry::after_fork_in_child() noexcept {
     after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
         std::scoped_lock const lock(core.m_mutex);
-        if (core.m_guest != nullptr) core.m_guest->after_fork_in_child();
+        if (core.m_extension != nullptr) core.m_extension->after_fork_in_child();
         thread_cache* next = nullptr;
         for (thread_cache* cache = core.m_caches; cache != nullptr; cache = next) {
             next = cache->next;

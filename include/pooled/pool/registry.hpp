@@ -8,13 +8,13 @@
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock.
 
+#include "pooled/base/geometry.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/geometry.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/thread_cache.hpp"
-#include "pooled/source/metadata.hpp"
-#include "pooled/source/mutex.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 // What a pool says of itself. Plain structs; exact when no other thread works on the pool, otherwise a moment's
 // reading in which each thread may be off by what it did meanwhile. Taking it costs other threads nothing.
 
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/size_class.hpp"
 
 #include <array>
 #include <cstddef>

@@ -6,9 +6,9 @@
 //   allocator<T>              empty, always equal, on the default pool
 //   pool_allocator<T, Pool>   one pointer, on a given pool or local_pool
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"

@@ -14,14 +14,14 @@
 // go without a locked instruction: nobody else can take a reference any more.
 // Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/block_type.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/incremental.hpp"
-#include "pooled/pool/teardown.hpp"
-#include "pooled/pool/waiting.hpp"
+#include "pooled/teardown/block_type.hpp"
+#include "pooled/teardown/incremental.hpp"
+#include "pooled/teardown/teardown.hpp"
+#include "pooled/teardown/waiting.hpp"
 
 #include <algorithm>
 #include <atomic>

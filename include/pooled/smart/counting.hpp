@@ -5,8 +5,8 @@
 // pointer of either kind may go over to the other.
 
 #include "pooled/config.hpp"
-#include "pooled/pool/block_type.hpp"
 #include "pooled/smart/counted_object.hpp"
+#include "pooled/teardown/block_type.hpp"
 
 #include <atomic>
 #include <cstdint>

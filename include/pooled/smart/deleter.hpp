@@ -7,9 +7,9 @@
 // It converts to a unique_ptr of any base that has a virtual destructor, also one that does not lie at the object's
 // start; other bases are refused at compile time, since nobody would know how to destroy the object.
 
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/smart/counted_object.hpp"

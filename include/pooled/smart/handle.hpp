@@ -9,8 +9,8 @@
 // Nearly all handles point to the start of their object; they look like plain addresses. Requires that user-space
 // addresses have 48 bits, as on x86-64 and AArch64 unless asked otherwise; the address map refuses others.
 
+#include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/bits.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <cstddef>

@@ -3,15 +3,15 @@
 
 // A new object in a block with a header: what make_unique and make_rc have in common.
 
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/block_type.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/origin.hpp"
 #include "pooled/smart/rc_from_this.hpp"
+#include "pooled/teardown/block_type.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 // make_shared, from the default pool and from a given one: the object and its control block in one block of the pool,
 // with 16 bytes of overhead in libstdc++ and libc++ (24 in libc++ for its array form).
 
-#include "pooled/core/error.hpp"
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/error.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/smart/allocator.hpp"

@@ -3,8 +3,8 @@
 
 // make_unique, from the default pool and from a given one.
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/default_pool.hpp"
 #include "pooled/pool/fast_path.hpp"

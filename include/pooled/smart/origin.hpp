@@ -8,9 +8,9 @@
 //   from_pool<Sharing, …> the pool named in t_making for the one call; found again by the block's address. Whether it is
 //                         incremental is asked when an object is made, so that the drop need not ask
 
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/heap/page_map.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"

@@ -11,11 +11,11 @@
 // An object that derives from std::enable_shared_from_this observes itself.
 
 #include "pooled/config.hpp"
-#include "pooled/pool/block_type.hpp"
-#include "pooled/pool/incremental.hpp"
-#include "pooled/pool/teardown.hpp"
-#include "pooled/pool/waiting.hpp"
 #include "pooled/smart/standard_control_block.hpp"
+#include "pooled/teardown/block_type.hpp"
+#include "pooled/teardown/incremental.hpp"
+#include "pooled/teardown/teardown.hpp"
+#include "pooled/teardown/waiting.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -11,7 +11,7 @@
 // test/unit/smart/standard_control_block.cpp holds all of it against the library in use. With another standard library
 // `k_is_known` is false, and destruction recurses as it does there.
 
-#include "pooled/core/bits.hpp"
+#include "pooled/base/bits.hpp"
 
 #include <cstddef>
 #include <memory>

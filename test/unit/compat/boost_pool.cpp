@@ -3,7 +3,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "pooled/pool/address_map.hpp"
+#include "pooled/heap/page_map.hpp"
 
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"

@@ -4,12 +4,12 @@
 // The part of a memorypool that deals with the threads' caches: what take() and put() do when the cache does not serve,
 // raids, threads that come and end, and fork.
 
+#include "pooled/cache/gate.hpp"
 #include "pooled/compat/boost_intrusive_pool/core.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/compat/boost_intrusive_pool/threads.hpp"
-#include "pooled/freelist/gate.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core_caches.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -18,13 +18,13 @@
 //             a thread leaves idle == 0 behind only when the pool cannot grow, or is growing
 // Exact when no other thread is at work. take() and put() are O(1); a step of growth, a raid and clear() are O(items moved).
 
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/geometry.hpp"
 #include "pooled/compat/boost_intrusive_pool/settings.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/compat/boost_intrusive_pool/threads.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/atomics.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/source/mutex.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include <atomic>
 #include <cstddef>

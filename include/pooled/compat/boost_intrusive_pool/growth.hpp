@@ -7,13 +7,13 @@
 // Arenas are blocks of the default pool of up to 32 KiB, so a pool that is made and destroyed again and again meets warm
 // memory. A step smaller than an arena uses up the slots of the last one first.
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_intrusive_pool/caches.hpp"
 #include "pooled/compat/boost_intrusive_pool/core.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/default_pool.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <algorithm>
 #include <cstddef>

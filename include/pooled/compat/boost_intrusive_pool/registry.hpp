@@ -5,15 +5,15 @@
 //
 // A cache's memory is its thread's. A pool that closes takes everything out of it, and shuts its gate as the last thing.
 
+#include "pooled/cache/gate.hpp"
 #include "pooled/compat/boost_intrusive_pool/caches.hpp"
 #include "pooled/compat/boost_intrusive_pool/core.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/compat/boost_intrusive_pool/threads.hpp"
-#include "pooled/freelist/gate.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/platform.hpp"
 #include "pooled/pool/core_caches.hpp"
 #include "pooled/pool/default_pool.hpp"
-#include "pooled/source/metadata.hpp"
-#include "pooled/source/platform.hpp"
 
 #include <cstdint>
 #include <mutex>

@@ -16,10 +16,10 @@
 // that takes item after item waits for no cache miss.
 // Nothing here locks: core.hpp says who may do what. All O(1) unless said.
 
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/cache/gate.hpp"
 #include "pooled/compat/boost_intrusive_pool/item.hpp"
-#include "pooled/core/atomics.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/freelist/gate.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -15,8 +15,8 @@
 
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/config.hpp"
-#include "pooled/source/mutex.hpp"
-#include "pooled/source/platform.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <array>
 #include <cstdint>

@@ -3,13 +3,13 @@
 
 // What item_core does not know: how items of one class are constructed and destroyed, and the user's recycle function.
 
+#include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_intrusive_pool/core.hpp"
 #include "pooled/compat/boost_intrusive_pool/growth.hpp"
 #include "pooled/compat/boost_intrusive_pool/item.hpp"
 #include "pooled/compat/boost_intrusive_pool/lifetime.hpp"
 #include "pooled/compat/boost_intrusive_pool/registry.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
-#include "pooled/core/bits.hpp"
 #include "pooled/pool/default_pool.hpp"
 
 #include <algorithm>

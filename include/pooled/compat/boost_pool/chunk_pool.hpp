@@ -7,10 +7,10 @@
 // Pool is pooled::pool, for any thread, or pooled::local_pool, for one thread at a time. purge_memory() and the
 // destructor are for one thread, with no other working on the pool. O(1), but release_memory() and purge_memory(): O(chunks).
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
-#include "pooled/pool/address_map.hpp"
+#include "pooled/heap/page_map.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/pool/stats.hpp"

@@ -8,8 +8,8 @@
 // What is out hangs in a list, so free() is O(1): Boost's walks its free chunks to keep them in order, and finds by that
 // order what is out in the end. Sixteen bytes a chunk is what it costs.
 
+#include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/chunk_pool.hpp"
-#include "pooled/core/bits.hpp"
 #include "pooled/pool/pool.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 // pool: chunks of a size given at run time. As Boost's, for one thread at a time; all its memory goes with it.
 
+#include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/chunk_pool.hpp"
-#include "pooled/core/bits.hpp"
 #include "pooled/pool/pool.hpp"
 
 #include <cstddef>

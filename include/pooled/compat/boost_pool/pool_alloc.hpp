@@ -5,8 +5,8 @@
 // of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools: both are
 // fast for one object and for many.
 
+#include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
-#include "pooled/core/bits.hpp"
 
 #include <algorithm>
 #include <cstddef>

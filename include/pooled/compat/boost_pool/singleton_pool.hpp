@@ -7,10 +7,10 @@
 // thread at a time uses the pool, and saves some instructions. purge_memory() needs the pool for itself. O(1), but
 // release_memory() and purge_memory().
 
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_pool/chunk_pool.hpp"
 #include "pooled/config.hpp"
-#include "pooled/core/bits.hpp"
-#include "pooled/core/size_class.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"

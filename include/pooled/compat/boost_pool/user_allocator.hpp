@@ -13,9 +13,9 @@
 // Invariants: available = the pieces of all extents that are not out; in_use <= carved <= count.
 // Any thread may call. O(extents), and mostly the first of them.
 
-#include "pooled/core/bits.hpp"
-#include "pooled/core/geometry.hpp"
-#include "pooled/source/mutex.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/os/mutex.hpp"
 
 #include <algorithm>
 #include <cstddef>

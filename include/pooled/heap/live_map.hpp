@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The checked build's memory of which blocks are in use: one bit for 16 bytes of addresses says "a block in use starts
+// here". Blocks are at least 16 bytes, so each has a bit of its own.
+//
+// Any thread may call; O(1). Not compiled in other builds.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#if POOLED_CHECKED
+
+namespace pooled::detail {
+
+class live_map {
+public:
+    // Makes the leaves for [base, base + bytes), so that set() calls no system later. False without memory for them.
+    [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
+        std::uintptr_t const last = (address_of(base) + bytes - 1) / k_min_block_bytes / k_leaf_units;
+        for (std::uintptr_t i = address_of(base) / k_min_block_bytes / k_leaf_units; i <= last; ++i)
+            if (leaf_for(i) == nullptr) return false;
+        return true;
+    }
+
+    // Requires prepare() of the address. The bit's former value.
+    bool set(void const* p, bool live) noexcept {
+        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
+        std::uint64_t const bit = std::uint64_t{1} << (unit % 64);
+        std::atomic<std::uint64_t>& word = leaf_for(unit / k_leaf_units)[unit % k_leaf_units / 64];
+        std::uint64_t const before = live ? word.fetch_or(bit, std::memory_order_relaxed)
+                                          : word.fetch_and(~bit, std::memory_order_relaxed);
+        return (before & bit) != 0;
+    }
+
+private:
+    static constexpr std::size_t k_leaf_units = std::size_t{1} << 28;  // 4 GiB of addresses, 32 MiB of bits
+    using word_type = std::atomic<std::uint64_t>;
+
+    word_type* leaf_for(std::size_t index) noexcept {
+        // acquire: pairs with the release below.
+        if (word_type* const leaf = m_leaves[index].load(std::memory_order_acquire)) return leaf;
+        void* const pages = platform::map_pages(k_leaf_units / 8, platform::k_page_bytes);
+        if (pages == nullptr) return nullptr;
+        word_type* expected = nullptr;
+        // acq_rel: publishes zero pages, or sees those of a thread that was faster.
+        if (m_leaves[index].compare_exchange_strong(expected, static_cast<word_type*>(pages),
+                                                    std::memory_order_acq_rel))
+            return static_cast<word_type*>(pages);
+        platform::unmap_pages(pages, k_leaf_units / 8);
+        return expected;
+    }
+
+    std::array<std::atomic<word_type*>, 65536> m_leaves{};
+};
+
+POOLED_EXPORT inline constinit live_map g_live_map;
+
+}  // namespace pooled::detail
+
+#endif

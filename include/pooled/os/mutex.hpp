@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The library's lock: 4 bytes, for short critical sections on slow paths.
+//
+//   0 free   1 held   2 held, and someone may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
+//
+// Not std::mutex, for fork's sake: before_fork holds every lock of every pool at once, far more than ThreadSanitizer's
+// deadlock detector can follow (64), and it must be destroyed trivially, since it is in use until the process is gone.
+// Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
+
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class mutex {
+public:
+    constexpr mutex() noexcept = default;
+    mutex(mutex const&) = delete;
+    mutex& operator=(mutex const&) = delete;
+
+    void lock() noexcept {
+        if (!try_lock()) [[unlikely]]
+            lock_slow();
+    }
+
+    [[nodiscard]] bool try_lock() noexcept {
+        std::uint32_t expected = k_free;
+        // acquire: pairs with the release in unlock.
+        return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire,
+                                               std::memory_order_relaxed);
+    }
+
+    // release: pairs with the acquires in try_lock and lock_slow.
+    void unlock() noexcept {
+        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) platform::wake_one(m_state);
+    }
+
+private:
+    static constexpr std::uint32_t k_free = 0;
+    static constexpr std::uint32_t k_held = 1;
+    static constexpr std::uint32_t k_contended = 2;
+
+    // acquire: pairs with the release in unlock.
+    POOLED_NOINLINE void lock_slow() noexcept {
+        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
+            platform::wait_while(m_state, k_contended);
+    }
+
+    std::atomic<std::uint32_t> m_state{k_free};
+};
+
+}  // namespace pooled::detail

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The whole contract with the operating system: to port the library, port this file.
+//
+//   pages      map_pages, unmap_pages, advise_huge_pages
+//   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
+//   lifetime   at_thread_exit, at_fork
+//   schedule   wait_while, wake_one, pause
+//
+// Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
+// std_atomics::light_barrier() then matches. All functions may be called from any thread.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#if !defined(__unix__) && !defined(__APPLE__)
+#error "pooled: source/platform.hpp has no implementation for this operating system yet; it needs POSIX"
+#endif
+
+#include <time.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace pooled::detail::platform {
+
+inline constexpr std::size_t k_page_bytes =
+    4096;  // the unit that sizes are rounded to; real pages may be larger
+
+// Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. Nothing is
+// touched, so nothing is resident yet. Usually one call: the kernel places mappings of one size side by side, and an
+// aligned one is followed by another; only otherwise is more mapped and cut to fit.
+[[nodiscard]] inline void* map_pages(std::size_t bytes, std::size_t align) noexcept {
+    auto const map = [](std::size_t length) noexcept -> std::byte* {
+        void* const p = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+    };
+    std::byte* const first = map(bytes);
+    if (first == nullptr || (address_of(first) & (align - 1)) == 0) return first;
+    ::munmap(first, bytes);
+
+    std::size_t const span = saturating_add(round_up(bytes, k_page_bytes), align);
+    if (span == k_size_max) return nullptr;
+    std::byte* const wide = map(span);
+    if (wide == nullptr) return nullptr;
+    std::size_t const before = round_up(address_of(wide), align) - address_of(wide);
+    std::size_t const after = span - before - round_up(bytes, k_page_bytes);
+    if (before != 0) ::munmap(wide, before);
+    if (after != 0) ::munmap(wide + before + round_up(bytes, k_page_bytes), after);
+    return wide + before;
+}
+
+// Requires a result of map_pages with the same `bytes`.
+inline void unmap_pages(void* p, std::size_t bytes) noexcept { ::munmap(p, bytes); }
+
+// Asks for huge pages; only advice.
+inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+// Once, before the first heavy_barrier. False where the kernel or a sandbox refuses it: threads then keep no caches, and
+// every call takes a lock.
+[[nodiscard]] inline bool enable_heavy_barrier() noexcept {
+#if POOLED_HAS_MEMBARRIER
+    return ::syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+#else
+    return true;
+#endif
+}
+
+// Every thread of the process that runs passes a full barrier before this returns.
+inline void heavy_barrier() noexcept {
+#if POOLED_HAS_MEMBARRIER
+    auto const barrier = [] {
+        return ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    };
+    // A forked child may have to enable it anew.
+    POOLED_CHECK(barrier() || (enable_heavy_barrier() && barrier()),
+                 "pooled: membarrier(2) worked when the process started and is refused now; a seccomp filter "
+                 "installed "
+                 "later must allow it");
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+// A per-thread hook. pthread keys and not thread_local objects: they run after all of the thread's thread_local
+// destructors, and arming one takes no memory (the first 32 keys of a thread lie in its own control block).
+class thread_exit_hook {
+public:
+    constexpr thread_exit_hook() noexcept = default;
+
+    // Once, before the first arm().
+    void create(void (*hook)(void*)) noexcept { m_created = ::pthread_key_create(&m_key, hook) == 0; }
+
+    // The hook will run with `argument`, not null, when the calling thread ends. False when that cannot be had.
+    [[nodiscard]] bool arm(void* argument) const noexcept {
+        return m_created && ::pthread_setspecific(m_key, argument) == 0;
+    }
+
+private:
+    pthread_key_t m_key{};
+    bool m_created = false;
+};
+
+// Requires that `prepare` leaves every lock of the library held, and that the other two release them.
+inline void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
+    ::pthread_atfork(prepare, parent, child);
+}
+
+// Sleeps while `state` is `value`, or a moment; may return early.
+inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+#else
+    state.wait(value, std::memory_order_relaxed);
+#endif
+}
+
+// The same, for at most `nanoseconds`, under 10^9 times 2^31.
+inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
+                       std::int64_t nanoseconds) noexcept {
+#if defined(__linux__)
+    timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
+                           static_cast<long>(nanoseconds % 1'000'000'000)};
+    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, &at_most, nullptr, 0);
+#else
+    if (state.load(std::memory_order_relaxed) != value) return;
+    timespec const moment{0, static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000)};
+    ::nanosleep(&moment, nullptr);
+#endif
+}
+
+inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+#else
+    state.notify_one();
+#endif
+}
+
+// Between two looks at something that another thread is about to change. Sleeps after a few: a thread of real-time
+// priority must let the other one run.
+inline constexpr unsigned k_attempts_awake = 16;
+inline void pause(unsigned attempt) noexcept {
+    if (attempt < k_attempts_awake) {
+        ::sched_yield();
+    } else {
+        timespec const moment{0, 50'000};
+        ::nanosleep(&moment, nullptr);
+    }
+}
+
+}  // namespace pooled::detail::platform

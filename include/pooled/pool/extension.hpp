@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a layer above the pool adds to one pool: an object_pool its idle objects, the teardown layer the deferred objects
+// of an incremental pool. The pool calls it at the turns of its own life, so that no header here includes one above.
+//
+// A pool has at most one extension, set before other threads know the pool. The pool does not own it.
+
+#include <atomic>
+#include <cstddef>
+
+namespace pooled::detail {
+
+class pool_core;
+struct thread_cache;
+
+class pool_extension {
+public:
+    // At each allocation from an incremental pool, and at each slow allocation from others. No lock is held.
+    virtual void on_allocate() noexcept {}
+
+    // Destroys up to `budget` deferred objects of the pool, of whichever thread. Returns how many. No lock is held.
+    virtual std::size_t drain(std::size_t /*budget*/) noexcept { return 0; }
+
+    // The pool's handle is about to go: after this, no thread allocates from it. No lock is held.
+    virtual void on_close() noexcept {}
+
+    // The cache's owner ended, or does not exist in this process: takes what the extension keeps there. Under the pool's
+    // lock.
+    virtual void on_retire(thread_cache& /*cache*/) noexcept {}
+
+    // The extension's own lock, around a fork. Taken after the pool's; who holds it waits for no other.
+    virtual void lock() noexcept {}
+    virtual void unlock() noexcept {}
+
+    // In the child, where only the thread that forked exists. Under the pool's lock.
+    virtual void after_fork_in_child() noexcept {}
+
+protected:
+    pool_extension() = default;
+    ~pool_extension() = default;
+    pool_extension(pool_extension const&) = delete;
+    pool_extension& operator=(pool_extension const&) = delete;
+};
+
+// Called when a pool has no free block left, before it reports that it is exhausted: destroys some objects whose
+// destruction was deferred. False when there are none. No lock is held. Null until the teardown layer defers an object
+// for the first time.
+using pressure_hook = bool (*)(pool_core& core) noexcept;
+inline constinit std::atomic<pressure_hook> g_pressure_hook{nullptr};
+
+}  // namespace pooled::detail

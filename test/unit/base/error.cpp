@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSL-1.0
+// What an `exhausted` says.
+
+#include "pooled/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <string>
+#include <type_traits>
+
+namespace {
+
+TEST(exhausted, names_the_pool_the_request_and_the_bound) {
+    pooled::exhausted const error("packets", 1500, 1'000'000, 1'048'576);
+    std::string const what = error.what();
+    for (char const* part : {"'packets'", "1500", "1000000", "1048576", "max_bytes"})
+        EXPECT_NE(what.find(part), std::string::npos) << part << " is missing in: " << what;
+}
+
+TEST(exhausted, keeps_the_advice_with_the_longest_name) {
+    pooled::exhausted const error(std::string(47, 'n').c_str(), ~std::size_t{0}, ~std::size_t{0},
+                                  ~std::size_t{0});
+    EXPECT_NE(std::string(error.what()).find("try_ form"), std::string::npos) << error.what();
+}
+
+TEST(exhausted, is_a_bad_alloc_that_copies_without_throwing) {
+    static_assert(std::is_base_of_v<std::bad_alloc, pooled::exhausted>);
+    static_assert(std::is_nothrow_copy_constructible_v<pooled::exhausted>);
+    pooled::exhausted const error("p", 1, 2, 3);
+    pooled::exhausted const copy = error;
+    EXPECT_STREQ(error.what(), copy.what());
+}
+
+}  // namespace

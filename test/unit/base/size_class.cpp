@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+// Which class serves a request, for every size there is and every alignment; and the geometry of each class.
+
+#include "pooled/base/size_class.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <set>
+#include <string>
+
+namespace {
+
+using namespace pooled::detail;
+
+// Tries all classes: what class_for's tables are compared with.
+class_index smallest_that_fits(std::size_t bytes, std::size_t align) {
+    for (class_index c = 0; c < k_class_count; ++c)
+        if (k_geometry[c].block_bytes >= bytes && k_geometry[c].block_bytes % align == 0) return c;
+    return k_large;
+}
+
+std::string first_difference(std::size_t align) {
+    for (std::size_t bytes = 0; bytes <= k_max_block_bytes + 64; ++bytes)
+        if (class_for(bytes, align) != smallest_that_fits(bytes, align))
+            return std::to_string(bytes) + " bytes";
+    return "none";
+}
+
+TEST(size_class, is_the_smallest_that_holds_the_request_at_its_alignment) {
+    for (std::size_t align = 1; align <= k_max_class_align; align *= 2)
+        EXPECT_EQ(first_difference(align), "none") << "at alignment " << align;
+}
+
+TEST(size_class, sends_what_no_class_aligns_upstream) {
+    for (std::size_t align = 2 * k_max_class_align; align != 0; align *= 2)
+        EXPECT_EQ(class_for(0, align), k_large);
+}
+
+TEST(size_class, sends_what_no_class_holds_upstream) {
+    for (std::size_t const bytes :
+         {k_max_block_bytes + 1, k_slab_bytes, k_size_max - 64, k_size_max - 1, k_size_max})
+        EXPECT_EQ(class_for(bytes, 1), k_large) << bytes;
+}
+
+TEST(size_class, wastes_an_eighth_at_most_up_to_4_kib) {
+    for (std::size_t bytes = 129; bytes <= 4096; ++bytes)
+        ASSERT_LE(k_geometry[class_for(bytes, 1)].block_bytes, bytes + bytes / 8 + 1) << bytes;
+}
+
+TEST(size_class, keeps_classes_distinct_and_ascending) {
+    std::set<std::uint32_t> sizes;
+    for (class_geometry const g : k_geometry)
+        sizes.insert(g.block_bytes);
+    EXPECT_EQ(sizes.size(), k_class_count);
+}
+
+TEST(size_class, fits_a_carrier_into_its_block) {
+    for (class_geometry const g : k_geometry)
+        EXPECT_LE(2 * sizeof(void*) + g.slots * sizeof(void*), g.block_bytes) << g.block_bytes;
+}
+
+TEST(size_class, gives_a_magazine_4_to_256_blocks) {
+    for (class_geometry const g : k_geometry) {
+        EXPECT_GE(g.magazine_blocks(), 4U) << g.block_bytes;
+        EXPECT_LE(g.magazine_blocks(), 256U) << g.block_bytes;
+    }
+}
+
+TEST(size_class, needs_no_more_than_a_slab_for_its_largest_block) {
+    EXPECT_LE(2 * k_geometry.back().block_bytes, k_slab_bytes);
+}
+
+}  // namespace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+// The lock of the library's slow paths.
+
+#include "pooled/os/mutex.hpp"
+
+#include "support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace {
+
+TEST(mutex, keeps_threads_apart) {
+    pooled::detail::mutex lock;
+    long guarded = 0;
+    long const rounds = test::k_sanitized ? 5'000 : 50'000;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+            for (long n = 0; n < rounds; ++n) {
+                std::scoped_lock const held(lock);
+                ++guarded;
+            }
+        });
+    for (std::thread& t : threads)
+        t.join();
+    EXPECT_EQ(guarded, 4 * rounds);
+}
+
+TEST(mutex, is_not_had_twice) {
+    pooled::detail::mutex lock;
+    ASSERT_TRUE(lock.try_lock());
+    bool second = true;
+    std::thread([&] { second = lock.try_lock(); }).join();
+    EXPECT_FALSE(second);
+    lock.unlock();
+    EXPECT_TRUE(lock.try_lock());
+    lock.unlock();
+}
+
+TEST(mutex, wakes_who_waits_for_it) {
+    pooled::detail::mutex lock;
+    bool done = false;
+    lock.lock();
+    std::thread waiter([&] {
+        std::scoped_lock const held(lock);
+        done = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(done);
+    lock.unlock();
+    waiter.join();
+    EXPECT_TRUE(done);
+}
+
+}  // namespace

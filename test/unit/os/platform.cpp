@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+// The contract with the operating system: pages at any alignment, and a hook at the end of a thread.
+
+#include "pooled/os/platform.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+
+namespace {
+
+using namespace pooled::detail;
+
+TEST(platform, maps_zero_pages_at_any_alignment) {
+    for (std::size_t align = 4096; align <= (std::size_t{256} << 20); align *= 4) {
+        for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{100'000}}) {
+            auto* const p = static_cast<unsigned char*>(platform::map_pages(bytes, align));
+            ASSERT_NE(p, nullptr);
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+            EXPECT_TRUE(std::all_of(p, p + bytes, [](unsigned char c) { return c == 0; }));
+            std::fill_n(p, bytes, static_cast<unsigned char>(0xff));
+            platform::unmap_pages(p, bytes);
+        }
+    }
+}
+
+TEST(platform, says_so_when_there_are_no_more_pages) {
+    EXPECT_EQ(platform::map_pages(k_size_max / 2, 4096), nullptr);
+    EXPECT_EQ(platform::map_pages(4096, std::size_t{1} << 62), nullptr);
+}
+
+TEST(platform, runs_the_exit_hook_once_with_its_argument_when_a_thread_ends) {
+    static int runs = 0;
+    static platform::thread_exit_hook hook;
+    hook.create([](void* argument) { *static_cast<int*>(argument) += ++runs; });
+    int seen = 0;
+    std::thread([&] {
+        EXPECT_TRUE(hook.arm(&seen));
+        EXPECT_TRUE(hook.arm(&seen));
+    }).join();
+    EXPECT_EQ(seen, 1);
+}
+
+TEST(platform, runs_the_exit_hook_after_thread_local_destructors) {
+    struct at_end {
+        int* order;
+        int* when;
+        ~at_end() { *when = ++*order; }
+    };
+    static int order = 0;
+    static platform::thread_exit_hook hook;
+    hook.create([](void* when) { *static_cast<int*>(when) = ++order; });
+    int hook_ran = 0;
+    int destructor_ran = 0;
+    std::thread([&] {
+        EXPECT_TRUE(hook.arm(&hook_ran));
+        static thread_local at_end last{&order, &destructor_ran};
+        last.order = &order;
+    }).join();
+    EXPECT_EQ(destructor_ran, 1);
+    EXPECT_EQ(hook_ran, 2);
+}
+
+TEST(platform, arms_no_hook_that_was_never_created) {
+    static platform::thread_exit_hook hook;
+    int unused = 0;
+    EXPECT_FALSE(hook.arm(&unused));
+}
+
+TEST(platform, passes_its_own_barrier_once_enabled) {
+    if (!platform::enable_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
+    platform::heavy_barrier();
+    EXPECT_TRUE(platform::enable_heavy_barrier()) << "enabling twice is allowed";
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSL-1.0
+// The numbered table of block types: one number a type, whoever asks; full at 16256. Counts near their limit: rc_ptr_counts.cpp.
+
+#include "pooled/teardown/block_type.hpp"
+
+#include "pooled/pooled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <latch>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using pooled::detail::block_type;
+using pooled::detail::block_types;
+using pooled::detail::type_tag;
+
+constexpr block_type k_any{.retire = nullptr,
+                           .retire_observed = nullptr,
+                           .finish = nullptr,
+                           .finish_observed = nullptr,
+                           .free = nullptr,
+                           .object_offset = 8,
+                           .object_bytes = 1};
+
+template <int N>
+constexpr block_type k_numbered{.retire = nullptr,
+                                .retire_observed = nullptr,
+                                .finish = nullptr,
+                                .finish_observed = nullptr,
+                                .free = nullptr,
+                                .object_offset = 8,
+                                .object_bytes = N};
+
+TEST(the_table_of_block_types, numbers_a_type_once) {
+    type_tag const tag = pooled::detail::tag_of<k_numbered<1>>();
+    EXPECT_NE(tag, pooled::detail::k_no_type);
+    EXPECT_EQ(pooled::detail::tag_of<k_numbered<1>>(), tag);
+    EXPECT_NE(pooled::detail::tag_of<k_numbered<2>>(), tag);
+    EXPECT_EQ(&pooled::detail::g_block_types[tag], &k_numbered<1>);
+}
+
+TEST(the_table_of_block_types, has_nothing_under_a_number_not_given) {
+    EXPECT_EQ(pooled::detail::g_block_types.find(pooled::detail::k_no_type), nullptr);
+    EXPECT_EQ(pooled::detail::g_block_types.find(~std::uint64_t{0}), nullptr);
+}
+
+TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
+    auto const table = std::make_unique<block_types>();
+    std::set<type_tag> seen;
+    for (std::size_t i = 0; i < 16'256; ++i) {
+        std::atomic<type_tag> tag{pooled::detail::k_no_type};
+        type_tag const given = table->add(k_any, tag);
+        ASSERT_NE(given, pooled::detail::k_no_type);
+        ASSERT_EQ(tag.load(), given);
+        seen.insert(given);
+    }
+    EXPECT_EQ(seen.size(), 16'256U);
+    EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
+    for (int i = 0; i < 3; ++i) {
+        std::atomic<type_tag> tag{pooled::detail::k_no_type};
+        EXPECT_EQ(table->add(k_any, tag), pooled::detail::k_no_type);
+        EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
+    }
+}
+
+TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
+    constexpr std::size_t k_threads = 4;
+    constexpr std::size_t k_rounds = 300;
+    auto const table = std::make_unique<block_types>();
+    std::vector<std::atomic<type_tag>> tags(k_rounds);
+    std::array<std::vector<type_tag>, k_threads> given;
+    std::latch start(k_threads);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < k_threads; ++t)
+        threads.emplace_back([&, t] {
+            start.arrive_and_wait();
+            for (auto& tag : tags) {
+                given[t].push_back(table->add(k_any, tag));
+                // What a thread was given, it may read.
+                ASSERT_EQ(&(*table)[given[t].back()], &k_any);
+            }
+        });
+    for (auto& t : threads)
+        t.join();
+    for (std::size_t t = 1; t < k_threads; ++t)
+        EXPECT_EQ(given[t], given[0]);
+    EXPECT_EQ((std::set<type_tag>(given[0].begin(), given[0].end()).size()), k_rounds);
+}
+
+// Threads make their first objects of the same types at the same moment.
+template <int N>
+struct object {
+    int value = N;
+};
+template <int... N>
+[[nodiscard]] int made_wrong(std::integer_sequence<int, N...>) {
+    return (0 + ... + int{pooled::make_rc<object<N>>()->value != N});
+}
+
+TEST(the_table_of_block_types, serves_first_objects_made_by_several_threads_at_once) {
+    std::atomic<int> wrong{0};
+    std::latch start(4);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&] {
+            start.arrive_and_wait();
+            wrong += made_wrong(std::make_integer_sequence<int, 40>{});
+        });
+    for (auto& t : threads)
+        t.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(the_table_of_block_types, tells_types_of_one_layout_apart) {
+    struct a {
+        explicit a(int& n) : count(n) {}
+        ~a() { count += 1; }
+        int& count;
+    };
+    struct b {
+        explicit b(int& n) : count(n) {}
+        ~b() { count += 100; }
+        int& count;
+    };
+    int count = 0;
+    pooled::rc_ptr<void> p = pooled::make_rc<a>(count);
+    p = pooled::make_rc<b>(count);
+    EXPECT_EQ(count, 1);
+    p = nullptr;
+    EXPECT_EQ(count, 101);
+}
+
+}  // namespace

@@ -1,0 +1,934 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// Plan: what a scope gathers stays whole, and its memory out, until the scope ends, and is gone right after.
+//   - every kind of pointer and pool, alone, in chains, in numbers beyond the window (16) and the segments behind it (510)
+//   - what may be seen meanwhile: weak pointers, use counts, memory in use
+//   - where a scope stands: in another, in a destructor, beside one of another thread, under an exception
+//   - what is not gathered: what has other owners, trivial types, arrays, objects of other allocators
+//   - what happens in it: allocations, pools that die, destructors that make and drop more
+
+#include "pooled/teardown/reclaim_scope.hpp"
+
+#include "pooled/pooled.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/lives.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// Which pointer, and to objects of which pool.
+struct shared_of_default {
+    static constexpr char const* k_name = "shared_ptr_of_the_default_pool";
+    template <class T>
+    using ptr = std::shared_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pooled::make_shared<T>(std::forward<Args>(args)...);
+    }
+    pooled::pool& pool = pooled::default_pool();
+};
+template <class Pool>
+struct shared_of {
+    static constexpr char const* k_name =
+        std::is_same_v<Pool, pooled::pool> ? "shared_ptr_of_a_pool" : "shared_ptr_of_a_local_pool";
+    template <class T>
+    using ptr = std::shared_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pool.template make_shared<T>(std::forward<Args>(args)...);
+    }
+    Pool pool;
+};
+struct rc_of_default {
+    static constexpr char const* k_name = "rc_ptr_of_the_default_pool";
+    template <class T>
+    using ptr = pooled::rc_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pooled::make_rc<T>(std::forward<Args>(args)...);
+    }
+    pooled::pool& pool = pooled::default_pool();
+};
+struct rc_of_pool {
+    static constexpr char const* k_name = "rc_ptr_of_a_pool";
+    template <class T>
+    using ptr = pooled::rc_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pool.make_rc<T>(std::forward<Args>(args)...);
+    }
+    pooled::pool pool;
+};
+template <class Pool>
+struct local_rc_of {
+    static constexpr char const* k_name =
+        std::is_same_v<Pool, pooled::pool> ? "local_rc_ptr_of_a_pool" : "local_rc_ptr_of_a_local_pool";
+    template <class T>
+    using ptr = pooled::local_rc_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pool.template make_local_rc<T>(std::forward<Args>(args)...);
+    }
+    Pool pool;
+};
+struct unique_of_default {
+    static constexpr char const* k_name = "unique_ptr_of_the_default_pool";
+    template <class T>
+    using ptr = pooled::unique_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pooled::make_unique<T>(std::forward<Args>(args)...);
+    }
+    pooled::pool& pool = pooled::default_pool();
+};
+template <class Pool>
+struct unique_of {
+    static constexpr char const* k_name =
+        std::is_same_v<Pool, pooled::pool> ? "unique_ptr_of_a_pool" : "unique_ptr_of_a_local_pool";
+    template <class T>
+    using ptr = pooled::unique_ptr<T>;
+    template <class T, class... Args>
+    ptr<T> make(Args&&... args) {
+        return pool.template make_unique<T>(std::forward<Args>(args)...);
+    }
+    Pool pool;
+};
+
+using makers =
+    testing::Types<shared_of_default, shared_of<pooled::pool>, shared_of<pooled::local_pool>, rc_of_default,
+                   rc_of_pool, local_rc_of<pooled::pool>, local_rc_of<pooled::local_pool>, unique_of_default,
+                   unique_of<pooled::pool>, unique_of<pooled::local_pool>>;
+struct maker_names {
+    template <class Maker>
+    static std::string GetName(int) {
+        return Maker::k_name;
+    }
+};
+
+template <class Maker>
+class any_pointer : public testing::Test {
+protected:
+    Maker maker;
+    test::life_log log;
+    std::uint64_t const in_use_before = maker.pool.stats().in_use;
+
+    ~any_pointer() override {
+        EXPECT_EQ(in_use(), 0U);
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_TRUE(maker.pool.is_valid());
+    }
+    [[nodiscard]] std::uint64_t in_use() const { return maker.pool.stats().in_use - in_use_before; }
+};
+TYPED_TEST_SUITE(any_pointer, makers, maker_names);
+
+using item = test::counted<>;
+
+// Knows whom it may not outlive.
+template <class Maker>
+struct link {
+    explicit link(test::life_log& l) : log(l) { log.on_construct(); }
+    link(link const&) = delete;
+    link& operator=(link const&) = delete;
+    ~link() { log.on_destroy(); }
+
+    test::life_log& log;
+    typename Maker::template ptr<link> next;
+};
+
+template <class Maker>
+[[nodiscard]] auto chain_of(std::size_t length, Maker& maker, test::life_log& log) {
+    typename Maker::template ptr<link<Maker>> head;
+    for (std::size_t i = 0; i < length; ++i) {
+        auto node = maker.template make<link<Maker>>(log);
+        node->next = std::move(head);
+        head = std::move(node);
+    }
+    return head;
+}
+
+TYPED_TEST(any_pointer, is_gathered_until_the_scope_ends) {
+    auto p = this->maker.template make<item>(this->log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+        EXPECT_EQ(this->in_use(), 1U);
+    }
+    EXPECT_EQ(this->log.destroyed(), 1);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(any_pointer, that_goes_out_of_sight_is_gathered) {
+    {
+        pooled::reclaim_scope const scope;
+        static_cast<void>(this->maker.template make<item>(this->log));
+        auto p = this->maker.template make<item>(this->log);
+        p = this->maker.template make<item>(this->log);
+        p = nullptr;
+        { auto const q = this->maker.template make<item>(this->log); }
+        EXPECT_EQ(this->log.destroyed(), 0);
+        EXPECT_EQ(this->in_use(), 4U);
+    }
+    EXPECT_EQ(this->log.destroyed(), 4);
+}
+
+TYPED_TEST(any_pointer, that_is_dropped_after_the_scope_goes_at_once) {
+    auto p = this->maker.template make<item>(this->log);
+    { pooled::reclaim_scope const scope; }
+    p.reset();
+    EXPECT_EQ(this->log.destroyed(), 1);
+}
+
+TYPED_TEST(any_pointer, to_a_chain_is_gathered_with_all_that_it_alone_owns) {
+    std::array<typename TypeParam::template ptr<link<TypeParam>>, 5> heads;
+    for (std::size_t i = 0; i < heads.size(); ++i)
+        heads[i] = chain_of(100 + i, this->maker, this->log);
+    {
+        pooled::reclaim_scope const scope;
+        for (auto& head : heads)
+            head.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+    }
+    EXPECT_EQ(this->log.destroyed(), 510);
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+// At the edges of the window and of the segments behind it, and beyond.
+TYPED_TEST(any_pointer, is_gathered_in_any_number) {
+    for (std::size_t const count :
+         {15U, 16U, 17U, 32U, 525U, 526U, 527U, 528U, 1035U, 1036U, 1037U, 2000U, 5000U}) {
+        std::int64_t const before = this->log.destroyed();
+        std::vector<typename TypeParam::template ptr<item>> all(count);
+        for (auto& p : all)
+            p = this->maker.template make<item>(this->log);
+        {
+            pooled::reclaim_scope const scope;
+            all.clear();
+            EXPECT_EQ(this->log.destroyed(), before) << count;
+            EXPECT_EQ(this->in_use(), count);
+        }
+        EXPECT_EQ(this->log.destroyed() - before, static_cast<std::int64_t>(count));
+        EXPECT_EQ(this->in_use(), 0U) << count;
+    }
+}
+
+TYPED_TEST(any_pointer, is_gathered_in_any_number_of_chains) {
+    std::vector<typename TypeParam::template ptr<link<TypeParam>>> heads(1500);
+    for (std::size_t i = 0; i < heads.size(); ++i)
+        heads[i] = chain_of(1 + i % 7, this->maker, this->log);
+    std::int64_t const made = this->log.constructed();
+    {
+        pooled::reclaim_scope const scope;
+        heads.clear();
+        EXPECT_EQ(this->log.destroyed(), 0);
+    }
+    EXPECT_EQ(this->log.destroyed(), made);
+}
+
+TYPED_TEST(any_pointer, that_waits_keeps_its_memory_from_new_objects) {
+    std::vector<void const*> places;
+    {
+        pooled::reclaim_scope const scope;
+        for (std::size_t i = 0; i < 600; ++i) {
+            auto const p = this->maker.template make<item>(this->log);
+            places.push_back(p.get());
+        }
+        EXPECT_EQ(this->in_use(), 600U);
+        EXPECT_EQ(this->log.alive(), 600);
+    }
+    std::ranges::sort(places);
+    EXPECT_EQ(std::ranges::adjacent_find(places), places.end()) << "two objects in one place";
+}
+
+TYPED_TEST(any_pointer, to_a_trivial_type_goes_at_once) {
+    struct trivial {
+        std::uint64_t words[4];
+    };
+    pooled::reclaim_scope const scope;
+    auto p = this->maker.template make<trivial>();
+    EXPECT_EQ(this->in_use(), 1U);
+    p.reset();
+    EXPECT_EQ(this->in_use(), 0U);
+}
+
+TYPED_TEST(any_pointer, to_a_large_object_is_gathered) {
+    auto p = this->maker.template make<test::counted<100'000>>(this->log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+    }
+    EXPECT_EQ(this->log.destroyed(), 1);
+}
+
+TYPED_TEST(any_pointer, to_an_over_aligned_object_is_gathered) {
+    auto p = this->maker.template make<test::counted<8, 256>>(this->log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+    }
+    EXPECT_EQ(this->log.destroyed(), 1);
+}
+
+TYPED_TEST(any_pointer, to_a_base_is_gathered) {
+    struct derived : item {
+        using item::item;
+        std::uint64_t more[5] = {1, 2, 3, 4, 5};
+    };
+    typename TypeParam::template ptr<item> p = this->maker.template make<derived>(this->log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+    }
+    EXPECT_EQ(this->log.destroyed(), 1);
+}
+
+// Makes objects of its own kind while it goes, and drops them.
+template <class Maker>
+struct fertile {
+    fertile(Maker& m, test::life_log& l, unsigned g) : maker(m), log(l), generations(g) {
+        log.on_construct();
+    }
+    fertile(fertile const&) = delete;
+    fertile& operator=(fertile const&) = delete;
+    ~fertile() {
+        if (generations != 0) {
+            auto const child = maker.template make<fertile>(maker, log, generations - 1);
+            static_cast<void>(maker.template make<fertile>(maker, log, generations - 1));
+        }
+        log.on_destroy();
+    }
+
+    Maker& maker;
+    test::life_log& log;
+    unsigned generations;
+};
+
+TYPED_TEST(any_pointer, whose_object_makes_more_of_its_kind_is_followed_to_the_end) {
+    auto p = this->maker.template make<fertile<TypeParam>>(this->maker, this->log, 8U);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(this->log.constructed(), 1);
+    }
+    EXPECT_EQ(this->log.constructed(), 511);
+    EXPECT_EQ(this->log.destroyed(), 511);
+}
+
+TYPED_TEST(any_pointer, is_left_to_the_outermost_scope) {
+    auto a = this->maker.template make<item>(this->log);
+    auto b = chain_of(10, this->maker, this->log);
+    auto c = this->maker.template make<item>(this->log);
+    {
+        pooled::reclaim_scope const outer;
+        a.reset();
+        {
+            pooled::reclaim_scope const inner;
+            b.reset();
+            { pooled::reclaim_scope const innermost; }
+            EXPECT_EQ(this->log.destroyed(), 0);
+        }
+        EXPECT_EQ(this->log.destroyed(), 0) << "an inner scope did the work of the outer one";
+        c.reset();
+        EXPECT_EQ(this->log.destroyed(), 0) << "an inner scope ended the outer one";
+    }
+    EXPECT_EQ(this->log.destroyed(), 12);
+}
+
+TYPED_TEST(any_pointer, is_gone_when_an_exception_has_left_the_scope) {
+    auto p = chain_of(50, this->maker, this->log);
+    try {
+        pooled::reclaim_scope const scope;
+        auto const dropped_by_the_exception = this->maker.template make<item>(this->log);
+        p.reset();
+        EXPECT_EQ(this->log.destroyed(), 0);
+        throw std::runtime_error("out of here");
+    } catch (std::runtime_error const&) {
+        EXPECT_EQ(this->log.destroyed(), 51);
+    }
+    auto q = this->maker.template make<item>(this->log);
+    q.reset();
+    EXPECT_EQ(this->log.destroyed(), 52) << "the scope goes on after its end";
+}
+
+// A destructor that gathers what it drops, within a teardown or not.
+template <class Maker>
+struct gatherer {
+    gatherer(Maker& m, test::life_log& l, std::size_t n) : log(l) {
+        for (std::size_t i = 0; i < n; ++i)
+            owned.push_back(m.template make<item>(l));
+        inner = m.template make<item>(l);
+    }
+    gatherer(gatherer const&) = delete;
+    gatherer& operator=(gatherer const&) = delete;
+    ~gatherer() {
+        std::int64_t const before = log.destroyed();
+        {
+            pooled::reclaim_scope const scope;
+            owned.clear();
+            {
+                pooled::reclaim_scope const nested;
+                inner.reset();
+            }
+            destroyed_in_scope += log.destroyed() - before;
+        }
+    }
+
+    static inline std::int64_t destroyed_in_scope = 0;
+    test::life_log& log;
+    std::vector<typename Maker::template ptr<item>> owned;
+    typename Maker::template ptr<item> inner;
+};
+
+TYPED_TEST(any_pointer, is_gathered_within_a_destructor_and_gone_when_the_outermost_drop_returns) {
+    gatherer<TypeParam>::destroyed_in_scope = 0;
+    auto p = this->maker.template make<gatherer<TypeParam>>(this->maker, this->log, 700U);
+    p.reset();
+    EXPECT_EQ(gatherer<TypeParam>::destroyed_in_scope, 0) << "destroyed before the end of the scope";
+    EXPECT_EQ(this->log.destroyed(), 701);
+
+    std::vector<typename TypeParam::template ptr<gatherer<TypeParam>>> many;
+    for (std::size_t i = 0; i < 40; ++i)
+        many.push_back(this->maker.template make<gatherer<TypeParam>>(this->maker, this->log, i));
+    {
+        pooled::reclaim_scope const scope;
+        many.clear();
+        EXPECT_EQ(this->log.destroyed(), 701);
+    }
+    EXPECT_EQ(gatherer<TypeParam>::destroyed_in_scope, 0);
+    EXPECT_EQ(this->log.alive(), 0);
+}
+
+TYPED_TEST(any_pointer, goes_at_once_in_a_destructor_after_the_scope_there) {
+    struct owner {
+        ~owner() {
+            {
+                pooled::reclaim_scope const scope;
+                first.reset();
+            }
+            after_scope = log.destroyed();
+        }
+        test::life_log& log;
+        std::int64_t& after_scope;
+        typename TypeParam::template ptr<item> first;
+    };
+    std::int64_t after_scope = -1;
+    { owner const automatic{this->log, after_scope, this->maker.template make<item>(this->log)}; }
+    EXPECT_EQ(after_scope, 1) << "not part of a teardown: this scope is the outermost";
+}
+
+class reclaim_scope_test : public testing::Test {
+protected:
+    pooled::pool pool;
+    test::life_log log;
+
+    ~reclaim_scope_test() override {
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_TRUE(pool.is_valid());
+    }
+};
+
+template <class T>
+concept on_the_heap = requires { new T; } || requires { new T[2]; };
+
+TEST_F(reclaim_scope_test, is_an_automatic_variable_neither_copied_nor_moved) {
+    static_assert(!on_the_heap<pooled::reclaim_scope>);
+    static_assert(!std::is_copy_constructible_v<pooled::reclaim_scope>);
+    static_assert(!std::is_move_constructible_v<pooled::reclaim_scope>);
+    static_assert(!std::is_copy_assignable_v<pooled::reclaim_scope>);
+    static_assert(!std::is_move_assignable_v<pooled::reclaim_scope>);
+}
+
+TEST_F(reclaim_scope_test, leaves_alone_what_has_another_owner) {
+    auto const kept = pool.make_shared<item>(log);
+    auto const kept_rc = pool.make_rc<item>(log);
+    {
+        pooled::reclaim_scope const scope;
+        auto copy = kept;
+        auto copy_rc = kept_rc;
+        copy.reset();
+        copy_rc.reset();
+        EXPECT_EQ(kept.use_count(), 1);
+    }
+    EXPECT_EQ(log.destroyed(), 0);
+}
+
+TEST_F(reclaim_scope_test, weak_pointers_give_nothing_as_soon_as_the_last_owner_is_gone) {
+    auto p = pool.make_shared<item>(log);
+    std::weak_ptr<item> const observer = p;
+    {
+        pooled::reclaim_scope const scope;
+        EXPECT_NE(observer.lock(), nullptr);
+        p.reset();
+        EXPECT_TRUE(observer.expired());
+        EXPECT_EQ(observer.lock(), nullptr);
+        EXPECT_THROW(std::shared_ptr<item>{observer}, std::bad_weak_ptr);
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 1);
+    EXPECT_EQ(observer.lock(), nullptr);
+    EXPECT_EQ(pool.stats().in_use, 1U) << "the weak pointer still needs its count";
+}
+
+TEST_F(reclaim_scope_test, weak_rc_pointers_give_nothing_as_soon_as_the_last_owner_is_gone) {
+    auto p = pool.make_rc<item>(log);
+    auto q = pool.make_local_rc<item>(log);
+    pooled::weak_rc_ptr<item> const observer = p;
+    pooled::weak_local_rc_ptr<item> const local_observer = q;
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        q.reset();
+        EXPECT_TRUE(observer.expired());
+        EXPECT_FALSE(observer.lock());
+        EXPECT_FALSE(local_observer.lock());
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 2);
+    EXPECT_FALSE(observer.lock());
+    EXPECT_EQ(pool.stats().in_use, 2U) << "the weak pointers still need their counts";
+}
+
+TEST_F(reclaim_scope_test, an_observer_may_go_before_the_object_that_waits) {
+    auto p = pool.make_shared<item>(log);
+    auto r = pool.make_rc<item>(log);
+    std::weak_ptr<item> observer = p;
+    auto another = observer;
+    pooled::weak_rc_ptr<item> rc_observer = r;
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        r.reset();
+        observer.reset();
+        another.reset();
+        rc_observer.reset();
+        EXPECT_EQ(log.destroyed(), 0);
+        EXPECT_EQ(pool.stats().in_use, 2U);
+    }
+    EXPECT_EQ(log.destroyed(), 2);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST_F(reclaim_scope_test, an_observer_may_go_on_another_thread_while_the_object_waits) {
+    test::sleeper other;
+    auto p = pool.make_shared<item>(log);
+    auto r = pool.make_rc<item>(log);
+    std::weak_ptr<item> observer = p;
+    pooled::weak_rc_ptr<item> rc_observer = r;
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        r.reset();
+        other.run([&] {
+            EXPECT_EQ(observer.lock(), nullptr);
+            observer.reset();
+            EXPECT_FALSE(rc_observer.lock());
+            rc_observer.reset();
+        });
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 2);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+struct aware : std::enable_shared_from_this<aware> {
+    explicit aware(test::life_log& l) : log(l) { log.on_construct(); }
+    aware(aware const&) = delete;
+    aware& operator=(aware const&) = delete;
+    ~aware() {
+        EXPECT_TRUE(weak_from_this().expired());
+        EXPECT_THROW(static_cast<void>(shared_from_this()), std::bad_weak_ptr);
+        log.on_destroy();
+    }
+
+    test::life_log& log;
+    std::shared_ptr<aware> next;
+};
+
+struct rc_aware : pooled::enable_rc_from_this<rc_aware> {
+    explicit rc_aware(test::life_log& l) : log(l) { log.on_construct(); }
+    rc_aware(rc_aware const&) = delete;
+    rc_aware& operator=(rc_aware const&) = delete;
+    ~rc_aware() {
+        EXPECT_FALSE(weak_rc_from_this().lock());
+        log.on_destroy();
+    }
+
+    test::life_log& log;
+    pooled::rc_ptr<rc_aware> next;
+};
+
+template <class Node, class Make>
+auto chain_by(std::size_t length, Make make) {
+    decltype(make()) head;
+    for (std::size_t i = 0; i < length; ++i) {
+        auto node = make();
+        node->next = std::move(head);
+        head = std::move(node);
+    }
+    return head;
+}
+
+TEST_F(reclaim_scope_test, objects_that_know_themselves_are_gathered) {
+    auto p = chain_by<aware>(600, [&] { return pool.make_shared<aware>(log); });
+    auto r = chain_by<rc_aware>(600, [&] { return pool.make_rc<rc_aware>(log); });
+    std::vector<std::shared_ptr<aware>> singles;
+    for (std::size_t i = 0; i < 600; ++i)
+        singles.push_back(pool.make_shared<aware>(log));
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        r.reset();
+        singles.clear();
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 1800);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST_F(reclaim_scope_test, aliases_and_pointers_without_a_type_are_gathered) {
+    struct whole {
+        explicit whole(test::life_log& l) : part(l) {}
+        std::uint64_t front = 0;
+        item part;
+        int number = 7;
+    };
+    auto owner = pool.make_shared<whole>(log);
+    std::shared_ptr<int> alias(owner, &owner->number);
+    std::shared_ptr<void> untyped = pool.make_shared<whole>(log);
+    std::shared_ptr<whole const> constant = pool.make_shared<whole const>(log);
+    owner.reset();
+    {
+        pooled::reclaim_scope const scope;
+        int* const number = alias.get();
+        alias.reset();
+        untyped.reset();
+        constant.reset();
+        EXPECT_EQ(*number, 7) << "destroyed too early";
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 3);
+}
+
+TEST_F(reclaim_scope_test, arrays_go_at_once_and_what_their_elements_own_waits) {
+    struct element {
+        ~element() {
+            if (log != nullptr) log->on_destroy();
+        }
+        test::life_log* log = nullptr;
+        std::shared_ptr<item> owned;
+    };
+    test::life_log elements;
+    auto const fill = [&](element* all) {
+        for (std::size_t i = 0; i < 3; ++i) {
+            elements.on_construct();
+            all[i].log = &elements;
+            all[i].owned = pool.make_shared<item>(log);
+        }
+    };
+    auto shared = pool.make_shared<element[]>(3);
+    auto unique = pool.make_unique<element[]>(3);
+    fill(shared.get());
+    fill(unique.get());
+    {
+        pooled::reclaim_scope const scope;
+        shared.reset();
+        unique.reset();
+        EXPECT_EQ(elements.destroyed(), 6);
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 6);
+}
+
+TEST_F(reclaim_scope_test, objects_of_other_allocators_go_at_once_and_what_they_own_waits) {
+    test::life_log others;
+    struct other : item {
+        using item::item;
+        std::shared_ptr<item> owned;
+    };
+    auto standard = std::make_shared<other>(others);
+    standard->owned = pool.make_shared<item>(log);
+    auto by_allocator = std::allocate_shared<other>(pooled::pool_allocator<other>(pool), others);
+    by_allocator->owned = pool.make_shared<item>(log);
+    {
+        pooled::reclaim_scope const scope;
+        standard.reset();
+        by_allocator.reset();
+        EXPECT_EQ(others.destroyed(), 2);
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 2);
+}
+
+TEST_F(reclaim_scope_test, containers_of_pooled_nodes_are_emptied_in_their_place) {
+    struct keeper : item {
+        keeper(test::life_log& l, pooled::pool& p) : item(l) {
+            for (std::size_t i = 0; i < 30; ++i)
+                members.push_back(p.make_shared<item>(l));
+        }
+        std::vector<std::shared_ptr<item>, pooled::allocator<std::shared_ptr<item>>> members;
+    };
+    auto p = pool.make_shared<keeper>(log, pool);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+        EXPECT_EQ(log.destroyed(), 0);
+        std::vector<std::shared_ptr<item>> local{pool.make_shared<item>(log)};
+    }
+    EXPECT_EQ(log.destroyed(), 32);
+}
+
+struct by_shared;
+struct by_rc;
+struct by_unique;
+struct by_local;
+template <class Pointer>
+struct mixed_node {
+    explicit mixed_node(test::life_log& l) : log(l) { log.on_construct(); }
+    mixed_node(mixed_node const&) = delete;
+    mixed_node& operator=(mixed_node const&) = delete;
+    ~mixed_node() { log.on_destroy(); }
+    test::life_log& log;
+    Pointer next;
+};
+struct by_shared : mixed_node<pooled::rc_ptr<by_rc>> {
+    using mixed_node::mixed_node;
+};
+struct by_rc : mixed_node<pooled::unique_ptr<by_unique>> {
+    using mixed_node::mixed_node;
+};
+struct by_unique : mixed_node<pooled::local_rc_ptr<by_local>> {
+    using mixed_node::mixed_node;
+};
+struct by_local : mixed_node<std::shared_ptr<by_shared>> {
+    using mixed_node::mixed_node;
+};
+
+// A chain through every kind of pointer; `i` chooses the pools.
+template <class Local>
+std::shared_ptr<by_shared> mixed_chain(std::size_t turns, pooled::pool& pool, Local& local,
+                                       test::life_log& log) {
+    std::shared_ptr<by_shared> head;
+    for (std::size_t i = 0; i < turns; ++i) {
+        auto a = local.template make_local_rc<by_local>(log);
+        a->next = std::move(head);
+        auto b = i % 2 == 0 ? pool.make_unique<by_unique>(log) : pooled::make_unique<by_unique>(log);
+        b->next = std::move(a);
+        auto c = i % 3 == 0 ? pooled::make_rc<by_rc>(log) : pool.make_rc<by_rc>(log);
+        c->next = std::move(b);
+        head = i % 2 == 0 ? local.template make_shared<by_shared>(log) : pool.make_shared<by_shared>(log);
+        head->next = std::move(c);
+    }
+    return head;
+}
+
+TEST_F(reclaim_scope_test, all_kinds_of_pointers_and_pools_are_gathered_together) {
+    pooled::local_pool local;
+    std::vector<std::shared_ptr<by_shared>> heads;
+    for (std::size_t i = 0; i < 40; ++i)
+        heads.push_back(mixed_chain(20, pool, local, log));
+    {
+        pooled::reclaim_scope const scope;
+        heads.clear();
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 40 * 80);
+    EXPECT_EQ(local.stats().in_use, 0U);
+}
+
+TEST_F(reclaim_scope_test, pools_may_die_while_their_objects_wait) {
+    test::counting_upstream memory;
+    test::counting_upstream local_memory;
+    {
+        std::optional<pooled::pool> shared(std::in_place, pooled::pool_options{.upstream = &memory});
+        std::optional<pooled::local_pool> local(std::in_place,
+                                                pooled::pool_options{.upstream = &local_memory});
+        std::vector<std::shared_ptr<by_shared>> heads;
+        for (std::size_t i = 0; i < 30; ++i)
+            heads.push_back(mixed_chain(20, *shared, *local, log));
+        std::weak_ptr<by_shared> const observer = heads[1];
+        {
+            pooled::reclaim_scope const scope;
+            heads.clear();
+            shared.reset();
+            local.reset();
+            EXPECT_EQ(log.destroyed(), 0);
+            EXPECT_NE(memory.bytes(), 0U);
+            EXPECT_NE(local_memory.bytes(), 0U);
+            EXPECT_EQ(observer.lock(), nullptr);
+        }
+        EXPECT_EQ(log.alive(), 0);
+        EXPECT_NE(local_memory.bytes() + memory.bytes(), 0U) << "the weak pointer's block is out";
+    }
+    EXPECT_EQ(memory.bytes(), 0U);
+    EXPECT_EQ(local_memory.bytes(), 0U);
+}
+
+// A pool that is owned by an object that waits dies during the teardown, before or after its own objects.
+TEST_F(reclaim_scope_test, pools_may_die_with_the_objects_that_own_them) {
+    struct owner : item {
+        explicit owner(test::life_log& l) : item(l) {
+            for (std::size_t i = 0; i < 40; ++i)
+                objects.push_back(mine->make_shared<item>(l));
+        }
+        std::vector<std::shared_ptr<item>> objects;
+        std::unique_ptr<pooled::pool> mine = std::make_unique<pooled::pool>();
+    };
+    std::vector<std::shared_ptr<owner>> owners;
+    for (std::size_t i = 0; i < 20; ++i)
+        owners.push_back(pool.make_shared<owner>(log));
+    {
+        pooled::reclaim_scope const scope;
+        owners.clear();
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TEST_F(reclaim_scope_test, the_objects_of_an_incremental_pool_wait_for_that_pool) {
+    pooled::pool slow{{.teardown = pooled::teardown::incremental}};
+    auto p = slow.make_shared<item>(log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+    }
+    EXPECT_EQ(log.destroyed(), 0);
+    EXPECT_EQ(slow.drain(), 1U);
+    EXPECT_EQ(log.destroyed(), 1);
+}
+
+TEST_F(reclaim_scope_test, within_the_teardown_of_an_incremental_pool_leaves_its_objects_to_that) {
+    pooled::pool slow{{.teardown = pooled::teardown::incremental}};
+    struct owner : item {
+        using item::item;
+        ~owner() override {
+            pooled::reclaim_scope const scope;
+            owned.clear();
+        }
+        std::vector<std::shared_ptr<item>> owned;
+    };
+    auto p = slow.make_shared<owner>(log);
+    for (std::size_t i = 0; i < 40; ++i)
+        p->owned.push_back(pool.make_shared<item>(log));
+    p.reset();
+    EXPECT_EQ(slow.drain(1), 1U);
+    EXPECT_EQ(log.destroyed(), 1);
+    EXPECT_EQ(slow.drain(), 40U);
+    EXPECT_EQ(log.destroyed(), 41);
+}
+
+TEST_F(reclaim_scope_test, an_object_is_destroyed_after_its_owner_let_go) {
+    struct member {
+        ~member() { EXPECT_TRUE(is_let_go) << "destroyed while it still had an owner"; }
+        bool is_let_go = false;
+    };
+    struct owner {
+        ~owner() {
+            for (auto& m : members)
+                m->is_let_go = true;
+        }
+        std::array<std::shared_ptr<member>, 20> members;
+    };
+    std::vector<std::shared_ptr<owner>> all;
+    for (std::size_t i = 0; i < 50; ++i) {
+        all.push_back(pool.make_shared<owner>());
+        for (auto& m : all.back()->members)
+            m = pool.make_shared<member>();
+    }
+    pooled::reclaim_scope const scope;
+    all.clear();
+}
+
+TEST_F(reclaim_scope_test, scopes_of_two_threads_have_nothing_to_do_with_each_other) {
+    constexpr std::size_t k_turns = 200;
+    std::barrier meeting(2);
+    std::array<test::life_log, 2> logs;
+    auto const work = [&](std::size_t me) {
+        for (std::size_t turn = 0; turn < k_turns; ++turn) {
+            std::vector<std::shared_ptr<item>> mine;
+            for (std::size_t i = 0; i < 40; ++i)
+                mine.push_back(pool.make_shared<item>(logs[me]));
+            std::int64_t const before = logs[me].destroyed();
+            {
+                pooled::reclaim_scope const scope;
+                mine.clear();
+                meeting.arrive_and_wait();  // both have a scope now
+                EXPECT_EQ(logs[me].destroyed(), before);
+                if (me == 1) meeting.arrive_and_wait();
+            }
+            EXPECT_EQ(logs[me].destroyed(), before + 40);
+            if (me == 0) meeting.arrive_and_wait();  // the first one's has ended, the second one's has not
+        }
+    };
+    std::thread other(work, 1);
+    work(0);
+    other.join();
+    EXPECT_EQ(logs[0].alive() + logs[1].alive(), 0);
+}
+
+TEST_F(reclaim_scope_test, drops_on_another_thread_are_not_gathered) {
+    test::sleeper other;
+    auto p = pool.make_shared<item>(log);
+    auto q = pool.make_shared<item>(log);
+    pooled::reclaim_scope const scope;
+    other.run([&] {
+        p.reset();
+        EXPECT_EQ(log.destroyed(), 1);
+    });
+    q.reset();
+    EXPECT_EQ(log.destroyed(), 1);
+}
+
+TEST_F(reclaim_scope_test, what_another_thread_made_is_gathered) {
+    std::vector<std::shared_ptr<item>> all;
+    std::thread([&] {
+        for (std::size_t i = 0; i < 600; ++i)
+            all.push_back(pool.make_shared<item>(log));
+    }).join();
+    {
+        pooled::reclaim_scope const scope;
+        all.clear();
+        EXPECT_EQ(log.destroyed(), 0);
+    }
+    EXPECT_EQ(log.destroyed(), 600);
+}
+
+TEST_F(reclaim_scope_test, objects_moved_out_of_a_dying_one_live_on) {
+    std::shared_ptr<item> saved;
+    struct owner {
+        ~owner() { saved = std::move(owned); }
+        std::shared_ptr<item>& saved;
+        std::shared_ptr<item> owned;
+    };
+    auto p = pool.make_shared<owner>(owner{saved, nullptr});
+    p->owned = pool.make_shared<item>(log);
+    {
+        pooled::reclaim_scope const scope;
+        p.reset();
+    }
+    ASSERT_NE(saved, nullptr);
+    EXPECT_EQ(saved.use_count(), 1);
+    EXPECT_EQ(log.destroyed(), 0);
+}
+
+}  // namespace
