@@ -1,224 +1,238 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The central stock of one size class: the depot of free magazines, the slabs that still have fresh blocks, and the
-// books. Threads come here once a magazine.
+// The central free list of one size class: the slabs of the class that have a free block. Threads' caches are refilled
+// from it and flushed to it, half a cache at a time.
 //
-// Invariants: carved = outside + depot.size      outside: blocks in threads' caches or with callers
-//             capacity = carved + fresh          fresh: blocks of its slabs that were never carved
-//             in use = outside − Σ held of the caches
-// Everything but the counters requires `mutex`. O(1) besides collect() and reclaim().
+//   class_cache ◀─ refill: the lowest free blocks of a slab ─ slabs ─ flush: set their bits ◀─ class_cache
+//                                                               │ ▲
+//                            no block in use: returned at once  ▼ │  no free block: an empty slab
+//                                                            slab_heap
+//
+// The slab that a block was freed into last is used first: its blocks are the ones most likely still in the processor's
+// caches, and slabs that nobody frees into empty themselves.
+//
+// Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
+//             and none with free == total
+//             outside = capacity - free: blocks in threads' caches or in use
+// Everything but the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
-#include "pooled/cache/depot.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/chunk.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/mutex.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace pooled::detail {
 
-// A lock that a pool of one thread does not take.
-class pool_mutex {
-public:
-    explicit pool_mutex(bool shared) noexcept : m_shared(shared) {}
-    void lock() noexcept {
-        if (m_shared) m_mutex.lock();
-    }
-    [[nodiscard]] bool try_lock() noexcept { return !m_shared || m_mutex.try_lock(); }
-    void unlock() noexcept {
-        if (m_shared) m_mutex.unlock();
-    }
-
-private:
-    detail::mutex m_mutex;
-    bool m_shared;
-};
-
 class alignas(k_cache_line) central {
 public:
-    explicit central(bool shared) noexcept : mutex(shared) {}
+    // What all size classes of a pool have in common.
+    struct context {
+        slab_heap& heap;
+        char const* pool_name;
+        std::uint32_t pool_id;
+        bool is_shared;
+    };
 
-    pool_mutex mutex;
-    bool is_closed = false;  // the pool was destroyed: blocks that come home are counted off
-    std::uint64_t reserved =
-        0;  // blocks that other classes leave alone, and that are looked for in the caches first
+    central(context const& pool, class_index c) noexcept : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
+    central(central const&) = delete;
+    central& operator=(central const&) = delete;
 
-    // A block for the thread that has `cache`, which is refilled with a magazine if it must be; null when there is no
-    // free block here.
-    [[nodiscard]] void* pop(class_cache& cache, class_geometry g) noexcept {
-        if (void* const block = cache.pop(g)) return block;
-        if (std::uint32_t const before = m_depot.refill(cache.m_loaded, g) ? cache.m_loaded.size(g) : 0;
-            before != 0) {
-            took(cache, before);
-            m_exchanges.add(1);
-        } else if (m_open != nullptr) {
-            slab& s = *m_open;
-            std::uint32_t const count = std::min(g.magazine_blocks(), s.fresh());
-            cache.m_run = carve(s, count, g);
-            cache.m_run_left = count;
-            cache.m_run_slab = &s;
-            took(cache, count);
+    void lock() noexcept { m_mutex.lock(); }
+    void unlock() noexcept { m_mutex.unlock(); }
+
+    // A free block for the thread that has `cache`; fills the cache's array with more. Requires an empty cache. Null when
+    // the class has no free block and the heap no free slab.
+    [[nodiscard]] void* refill(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        if (m_free == 0 && !add_slab()) return nullptr;
+        auto const wanted = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(m_free, std::max<std::uint32_t>(cache.capacity() / 2, 1)));
+        std::array<std::byte*, 1> alone{};
+        void** const array = cache.capacity() != 0 ? cache.fill(wanted) : nullptr;
+        std::uint32_t left = wanted;
+        take(wanted, [&](std::byte* block) {
+            if (array != nullptr)
+                array[--left] = block;
+            else
+                alone[0] = block;
+        });
+        if (array != nullptr) class_cache::prefetch(array, wanted);
+        cache.add_net_taken(wanted);
+        cache.begin_interval();
+        m_refills.add(1);
+        return array != nullptr ? cache.pop_cold() : alone[0];
+    }
+
+    // One block, for callers without a cache. Null as above.
+    [[nodiscard]] void* take_one() noexcept {
+        if (m_free == 0 && !add_slab()) return nullptr;
+        void* one = nullptr;
+        take(1, [&](std::byte* block) { one = block; });
+        note_high_water(0);
+        return one;
+    }
+
+    // Requires blocks of the class that nobody uses any more.
+    void flush(std::span<void* const> blocks) noexcept {
+        while (!blocks.empty()) {
+            slab& s = find_slab(blocks.front());
+            bool const was_full = s.free == 0;
+            slab::put_result const result = s.put(blocks);
+            m_free.add(result.count);
+            blocks = blocks.subspan(result.count);
+            if (result.error != slab::put_error::none) [[unlikely]]
+                fail_deallocation(m_pool.pool_name, blocks.front(),
+                                  result.error == slab::put_error::already_free
+                                      ? "the block is free already (double free)"
+                                      : "no block starts there");
+            if (was_full) m_slabs.push_front(s);
+            if (s.is_empty()) remove_slab(s);
         }
-        return cache.pop(g);
     }
 
-    // Requires that both magazines of `cache` are full.
-    void push(void* block, class_cache& cache, class_geometry g) noexcept {
-        if (cache.push(block, g)) return;  // a raid emptied it meanwhile
-        m_depot.put_full(cache.m_spare);
-        gave(cache, g.magazine_blocks());
-        m_exchanges.add(1);
-        if (uncarve_run(cache, g)) cache.m_run_left = 0;  // the magazine is to be used up before fresh blocks
-        cache.m_spare = cache.m_loaded.take_full();
-        cache.m_loaded.push_carrier(block, g);
+    // The older half of a full cache.
+    void flush_half(class_cache& cache) noexcept {
+        std::span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
+        flush(oldest);
+        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(oldest.size())));
+        m_flushes.add(1);
     }
 
-    // For callers without a cache, or past it.
-    [[nodiscard]] void* pop_one(class_cache* cache, class_geometry g) noexcept {
-        void* block = m_depot.take(g);
-        if (block == nullptr && m_open != nullptr) block = carve(*m_open, 1, g);
-        if (block == nullptr) return nullptr;
-        m_outside.add(1);
-        if (cache != nullptr) cache->m_net_taken.add(1);
-        return block;
-    }
-    void push_one(void* block, class_geometry g) noexcept {
-        m_depot.put(block, g);
-        m_outside.subtract(1);
-    }
-
-    // Takes everything out of a cache whose owner ended, or is kept out by its gate.
-    void collect(class_cache& cache, class_geometry g) noexcept {
-        note_high_water(cache.m_run_left);
-        if (uncarve_run(cache, g)) cache.m_run_left = 0;
-        gave(cache, cache.held(g));
-        if (cache.m_hot != nullptr) m_depot.put(cache.m_hot, g);
-        cache.m_hot = nullptr;
-        m_depot.put_all(cache.m_loaded, g);
-        if (cache.m_spare != nullptr) m_depot.put_full(cache.m_spare);
-        cache.m_spare = nullptr;
-        std::byte* const run = cache.m_run;
-        for (std::uint32_t i = 0; i < cache.m_run_left; ++i)
-            m_depot.put(run + std::size_t{i} * g.block_bytes, g);
-        cache.m_run_left = 0;
+    // Everything, of a cache whose owner ended or is stopped.
+    void collect(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        std::span<void* const> const all = cache.oldest(k_max_cached_blocks);
+        flush(all);
+        std::uint32_t count = cache.drop_oldest(static_cast<std::uint32_t>(all.size()));
+        if (void* const hot = cache.pop_hot()) {
+            flush({&hot, 1});
+            ++count;
+        }
+        gave(cache, count);
     }
 
     // The cache's owner ended: what it freed for others stays counted.
-    void retire(class_cache& cache, class_geometry g) noexcept {
-        m_retired_remote_frees.add(cache.net_frees(g));
-        collect(cache, g);
-        cache.m_net_taken = 0;
+    void retire(class_cache& cache) noexcept {
+        m_retired_remote_frees.add(cache.net_frees());
+        collect(cache);
+        cache.add_net_taken(-cache.net_taken());
+        cache.release();
     }
 
-    // A block that lies in none of the slabs is one of the class from here on, and in a caller's hands; and no longer.
-    void adopt() noexcept {
-        m_capacity.add(1);
-        m_carved.add(1);
-        m_outside.add(1);
-        note_high_water(0);
-    }
-    void disown() noexcept {
-        m_capacity.subtract(1);
-        m_carved.subtract(1);
-        m_outside.subtract(1);
-    }
+    // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes were free in
+    // whole pages. O(slabs).
+    std::size_t purge() noexcept;
 
-    void add_slab(slab& s, class_geometry g) noexcept {
-        s.total = static_cast<std::uint32_t>(s.bytes / g.block_bytes);
-        s.carved = 0;
-        s.next = m_slabs;
-        m_slabs = &s;
-        m_capacity.add(s.total);
-        m_slab_bytes.add(s.bytes);
-        open(s);
-    }
-
-    // Takes slabs none of whose blocks is outside from the class, as long as `keep` blocks remain, and calls release(slab)
-    // for each. O(free blocks): for trim, and for a bounded pool at its limit. Requires that the caches were collected if
-    // theirs should count.
-    template <class Release>
-    void reclaim(class_geometry g, std::uint64_t keep, Release&& release) noexcept;
-
-    [[nodiscard]] bool has_free() const noexcept { return !m_depot.empty() || m_open != nullptr; }
-    [[nodiscard]] std::uint64_t free(class_geometry g) const noexcept { return m_depot.size(g) + fresh(); }
-    [[nodiscard]] std::uint64_t fresh() const noexcept { return m_capacity - m_carved; }
-    [[nodiscard]] std::uint64_t outside() const noexcept { return m_outside; }
+    [[nodiscard]] std::uint64_t free() const noexcept { return m_free; }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
+    // Clamped: another thread may be between the two counters.
+    [[nodiscard]] std::uint64_t outside() const noexcept {
+        std::uint64_t const capacity = m_capacity;
+        return capacity - std::min<std::uint64_t>(capacity, m_free);
+    }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return m_slab_bytes; }
-    [[nodiscard]] std::uint64_t exchanges() const noexcept { return m_exchanges; }
+    [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
+    [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
     [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
 
-    // A thread takes fresh blocks only when it finds no other, so the blocks ever used are the most used at once, exactly
-    // with one thread. `run_left`: blocks carved into runs but still fresh.
-    std::uint64_t note_high_water(std::uint64_t run_left) noexcept {
-        m_high_water =
-            std::max<std::uint64_t>(m_high_water, m_carved - std::min<std::uint64_t>(m_carved, run_left));
+    // The most blocks used at once. `unused`: blocks that are outside and were in a cache all the time since this was last
+    // asked; exact when they are known of all threads.
+    std::uint64_t note_high_water(std::uint64_t unused) noexcept {
+        m_high_water = std::max<std::uint64_t>(m_high_water, outside() - std::min(outside(), unused));
         return m_high_water;
     }
 
-    [[nodiscard]] bool is_valid(class_geometry g) const noexcept {
-        return m_depot.is_valid(g) && m_carved == m_outside + m_depot.size(g) && m_carved <= m_capacity;
+    // From here on, blocks that come back are counted one by one.
+    void close() noexcept { m_is_closed = true; }
+    [[nodiscard]] bool is_closed() const noexcept { return m_is_closed; }
+
+    // Walks the slabs that have a free block.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint64_t free = 0;
+        for (slab const* s = m_slabs.first(); s != nullptr; s = s->next) {
+            free += s->free;
+            if (!s->is_valid() || s->size_class != m_class || s->free == 0 || s->is_empty()) return false;
+        }
+        return free == m_free && m_free <= m_capacity;
     }
 
 private:
-    void took(class_cache& cache, std::uint64_t count) noexcept {
-        m_outside.add(count);
-        cache.m_net_taken.add(static_cast<std::int64_t>(count));
-    }
-    void gave(class_cache& cache, std::uint64_t count) noexcept {
-        m_outside.subtract(count);
-        cache.m_net_taken.subtract(static_cast<std::int64_t>(count));
+    void gave(class_cache& cache, std::uint32_t count) noexcept {
+        cache.add_net_taken(-std::int64_t{count});
+        cache.begin_interval();
     }
 
-    void open(slab& s) noexcept {
-        s.is_open = true;
-        s.next_open = m_open;
-        m_open = &s;
-    }
-
-    // `count` fresh blocks of the first open slab, which is closed when they were its last.
-    std::byte* carve(slab& s, std::uint32_t count, class_geometry g) noexcept {
-        std::byte* const first = s.base + std::size_t{s.carved} * g.block_bytes;
-        s.carved += count;
-        m_carved.add(count);
-        if (s.fresh() == 0) {
-            m_open = s.next_open;
-            s.is_open = false;
+    // Requires that so many are free. Calls visit(address) for each, ascending within a slab.
+    template <class Visit>
+    POOLED_ALWAYS_INLINE void take(std::uint32_t count, Visit&& visit) noexcept {
+        m_free.subtract(count);
+        while (count != 0) {
+            slab& s = *m_slabs.first();
+            count -= s.take(count, visit);
+            if (s.free == 0) m_slabs.remove(s);
         }
-        return first;
     }
 
-    // The rest of a run is fresh again if nothing was carved behind it; the caller then empties the run.
-    [[nodiscard]] bool uncarve_run(class_cache& cache, class_geometry g) noexcept {
-        std::uint32_t const left = cache.m_run_left;
-        if (left == 0) return false;
-        slab& s = *cache.m_run_slab;
-        if (cache.m_run + std::size_t{left} * g.block_bytes != s.base + std::size_t{s.carved} * g.block_bytes)
-            return false;
-        s.carved -= left;
-        m_carved.subtract(left);
-        gave(cache, left);
-        if (!s.is_open) open(s);
+    [[nodiscard]] bool add_slab() noexcept {
+        slab* const s = m_pool.heap.take(m_class);
+        if (s == nullptr) return false;
+        m_slabs.push_front(*s);
+        m_capacity.add(s->total);
+        m_free.add(s->total);
+        m_slab_bytes.add(s->bytes);
         return true;
     }
+    void remove_slab(slab& s) noexcept {
+        m_slabs.remove(s);
+        m_capacity.subtract(s.total);
+        m_free.subtract(s.total);
+        m_slab_bytes.subtract(s.bytes);
+        m_pool.heap.put(s);
+    }
 
-    depot m_depot;
-    slab* m_open = nullptr;
-    slab* m_slabs = nullptr;
-    observed<std::uint64_t> m_outside;
-    observed<std::uint64_t> m_carved;
+    [[nodiscard]] slab& find_slab(void* block) const noexcept {
+        map_entry const entry = g_page_map.find(block);
+        if (entry.empty() || entry.pool_id() != m_pool.pool_id || entry.is_large()) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, block, "it does not belong to this pool");
+        slab* const s = entry.slab_at();
+        if (s->size_class != m_class) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, block,
+                              "it is no block in use of this size (double free, or another size)");
+        return *s;
+    }
+
+    optional_mutex m_mutex;
+    bool m_is_closed = false;
+    context m_pool;
+    class_index m_class;
+    slab_list m_slabs;
+    observed<std::uint64_t> m_free;
     observed<std::uint64_t> m_capacity;
     observed<std::uint64_t> m_slab_bytes;
     observed<std::uint64_t> m_high_water;
-    observed<std::uint64_t> m_exchanges;
+    observed<std::uint64_t> m_refills;
+    observed<std::uint64_t> m_flushes;
     observed<std::uint64_t> m_retired_remote_frees;
 };
+
+inline std::size_t central::purge() noexcept {
+    std::size_t bytes = 0;
+    for (slab const* s = m_slabs.first(); s != nullptr; s = s->next)
+        s->for_each_free_run([&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
+    return bytes;
+}
 
 }  // namespace pooled::detail

@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What one thread keeps of one size class: the block it freed last, the magazine it works on, a second full one, and a
-// run of fresh blocks.
+// What one thread keeps of one size class: the addresses of free blocks. The blocks themselves are not touched.
 //
-//   hot      one block in front of all: create-and-drop never meets a magazine, or the edge of a carrier
-//   loaded   pushed to and popped from; a block just freed is warm and goes out first
-//   spare    a full magazine or none: a thread whose need goes up and down around a magazine's edge stays off the depot
-//   run      fresh blocks of a slab, handed out one after the other, untouched until then
+//   hot     the block freed last, in front: create-and-drop in a loop needs nothing else
+//   array   the blocks freed before it, or taken from a slab; used from the end, so what was freed last is reused first
 //
-// Invariant: held = (hot ? 1 : 0) + loaded.size + (spare ? blocks of a magazine : 0) + run_left
-//            frees − allocations of this thread = held − net_taken   (net_taken: blocks taken from the class's central
-//            stock less those given back), so blocks freed here that other threads allocated cost nothing to count.
-// Only the owner (inside its gate, or under the class's lock) or a raider changes it; sizes may be read at any time.
-// One cache line. O(1).
+// Invariants: held = (hot ? 1 : 0) + size; size <= capacity; least_held <= held at every moment since the last exchange
+//             frees - allocations of this thread = held - net_taken   (net_taken: blocks taken from the central free list
+//             less those given back), so blocks that other threads allocated and this one freed cost nothing to count.
+// Only the owner (inside its gate, or under the class's lock) changes it, or a thread that has stopped the owner and holds
+// the class's lock. Sizes may be read at any time. O(1) unless said otherwise.
 
 #include "pooled/base/atomics.hpp"
-#include "pooled/base/geometry.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/cache/magazine.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/chunk.hpp"
+#include "pooled/os/metadata.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace pooled::detail {
 
-class alignas(k_cache_line) class_cache {
+class class_cache {
 public:
     // The block freed last, or null.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_hot() noexcept {
@@ -45,68 +41,114 @@ public:
         return true;
     }
 
-    // Requires that there is no hot block. A free block, or null when the thread has none.
-    [[nodiscard]] void* pop_cold(class_geometry g) noexcept {
-        if (void* const block = m_loaded.pop(g)) [[likely]]
-            return block;
-        if (carrier* const spare = m_spare) {
-            m_spare = nullptr;
-            m_loaded.put_full(spare, g);
-            return m_loaded.pop(g);
-        }
-        if (m_run_left == 0) return nullptr;
-        m_run_left.subtract(1);
-        std::byte* const block = m_run;
-        m_run = block + g.block_bytes;
-        return block;
+    // Requires that there is no hot block. Null when the array is empty.
+    [[nodiscard]] void* pop_cold() noexcept {
+        std::uint32_t const size = m_size;
+        if (size == 0) [[unlikely]]
+            return nullptr;
+        if (size > k_ahead) [[likely]]
+            __builtin_prefetch(m_array[size - 1 - k_ahead], 1);
+        m_size = size - 1;
+        m_least = std::min<std::uint32_t>(m_least, size - 1);
+        return m_array[size - 1];
     }
 
-    // Requires a hot block: it moves on to the magazine, so that what was freed last goes out first. False when both
-    // magazines are full; the block is then still the caller's.
-    [[nodiscard]] bool push_cold(void* block, class_geometry g) noexcept {
-        if (!m_loaded.push_slot(m_hot, g)) {
-            if (m_loaded.is_full(g)) {
-                if (m_spare != nullptr) return false;
-                m_spare = m_loaded.take_full();
-            }
-            m_loaded.push_carrier(m_hot, g);
-        }
+    // Requires a hot block: that one moves to the array. False when the array is full; the block is then still the caller's.
+    [[nodiscard]] bool push_cold(void* block) noexcept {
+        std::uint32_t const size = m_size;
+        if (size == m_capacity) [[unlikely]]
+            return false;
+        m_array[size] = m_hot;
+        m_size = size + 1;
         m_hot = block;
         return true;
     }
 
-    [[nodiscard]] void* pop(class_geometry g) noexcept {
+    [[nodiscard]] void* pop() noexcept {
         void* const hot = pop_hot();
-        return hot != nullptr ? hot : pop_cold(g);
+        return hot != nullptr ? hot : pop_cold();
     }
-    [[nodiscard]] bool push(void* block, class_geometry g) noexcept {
-        return push_hot(block) || push_cold(block, g);
+    [[nodiscard]] bool push(void* block) noexcept { return push_hot(block) || push_cold(block); }
+
+    [[nodiscard]] std::uint32_t held() const noexcept { return m_size + (m_hot != nullptr ? 1U : 0U); }
+    [[nodiscard]] std::uint32_t capacity() const noexcept { return m_capacity; }
+
+    // An array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: all is as
+    // before. O(held).
+    [[nodiscard]] bool reserve(std::uint32_t capacity) noexcept {
+        auto** const array = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
+        if (array == nullptr) return false;
+        std::copy_n(m_array, std::uint32_t{m_size}, array);
+        free_array();
+        m_array = array;
+        m_capacity = capacity;
+        return true;
     }
 
-    [[nodiscard]] std::uint64_t held(class_geometry g) const noexcept {
-        return (m_hot != nullptr ? 1U : 0U) + std::uint64_t{m_loaded.size(g)} +
-               (m_spare != nullptr ? g.magazine_blocks() : 0U) + m_run_left;
+    // Requires that nothing is held.
+    void release() noexcept {
+        free_array();
+        m_array = nullptr;
+        m_capacity = 0;
     }
-    [[nodiscard]] std::uint32_t run_left() const noexcept { return m_run_left; }
+
+    // Up to `n` addresses, those that were put into the array first.
+    [[nodiscard]] std::span<void* const> oldest(std::uint32_t n) const noexcept {
+        return {m_array, std::min<std::uint32_t>(n, m_size)};
+    }
+    // Requires n <= the addresses in the array. O(held).
+    std::uint32_t drop_oldest(std::uint32_t n) noexcept {
+        std::copy(m_array + n, m_array + m_size, m_array);
+        m_size = m_size - n;
+        return n;
+    }
+
+    // Room for `n` addresses at the end of an empty array: to be filled from the last, which is used first. Requires
+    // n <= capacity().
+    [[nodiscard]] void** fill(std::uint32_t n) noexcept {
+        m_size = n;
+        return m_array;
+    }
+
+    // Of an array that was just filled: the blocks that are used before pop_cold() prefetches. For writing: they may be in
+    // the caches of the processor that freed them.
+    static void prefetch(void* const* array, std::uint32_t n) noexcept {
+        for (std::uint32_t i = 1; i <= k_ahead && i <= n; ++i)
+            __builtin_prefetch(array[n - i], 1);
+    }
+
     [[nodiscard]] std::int64_t net_taken() const noexcept { return m_net_taken; }
-    [[nodiscard]] std::uint64_t net_frees(class_geometry g) const noexcept {
-        std::int64_t const net = static_cast<std::int64_t>(held(g)) - m_net_taken;
+    void add_net_taken(std::int64_t count) noexcept { m_net_taken.add(count); }
+    [[nodiscard]] std::uint64_t net_frees() const noexcept {
+        std::int64_t const net = std::int64_t{held()} - m_net_taken;
         return net > 0 ? static_cast<std::uint64_t>(net) : 0;
     }
-    [[nodiscard]] bool is_valid(class_geometry g) const noexcept { return m_loaded.is_valid(g); }
+
+    // The fewest blocks that were held at once since begin_interval().
+    [[nodiscard]] std::uint32_t least_held() const noexcept {
+        return std::min<std::uint32_t>(m_least, m_size);
+    }
+    void begin_interval() noexcept { m_least = m_size; }
+
+    [[nodiscard]] bool is_valid() const noexcept {
+        return m_size <= m_capacity && (m_array != nullptr) == (m_capacity != 0);
+    }
 
 private:
-    friend class central;  // refills and collects, under its lock
+    static constexpr std::uint32_t k_ahead = 8;
+
+    void free_array() noexcept {
+        if (m_array != nullptr) g_metadata.deallocate(m_array, m_capacity * sizeof(void*));
+    }
 
     observed<void*> m_hot;
-    magazine m_loaded;
-    observed<carrier*> m_spare;
-    observed<std::byte*> m_run;
-    slab* m_run_slab = nullptr;
+    void** m_array = nullptr;
+    observed<std::uint32_t> m_size;
+    std::uint32_t m_capacity = 0;
     observed<std::int64_t> m_net_taken;
-    observed<std::uint32_t> m_run_left;
+    observed<std::uint32_t> m_least;
 };
 
-static_assert(sizeof(class_cache) == k_cache_line);
+static_assert(sizeof(class_cache) == 40);
 
 }  // namespace pooled::detail

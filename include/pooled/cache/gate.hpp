@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The door between a thread's cache and the rest of the pool. Its owner goes through twice per operation and pays two
-// plain stores and a load; a raider (a thread that needs the blocks cached elsewhere, or destroys the pool) pays a
-// system call. So free blocks in a sleeping thread's cache are never out of reach, and no locked instruction stands on
-// the fast path.
+// Excludes a thread from its own cache while another thread works on it. The owner passes twice per operation and pays two
+// plain stores and a load; a thread that steals (takes blocks cached elsewhere, or destroys the pool) pays a system call.
+// So free blocks in a sleeping thread's cache can always be reached, and the fast path has no locked instruction.
 //
-//   owner: enter                          raider, one at a time
+//   owner: enter                          stealing thread, one at a time
 //     busy = 1                              stop = 1
 //     light barrier                         heavy barrier (on every thread of the process)
-//     stop == 0 ?  ──▶ use the cache        wait until busy == 0
+//     stop == 0 ?  --> use the cache        wait until busy == 0
 //     else busy = 0, take the slow path     use the cache, under the lock of the size class
 //   leave                                   stop = 0
 //     busy = 0
 //
-// This is Dekker's handshake with the costs moved to one side (asymmetric fences, P1202). Either the raider sees
-// busy == 1 and waits, or the owner sees stop == 1 and turns away.
+// This is Dekker's handshake with the costs moved to one side (asymmetric fences, P1202). Either the stealing thread sees
+// busy == 1 and waits, or the owner sees stop == 1 and takes the slow path.
 //
-// Invariant: the owner between enter() == true and leave(), and a raider between is_idle() == true after its barrier and
-// resume(), are never there together. test/model runs this class under a model checker.
+// Invariant: the owner between enter() == true and leave(), and a stealing thread between is_idle() == true after its
+// barrier and resume(), never use the cache at the same time. test/model runs this class under a model checker.
 
 #include "pooled/base/atomics.hpp"
 
@@ -34,7 +33,7 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
-        // acquire: pairs with the release in resume(); what a raider did to the cache is seen.
+        // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
         if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]]
             return true;
         leave();
@@ -44,16 +43,16 @@ public:
     // Owner only. release: pairs with the acquire in is_idle().
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
-    // Raider only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
+    // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
     void stop() noexcept { m_stop.store(k_stopped, std::memory_order_relaxed); }
 
     // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
     [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
 
-    // Raider only. release: pairs with the acquire in enter().
+    // Stealing thread only. release: pairs with the acquire in enter().
     void resume() noexcept { m_stop.store(k_open, std::memory_order_release); }
 
-    // Raider only, in place of resume(): the owner will never enter again.
+    // Stealing thread only, in place of resume(): the owner will never enter again.
     void close() noexcept { m_stop.store(k_closed, std::memory_order_release); }
 
     // acquire: pairs with the release in close(); what the closing thread wrote before is seen.
@@ -70,19 +69,19 @@ private:
     typename Atomics::template atomic<std::uint32_t> m_stop{0};
 };
 
-// The raider's side. `for_each(visit)` calls visit(gate) on each gate that is to be stopped, and always on the same ones;
+// The side of the stealing thread. `for_each(visit)` calls visit(gate) on each gate that is to be stopped, and always on the same ones;
 // `barrier()` is platform::heavy_barrier, or what stands for it with other atomics; `wait(gate)` returns once the gate is
 // idle. Afterwards no owner is inside, until its gate is resumed.
 template <class ForEach, class Barrier, class Wait>
 void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
     bool any = false;
-    for_each([&](auto& door) {
-        door.stop();
+    for_each([&](auto& each) {
+        each.stop();
         any = true;
     });
     if (!any) return;
     barrier();
-    for_each([&](auto& door) { wait(door); });
+    for_each([&](auto& each) { wait(each); });
 }
 
 }  // namespace pooled::detail

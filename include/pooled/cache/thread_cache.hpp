@@ -3,7 +3,7 @@
 
 // A thread's caches, and how it finds them.
 //
-//   thread_state (thread_local)            thread_cache: one per (thread, pool)
+//   thread_state (thread_local)            thread_cache: one for each thread and pool
 //     near[31]  ── pool id ──▶               gate, one class_cache a size class
 //     null
 //     far       ── pool id − 31 ──▶
@@ -22,6 +22,7 @@
 #include "pooled/config.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -29,18 +30,22 @@ namespace pooled::detail {
 
 class pool_core;
 struct thread_state;
-struct waiting_batch;
 
-struct alignas(k_cache_line) thread_cache {
-    gate<> door;
+// Two cache lines: the adjacent-line prefetcher of Intel processors fetches pairs, and a neighbour's cache is written to by
+// another thread.
+struct alignas(2 * k_cache_line) thread_cache {
+    detail::gate<> gate;
     std::uint32_t pool_id = 0;
+    observed<std::uint32_t> slow_calls;  // of the owner; what does not change is idle
+    std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
     pool_core* core = nullptr;           // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
     thread_cache* next_owned = nullptr;  // the owner's list: owner only
-    thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
+    thread_cache* previous_owned = nullptr;
+    thread_cache* next_closed = nullptr;  // in the owner's `closed`
+    thread_cache* next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
     thread_cache* previous = nullptr;
-    observed<waiting_batch*> waiting;  // dropped on this thread, in an incremental pool; as the class caches
-    class_cache recycled;              // what the pool's guest keeps here: see pool_extension.hpp
+    class_cache recycled;  // what the pool's extension keeps here
     std::array<class_cache, k_class_count> classes;
 };
 
@@ -55,17 +60,18 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
+    // Caches of pools that were closed, which the thread has yet to free. release: the closing thread's stores are seen.
+    std::atomic<thread_cache*> closed{nullptr};
 
-    // The cache for a pool whose id was just read from the address map, or null; `slot` is near_slot(id). If it is the same
+    // The cache for a pool whose id was just read from the page map, or null. If it is the same
     // pool as last time, the processor predicts that and goes on, where an index would have it wait for the map's loads
     // before it knows where the block goes (measured in E7: 2.88 against 2.55 ns).
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id,
-                                                                 std::uint32_t slot) noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id) noexcept {
         if (pool_id == recent_id) [[likely]] {
             if (recent == nullptr) __builtin_unreachable();
             return recent;
         }
-        thread_cache* const cache = near[slot];
+        thread_cache* const cache = near[near_slot(pool_id)];
         if (cache != nullptr) {
             recent_id = pool_id;
             recent = cache;

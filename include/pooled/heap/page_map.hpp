@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// From an address to the pool and size class it belongs to. That is how a stateless deleter or an empty allocator, which
-// hold nothing, find their way home, and how owns() answers without touching the memory it is asked about.
+// From an address to the pool and the descriptor of the memory there. A stateless deleter or an empty allocator, which
+// hold nothing, find the pool of a block this way, and owns() answers without reading the memory it is asked about.
 //
 //   address  | 16 bits: must be 0 | 16 bits: root | 18 bits: leaf | 14 bits: within the granule |
 //
 //   root  65536 pointers, half a MiB of zero pages until used
-//   leaf  262144 entries of 4 bytes for 4 GiB of addresses, made when a chunk first needs it, never given back
-//   entry | near slot: 5 | 0: 1 | large: 1 | local: 1 | class + 1: 8 | pool: 16 |,  0: nobody's
+//   leaf  262144 entries of 8 bytes for 4 GiB of addresses, made when a chunk first needs it, never given back
+//   entry | pool: 16 | descriptor: 42 | 0: 3 | idle: 1 | large: 1 | local: 1 |,  0: no pool's memory
 //
-// Two dependent loads from dense tables: a pool of 320 MiB has its entries in 80 KiB. A header at the base of each chunk
+// Two dependent loads from dense tables: a pool of 320 MiB has its entries in 160 KiB. A header at the base of each chunk
 // would take one load, but all headers fall in the same few cache sets, and it cannot be asked about foreign addresses.
+// An entry is written when a chunk comes from upstream and when it goes back; slabs change their class without it.
 //
 // Any thread may call anything. Entries are relaxed: whoever frees a block got its address from a thread that had it
 // after the entry was written. O(1); assign: O(granules).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -29,29 +29,44 @@
 
 namespace pooled::detail {
 
+struct slab;
+struct large_block;
+
 class map_entry {
 public:
+    enum flags : std::uint64_t { none = 0, local = 1, large = 2, idle = 4 };
+
     constexpr map_entry() noexcept = default;
-    constexpr explicit map_entry(std::uint32_t bits) noexcept : m_bits(bits) {}
-    constexpr map_entry(std::uint32_t pool_id, class_index c, bool is_local) noexcept
-        : m_bits(pool_id | (((c + 1) & 0xff) << 16) | (is_local ? k_local : 0) |
-                 (c == k_large ? k_large_flag : 0) | (near_slot(pool_id) << k_slot_shift)) {}
+    constexpr explicit map_entry(std::uint64_t bits) noexcept : m_bits(bits) {}
+    // `descriptor`: a slab or, with `large`, a large_block.
+    map_entry(std::uint32_t pool_id, void const* descriptor, std::uint64_t what) noexcept
+        : m_bits((std::uint64_t{pool_id} << k_pool_shift) | address_of(descriptor) | what) {}
 
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
-    [[nodiscard]] constexpr std::uint32_t pool_id() const noexcept { return m_bits & 0xffff; }
-    [[nodiscard]] constexpr std::uint32_t slot() const noexcept { return m_bits >> k_slot_shift; }
-    [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & k_local) != 0; }
-    [[nodiscard]] constexpr class_index size_class() const noexcept {
-        return (m_bits & k_large_flag) != 0 ? k_large : ((m_bits >> 16) & 0xff) - 1;
+    [[nodiscard]] constexpr std::uint32_t pool_id() const noexcept {
+        return static_cast<std::uint32_t>(m_bits >> k_pool_shift);
     }
-    [[nodiscard]] constexpr std::uint32_t bits() const noexcept { return m_bits; }
+    [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & local) != 0; }
+    [[nodiscard]] constexpr bool is_large() const noexcept { return (m_bits & large) != 0; }
+    // A large block that the pool keeps and nobody uses.
+    [[nodiscard]] constexpr bool is_idle() const noexcept { return (m_bits & idle) != 0; }
+    // Requires an entry that is not large, and memory that a block in use keeps from going back to upstream.
+    [[nodiscard]] slab* slab_at() const noexcept { return static_cast<slab*>(descriptor()); }
+    // Requires an entry that is large; likewise.
+    [[nodiscard]] large_block* large_at() const noexcept { return static_cast<large_block*>(descriptor()); }
+    [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
 private:
-    static_assert(k_max_pools == 1U << 16 && k_near_slots == 1U << 5);
-    static constexpr std::uint32_t k_local = 1U << 24;
-    static constexpr std::uint32_t k_large_flag = 1U << 25;
-    static constexpr unsigned k_slot_shift = 27;
-    std::uint32_t m_bits = 0;
+    static_assert(k_max_pools == 1U << 16);
+    static constexpr unsigned k_pool_shift = 48;
+    static constexpr std::uint64_t k_descriptor_mask =
+        ((std::uint64_t{1} << k_pool_shift) - 1) & ~std::uint64_t{k_cache_line - 1};
+
+    [[nodiscard]] void* descriptor() const noexcept {
+        return reinterpret_cast<void*>(m_bits & k_descriptor_mask);
+    }
+
+    std::uint64_t m_bits = 0;
 };
 
 // Bounds of all memory that pools ever had: a guess, good enough for a prefetch.
@@ -61,11 +76,11 @@ struct address_span {
     [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - first < bytes; }
 };
 
-class address_map {
+class page_map {
 public:
-    constexpr address_map() noexcept = default;
-    address_map(address_map const&) = delete;
-    address_map& operator=(address_map const&) = delete;
+    constexpr page_map() noexcept = default;
+    page_map(page_map const&) = delete;
+    page_map& operator=(page_map const&) = delete;
 
     // Empty for any address that no pool has.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
@@ -111,7 +126,7 @@ private:
     static constexpr unsigned k_address_bits = 48;
     static constexpr unsigned k_leaf_span_bits = 32;
     static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
-    using leaf = std::array<std::atomic<std::uint32_t>, k_leaf_entries>;
+    using leaf = std::array<std::atomic<std::uint64_t>, k_leaf_entries>;
 
     // acquire: pairs with the release in make_leaf; the leaf's pages are seen mapped.
     [[nodiscard]] leaf* leaf_of(std::uintptr_t address) const noexcept {
@@ -148,6 +163,6 @@ private:
     std::atomic<std::uintptr_t> m_end{0};
 };
 
-POOLED_EXPORT inline constinit address_map g_address_map;
+POOLED_EXPORT inline constinit page_map g_page_map;
 
 }  // namespace pooled::detail

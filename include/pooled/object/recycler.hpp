@@ -228,7 +228,7 @@ slot* recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory = try_allocate_bytes<Sharing>(core(), layout::k_bytes, layout::k_align);
+    void* const memory = try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(*this);
     try {
@@ -251,7 +251,7 @@ void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
-    deallocate_bytes<Sharing>(core(), &s, layout::k_bytes, layout::k_align);
+    deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
 }
 
 // A chain of objects that are counted as built and as nothing else.
@@ -282,7 +282,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (options.initial_objects > bound_of(options))
         throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
     pool_core& core = g_registry.make({.name = options.name}, Sharing);
-    void* const memory = try_allocate_bytes<Sharing>(core, sizeof(recycler), alignof(recycler));
+    void* const memory = try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {
         core.close();
         throw std::bad_alloc();
@@ -311,7 +311,7 @@ void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     pool_core& below = core();
     below.set_extension(nullptr);
     this->~recycler();
-    deallocate_bytes<Sharing>(below, this, sizeof(recycler), alignof(recycler));
+    deallocate_bytes(in_pool<Sharing>(below), this, sizeof(recycler), alignof(recycler));
 }
 
 }  // namespace pooled::detail

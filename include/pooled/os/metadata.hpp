@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where the library's own structures live: pools, thread caches, chunk descriptors, leaves of the address map. Never
-// malloc, so that a pool can stand under one; immortal, so that it works in static destructors; shared by all pools.
+// Where the library's own structures live: pools, thread caches, descriptors of chunks. Never malloc, so that a pool can
+// serve as one; never destroyed, so that it works in static destructors; shared by all pools.
 //
-//   arena  256 KiB of pages at a time ──cut──▶ multiples of 64 B up to 64 KiB, a free list for each size
-//   larger pieces are pages of their own
+//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: so a piece finds its
+//                                             region, and a region without a piece in use goes back to the system
+//   pieces over 16 KiB are pages of their own
 //
-// Invariant: a piece is cache-line aligned and belongs to exactly one of: a caller, one free list, the uncut rest.
+// Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
+//             a region is in the list of its size if and only if live < capacity.
 // Any thread may call; one lock, taken only on slow paths. O(1).
 
 #include "pooled/base/bits.hpp"
@@ -18,6 +20,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <new>
 
@@ -29,18 +32,16 @@ public:
     metadata_arena(metadata_arena const&) = delete;
     metadata_arena& operator=(metadata_arena const&) = delete;
 
-    // `bytes` of uninitialised memory, cache-line aligned; null when the system has no more.
+    // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more.
     [[nodiscard]] void* try_allocate(std::size_t bytes) noexcept {
         std::size_t const size = piece_bytes(bytes);
         if (size > k_largest_piece) return platform::map_pages(size, platform::k_page_bytes);
         std::scoped_lock const lock(m_mutex);
-        piece*& list = m_free[list_of(size)];
-        if (list != nullptr) {
-            piece* const p = list;
-            list = p->next;
-            return p;
-        }
-        return cut(size);
+        region*& list = m_regions[list_of(size)];
+        if (list == nullptr && !add_region(size)) return nullptr;
+        region& r = *list;
+        if (r.live + 1 == r.capacity) unlink(r);
+        return r.take();
     }
 
     // The same; throws std::bad_alloc.
@@ -54,66 +55,99 @@ public:
         std::size_t const size = piece_bytes(bytes);
         if (size > k_largest_piece) return platform::unmap_pages(p, size);
         std::scoped_lock const lock(m_mutex);
-        piece*& list = m_free[list_of(size)];
-        list = ::new (p) piece{list};
+        region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
+        if (r.live == r.capacity) link(r);
+        r.put(p);
+        bool const is_only_one = r.next == nullptr && r.previous == nullptr;
+        if (r.live != 0 || is_only_one) return;
+        unlink(r);
+        platform::unmap_pages(&r, k_region_bytes);
     }
 
-    // Sets aside room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing.
-    // Throws std::bad_alloc.
+    // Makes room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing. Throws
+    // std::bad_alloc.
     void reserve(std::size_t bytes, std::size_t count) {
         std::size_t const size = piece_bytes(bytes);
+        if (size > k_largest_piece) return;
         std::scoped_lock const lock(m_mutex);
-        piece*& list = m_free[list_of(size)];
-        for (piece* p = list; p != nullptr && count != 0; p = p->next)
-            --count;
-        for (; count != 0; --count) {
-            void* const p = cut(size);
-            if (p == nullptr) throw std::bad_alloc();
-            list = ::new (p) piece{list};
-        }
+        std::size_t free = 0;
+        for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
+            free += r->capacity - r->live;
+        for (; free < count; free += m_regions[list_of(size)]->capacity)
+            if (!add_region(size)) throw std::bad_alloc();
     }
 
     [[nodiscard]] detail::mutex& lock() noexcept { return m_mutex; }  // for fork only
 
 private:
+    static constexpr std::size_t k_region_bytes = std::size_t{64} << 10;
+    static constexpr std::size_t k_largest_piece = std::size_t{16} << 10;
+    static constexpr std::size_t k_unit = 2 * k_cache_line;
+    static constexpr std::size_t k_lists = k_largest_piece / k_unit;
+
     struct piece {
         piece* next;
     };
-    static constexpr std::size_t k_arena_bytes = std::size_t{256} << 10;
-    static constexpr std::size_t k_largest_piece = std::size_t{64} << 10;
-    static constexpr std::size_t k_lists = k_largest_piece / k_cache_line;
+
+    struct alignas(k_unit) region {
+        region* next = nullptr;
+        region* previous = nullptr;
+        piece* free = nullptr;  // that were in use before
+        std::uint32_t piece_bytes;
+        std::uint32_t capacity;
+        std::uint32_t live = 0;
+        std::uint32_t cut = 0;  // pieces that were ever in use
+
+        explicit region(std::size_t size) noexcept
+            : piece_bytes(static_cast<std::uint32_t>(size)),
+              capacity(static_cast<std::uint32_t>((k_region_bytes - sizeof(region)) / size)) {}
+
+        // Requires live < capacity.
+        [[nodiscard]] void* take() noexcept {
+            ++live;
+            if (free != nullptr) {
+                piece* const p = free;
+                free = p->next;
+                return p;
+            }
+            return reinterpret_cast<std::byte*>(this + 1) + std::size_t{cut++} * piece_bytes;
+        }
+        void put(void* p) noexcept {
+            free = ::new (p) piece{free};
+            --live;
+        }
+    };
 
     static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
         return round_up(bytes == 0 ? 1 : bytes,
-                        bytes > k_largest_piece ? platform::k_page_bytes : k_cache_line);
+                        bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
     }
     static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
-        return (piece_size / k_cache_line - 1) % k_lists;  // the compiler then sees the index in range
+        return (piece_size / k_unit - 1) % k_lists;  // the compiler then sees the index in range
     }
 
-    // Requires the lock. What is left of an arena too small for `size` becomes a piece of its own, not lost.
-    void* cut(std::size_t size) noexcept {
-        if (m_left < size) {
-            auto* const fresh =
-                static_cast<std::byte*>(platform::map_pages(k_arena_bytes, platform::k_page_bytes));
-            if (fresh == nullptr) return nullptr;
-            if (m_left != 0) {
-                piece*& list = m_free[list_of(m_left)];
-                list = ::new (m_next) piece{list};
-            }
-            m_next = fresh;
-            m_left = k_arena_bytes;
-        }
-        void* const p = m_next;
-        m_next += size;
-        m_left -= size;
-        return p;
+    // The rest requires the lock.
+    [[nodiscard]] bool add_region(std::size_t size) noexcept {
+        void* const pages = platform::map_pages(k_region_bytes, k_region_bytes);
+        if (pages == nullptr) return false;
+        link(*::new (pages) region(size));
+        return true;
+    }
+    void link(region& r) noexcept {
+        region*& list = m_regions[list_of(r.piece_bytes)];
+        r.previous = nullptr;
+        r.next = list;
+        if (list != nullptr) list->previous = &r;
+        list = &r;
+    }
+    void unlink(region& r) noexcept {
+        (r.previous != nullptr ? r.previous->next : m_regions[list_of(r.piece_bytes)]) = r.next;
+        if (r.next != nullptr) r.next->previous = r.previous;
+        r.next = r.previous = nullptr;
     }
 
     detail::mutex m_mutex;
-    std::array<piece*, k_lists> m_free{};
-    std::byte* m_next = nullptr;
-    std::size_t m_left = 0;
+    std::array<region*, k_lists> m_regions{};
 };
 
 POOLED_EXPORT inline constinit metadata_arena g_metadata;

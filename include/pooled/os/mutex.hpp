@@ -53,4 +53,21 @@ private:
     std::atomic<std::uint32_t> m_state{k_free};
 };
 
+// A lock that a pool of one thread does not take.
+class optional_mutex {
+public:
+    constexpr explicit optional_mutex(bool is_shared) noexcept : m_is_shared(is_shared) {}
+    void lock() noexcept {
+        if (m_is_shared) m_mutex.lock();
+    }
+    void unlock() noexcept {
+        if (m_is_shared) m_mutex.unlock();
+    }
+    [[nodiscard]] bool try_lock() noexcept { return !m_is_shared || m_mutex.try_lock(); }
+
+private:
+    mutex m_mutex;
+    bool m_is_shared;
+};
+
 }  // namespace pooled::detail

@@ -3,10 +3,10 @@
 
 // The whole contract with the operating system: to port the library, port this file.
 //
-//   pages      map_pages, unmap_pages, advise_huge_pages
+//   pages      map_pages, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
-//   schedule   wait_while, wake_one, pause
+//   schedule   wait_while, wake_one, pause, coarse_time
 //
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
@@ -71,6 +71,28 @@ inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::si
 #ifdef MADV_HUGEPAGE
     ::madvise(p, bytes, MADV_HUGEPAGE);
 #endif
+}
+
+// The pages within [p, p + bytes) go back to the system; they stay mapped and read as zero when they are next used.
+// Returns how many bytes.
+inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
+    auto const first = round_up(address_of(p), k_page_bytes);
+    auto const end = round_down(address_of(p) + bytes, k_page_bytes);
+    if (first >= end || ::madvise(p + (first - address_of(p)), end - first, MADV_DONTNEED) != 0) return 0;
+    return end - first;
+}
+
+// Makes the pages of [p, p + bytes) resident and writable, so that the first use of them is no page fault. Contents are
+// kept. Where the kernel cannot (Linux before 5.14), one byte a page is written: only for pages that hold nothing yet.
+inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
+#ifdef MADV_POPULATE_WRITE
+    auto const first = round_down(address_of(p), k_page_bytes);
+    if (::madvise(p - (address_of(p) - first), round_up(address_of(p) + bytes, k_page_bytes) - first,
+                  MADV_POPULATE_WRITE) == 0)
+        return;
+#endif
+    for (std::size_t i = 0; i < bytes; i += k_page_bytes)
+        *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
 }
 
 // Once, before the first heavy_barrier. False where the kernel or a sandbox refuses it: threads then keep no caches, and
@@ -152,6 +174,17 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #else
     state.notify_one();
 #endif
+}
+
+// Nanoseconds since some moment, precise to a few milliseconds, and cheap.
+[[nodiscard]] inline std::int64_t coarse_time() noexcept {
+    timespec now{};
+#ifdef CLOCK_MONOTONIC_COARSE
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 // Between two looks at something that another thread is about to change. Sleeps after a few: a thread of real-time

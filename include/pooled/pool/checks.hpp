@@ -11,7 +11,6 @@
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/block_type.hpp"
 
 #include <array>
 #include <cstddef>
@@ -37,23 +36,28 @@ inline std::size_t bytes_of(class_index c) noexcept {
     return c < k_class_count ? k_geometry[c].block_bytes : 0;
 }
 
-inline void* on_pop(void* block) noexcept {
+inline class_index class_of(map_entry entry) noexcept {
+    if (entry.empty()) return k_no_class;
+    return entry.is_large() ? k_large : entry.slab_at()->size_class;
+}
+
+inline void* on_allocate(void* block) noexcept {
     if (block != nullptr)
         POOLED_CHECK(!g_live_map.set(block, true),
                      "pooled: internal error: a block in use was handed out again");
     return block;
 }
 
-inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
-    map_entry const entry = g_address_map.find(block);
+inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) {
+    map_entry const entry = g_page_map.find(block);
     if (entry.empty())
         report(pool_id, block, "the address is of no pool; free it where it was allocated", bytes_of(c), 0);
     if (entry.pool_id() != pool_id)
         report(pool_id, block, "it belongs to another pool; free it there", bytes_of(c),
-               bytes_of(entry.size_class()));
-    if (entry.size_class() != c)
+               bytes_of(class_of(entry)));
+    if (class_of(entry) != c)
         report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
-               bytes_of(entry.size_class()));
+               bytes_of(class_of(entry)));
     if (!g_live_map.set(block, false))
         report(pool_id, block, "no block in use starts there; it was freed before, or points into a block",
                bytes_of(c), bytes_of(c));
@@ -61,44 +65,29 @@ inline void on_push(std::uint32_t pool_id, class_index c, void* block) {
 
 // `bytes` 0: not known.
 inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) {
-    map_entry const entry = g_address_map.find(p);
-    if (entry.empty() || entry.pool_id() != pool_id || entry.size_class() != k_large)
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large())
         report(pool_id, p, "no large block of this pool; freed before, or allocated with another size", bytes,
-               bytes_of(entry.size_class()));
-    // Not a live bit: a block of a pool that stands on this one may begin at the same address.
-    large_header const& header = *(static_cast<large_header const*>(p) - 1);
-    if (g_address_map.find(&header).bits() != entry.bits() || header.seal != large_header::seal_of(p))
-        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes,
-               0);
-    std::size_t const is = header.bytes;
-    if (bytes != 0 && bytes != is)
-        report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, is);
+               bytes_of(class_of(entry)));
+    large_block const& block = *entry.large_at();
+    if (block.payload != p)
+        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes, 0);
+    if (bytes != 0 && bytes != block.bytes)
+        report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, block.bytes);
 }
 
-// For those who ask the address map whose block it is.
+// For callers that ask the page map whose block it is.
 inline void on_deallocate_found(void* p) {
-    if (g_address_map.find(p).empty())
+    if (g_page_map.find(p).empty())
         report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
-}
-
-// For an object with a header word in front of it, of which its type is about to be read.
-inline void on_deallocate_counted(void const* header) {
-    on_deallocate_found(const_cast<void*>(header));
-    std::uint64_t word = 0;
-    __builtin_memcpy(&word, header, sizeof(word));
-    map_entry const entry = g_address_map.find(header);
-    bool const is_known = is_plain(word) ? word != 0 && plain_class(word) == entry.size_class()
-                                         : g_block_types.find(word) != nullptr;
-    if (!is_known) report(entry.pool_id(), header, "no object starts there; it was freed before", 0, 0);
 }
 
 #else
 
-POOLED_ALWAYS_INLINE void* on_pop(void* block) noexcept { return block; }
-POOLED_ALWAYS_INLINE void on_push(std::uint32_t, class_index, void*) noexcept {}
+POOLED_ALWAYS_INLINE void* on_allocate(void* block) noexcept { return block; }
+POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
-POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
 
 #endif
 

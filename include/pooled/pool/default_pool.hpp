@@ -36,7 +36,7 @@ struct default_pool_access {
 
 }  // namespace detail
 
-// Thread-safe. Throws std::bad_alloc when the first call finds no memory for the pool's own books.
+// Thread-safe. Throws std::bad_alloc when the first call finds no memory for the pool's own structures.
 [[nodiscard]] inline pool& default_pool() { return detail::default_pool_access::get(); }
 
 }  // namespace pooled

@@ -4,10 +4,14 @@
 // What every allocation and deallocation runs: find this thread's cache, pass its gate, move one address. No locked
 // instruction, no branch that is usually taken; everything else is a call.
 //
-//   shared pool   t_state.find(id) ─▶ gate ─▶ class_cache
-//   local pool    its one cache ─▶ class_cache
+// One path for all pools; a place says which pool, and how its cache is found:
 //
-// With a class known at compile time the geometry folds into constants.
+//   in_default_pool       id 0, a constant                       t_state.near[0]
+//   in_pool<sharing>      a given pool                           t_state.near[slot], or the local pool's own cache
+//   of_block<sharing>     the pool that a block is of, asked     t_state.recent, else near[slot]
+//                         of the page map
+//
+// With a class known at compile time its geometry folds into constants.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -15,213 +19,247 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/core_lifetime.hpp"
-#include "pooled/pool/process.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/incremental.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
 namespace pooled::detail {
 
+struct in_default_pool {
+    static constexpr sharing k_sharing = sharing::shared;
+    [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
+    [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
+    [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near[k_default_pool_id]; }
+};
+
+template <sharing Sharing>
+class in_pool {
+public:
+    static constexpr sharing k_sharing = Sharing;
+    explicit in_pool(pool_core& core) noexcept : m_core(core) {}
+    [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
+    [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    [[nodiscard]] thread_cache* cache() const noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return t_state.near[m_core.slot()];
+        else
+            return &m_core.local_cache();
+    }
+
+private:
+    pool_core& m_core;
+};
+
+template <sharing Sharing>
+class of_block {
+public:
+    static constexpr sharing k_sharing = Sharing;
+    explicit of_block(map_entry entry) noexcept : m_entry(entry) {}
+    [[nodiscard]] std::uint32_t id() const noexcept { return m_entry.pool_id(); }
+    [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
+    [[nodiscard]] thread_cache* cache() const noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return t_state.find_recent(id());
+        else
+            return &core().local_cache();
+    }
+
+private:
+    map_entry m_entry;
+};
+
 // What is left to do once the gate is passed and the hot block did not serve. Out of line and, for a deallocation, in tail
 // position, so that the inlined part needs no stack frame.
-POOLED_NOINLINE inline void* pop_cold(thread_cache& cache, class_index c) noexcept {
-    void* const block = cache.classes[c].pop_cold(k_geometry[c]);
-    cache.door.leave();
+POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
+    void* const block = cache.classes[c].pop_cold();
+    cache.gate.leave();
     return block;
 }
-POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* block) noexcept {
-    std::uint32_t const pool_id =
-        cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
-    bool const is_pushed = cache.classes[c].push_cold(block, k_geometry[c]);
-    cache.door.leave();
-    if (!is_pushed) g_registry.find(pool_id)->push_slow(c, block);
+POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_index c) noexcept {
+    return cache.classes[c].pop_cold();
+}
+void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
+POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
+    std::uint32_t const pool_id = cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+    bool const is_pushed = cache.classes[c].push_cold(block);
+    cache.gate.leave();
+    if (!is_pushed) deallocate_slow(pool_id, c, block);
 }
 
 // A block that this thread has cached, or null.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(thread_cache* cache, class_index c) noexcept {
-    if (cache == nullptr || !cache->door.enter()) [[unlikely]]
-        return nullptr;
-    void* const hot = cache->classes[c].pop_hot();
-    if (hot == nullptr) [[unlikely]]
-        return pop_cold(*cache, c);
-    cache->door.leave();
-    return hot;
+template <sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_cached(thread_cache* cache, class_index c) noexcept {
+    if constexpr (Sharing == sharing::local) {
+        void* const hot = cache->classes[c].pop_hot();
+        return hot != nullptr ? hot : allocate_cold_local(*cache, c);
+    } else {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return nullptr;
+        void* const hot = cache->classes[c].pop_hot();
+        if (hot == nullptr) [[unlikely]]
+            return allocate_cold(*cache, c);
+        cache->gate.leave();
+        return hot;
+    }
 }
 
-// False when there is no way into the cache; the block is then still the caller's.
-[[nodiscard]] POOLED_ALWAYS_INLINE bool push_cached(thread_cache* cache, class_index c,
-                                                    void* block) noexcept {
-    if (cache == nullptr || !cache->door.enter()) [[unlikely]]
-        return false;
-    if (!cache->classes[c].push_hot(block)) [[unlikely]] {
-        push_cold(*cache, c, block);
+// False when the owner cannot enter; the block is then still the caller's.
+template <sharing Sharing>
+[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c, void* block) noexcept {
+    if constexpr (Sharing == sharing::local) {
+        return !cache->gate.is_closed() && cache->classes[c].push_hot(block);
+    } else {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return false;
+        if (!cache->classes[c].push_hot(block)) [[unlikely]] {
+            deallocate_cold(*cache, c, block);
+            return true;
+        }
+        cache->gate.leave();
         return true;
     }
-    cache->door.leave();
-    return true;
 }
 
-// Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches.
-POOLED_NOINLINE inline void* pop_slow(std::uint32_t pool_id, class_index c) {
-    if (pool_id >= k_far_slot) {
-        thread_cache* const cache = t_state.find(pool_id);
-        step_at_allocation(cache);
-        if (void* const block = pop_cached(cache, c)) return block;
+// The calling thread's cache, made if it has none; null if it can have none.
+[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
+}
+
+// What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
+template <class Allocate>
+[[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
+    auto const destroyed_some = [&core] {
+        // acquire: pairs with the release of the teardown layer.
+        pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
+        return hook != nullptr && hook(core);
+    };
+    for (;;) {
+        try {
+            void* const block = allocate();
+            if (block != nullptr || !destroyed_some()) return block;
+        } catch (std::bad_alloc const&) {
+            if (!destroyed_some()) throw;
+        }
     }
+}
+
+// Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches. Null when
+// the bound is reached; throws what upstream throws.
+POOLED_NOINLINE inline void* allocate_slow(std::uint32_t pool_id, class_index c) {
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
-    return after_teardown(core, [&] { return core.pop_slow(c); });
+    if (pool_extension* const above = core.extension()) above->on_allocate();
+    if (pool_id >= k_far_slot && !core.is_local())
+        if (void* const block = allocate_cached<sharing::shared>(t_state.find(pool_id), c)) return block;
+    return with_pressure(core, [&] { return core.memory().allocate(c, own_cache(core)); });
 }
-POOLED_NOINLINE inline void* pop_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
-    void* const block = pop_slow(pool_id, c);
+POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
+    void* const block = allocate_slow(pool_id, c);
     if (block == nullptr) g_registry.find(pool_id)->throw_exhausted(bytes);
-    return checks::on_pop(block);
-}
-POOLED_NOINLINE inline void push_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
-    if (pool_id >= k_far_slot && push_cached(t_state.find(pool_id), c, block)) return;
-    g_registry.find(pool_id)->push_slow(c, block);
+    return checks::on_allocate(block);
 }
 
-POOLED_ALWAYS_INLINE void push_to(thread_cache* cache, std::uint32_t pool_id, class_index c,
-                                  void* block) noexcept {
-    checks::on_push(pool_id, c, block);
-    if (!push_cached(cache, c, block)) [[unlikely]]
-        push_slow(pool_id, c, block);
-}
-
-POOLED_ALWAYS_INLINE void push_shared(std::uint32_t slot, std::uint32_t pool_id, class_index c,
-                                      void* block) noexcept {
-    push_to(t_state.near[slot], pool_id, c, block);
-}
-
-// A closed local pool counts its blocks home.
-POOLED_NOINLINE inline void push_local_cold(pool_core& core, class_index c, void* block) noexcept {
-    if (core.local_cache().door.is_closed() || !core.local_cache().classes[c].push(block, k_geometry[c]))
-        core.push_slow(c, block);
-}
-POOLED_ALWAYS_INLINE void push_local(pool_core& core, class_index c, void* block) noexcept {
-    checks::on_push(core.id(), c, block);
-    thread_cache& cache = core.local_cache();
-    if (cache.door.is_closed() || !cache.classes[c].push_hot(block)) return push_local_cold(core, c, block);
-}
-
-// Either kind, for callers that know it at compile time.
-template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cached(pool_core& core, class_index c) noexcept {
-    if constexpr (Sharing == sharing::shared) {
-        return pop_cached(t_state.near[core.slot()], c);
-    } else {
-        thread_cache& cache = core.local_cache();
-        step_at_allocation(&cache);
-        void* const hot = cache.classes[c].pop_hot();
-        return hot != nullptr ? hot : pop_cold(cache, c);
-    }
+POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    pool_core& core = *g_registry.find(pool_id);
+    if (pool_id >= k_far_slot && !core.is_local())
+        if (deallocate_cached<sharing::shared>(t_state.find(pool_id), c, block)) return;
+    if (core.deallocate(c, own_cache(core), block)) g_registry.destroy(core);
 }
 
 // Null when the bound is reached; throws what upstream throws.
-template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop(pool_core& core, class_index c) {
-    void* const block = pop_cached<Sharing>(core, c);
-    return checks::on_pop(block != nullptr ? block : pop_slow(core.id(), c));
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c) {
+    if constexpr (Place::k_sharing == sharing::local)
+        if (place.core().extension() != nullptr) [[unlikely]]
+            return checks::on_allocate(allocate_slow(place.id(), c));
+    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    return checks::on_allocate(block != nullptr ? block : allocate_slow(place.id(), c));
 }
 
 // Throws exhausted when the bound is reached. `bytes` is for the message.
-template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_or_throw(pool_core& core, class_index c, std::size_t bytes) {
-    void* const block = pop_cached<Sharing>(core, c);
-    return block != nullptr ? checks::on_pop(block) : pop_slow_or_throw(core.id(), c, bytes);
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c, std::size_t bytes) {
+    if constexpr (Place::k_sharing == sharing::local)
+        if (place.core().extension() != nullptr) [[unlikely]]
+            return allocate_slow_or_throw(place.id(), c, bytes);
+    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    return block != nullptr ? checks::on_allocate(block) : allocate_slow_or_throw(place.id(), c, bytes);
 }
 
-template <sharing Sharing>
-POOLED_ALWAYS_INLINE void push(pool_core& core, class_index c, void* block) noexcept {
-    if constexpr (Sharing == sharing::shared)
-        push_shared(core.slot(), core.id(), c, block);
-    else
-        push_local(core, c, block);
-}
-
-// From and to the default pool: its id is a constant.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* pop_default_or_throw(class_index c, std::size_t bytes) {
-    void* const block = pop_cached(t_state.near[k_default_pool_id], c);
-    return block != nullptr ? checks::on_pop(block) : pop_slow_or_throw(k_default_pool_id, c, bytes);
-}
-POOLED_ALWAYS_INLINE void push_default(class_index c, void* block) noexcept {
-    push_shared(k_default_pool_id, k_default_pool_id, c, block);
+template <class Place>
+POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* block) noexcept {
+    checks::on_deallocate(place.id(), c, block);
+    if (!deallocate_cached<Place::k_sharing>(place.cache(), c, block)) [[unlikely]]
+        deallocate_slow(place.id(), c, block);
 }
 
 // Any size. Null when the bound is reached; throws what upstream throws.
-template <sharing Sharing>
-[[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
+template <class Place>
+[[nodiscard]] inline void* allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
-    if (c == k_large) [[unlikely]] {
-        if (core.is_incremental())
-            step_at_allocation(core.is_local() ? &core.local_cache() : t_state.find(core.id()));
-        return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
-    }
-    return pop<Sharing>(core, c);
+    if (c != k_large) [[likely]]
+        return allocate(place, c);
+    pool_core& core = place.core();
+    if (pool_extension* const above = core.extension()) above->on_allocate();
+    return with_pressure(core, [&] { return core.memory().allocate_large(bytes, align); });
 }
 
 // The same; null also when upstream has no more.
-template <sharing Sharing>
-[[nodiscard]] inline void* try_allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
+template <class Place>
+[[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     try {
-        return allocate_bytes<Sharing>(core, bytes, align);
+        return detail::allocate_bytes(place, bytes, align);
     } catch (std::bad_alloc const&) {
         return nullptr;
     }
 }
 
-template <sharing Sharing>
-[[nodiscard]] inline void* allocate_bytes_or_throw(pool_core& core, std::size_t bytes, std::size_t align) {
-    void* const p = allocate_bytes<Sharing>(core, bytes, align);
+template <class Place>
+[[nodiscard]] inline void* allocate_bytes_or_throw(Place const& place, std::size_t bytes, std::size_t align) {
+    void* const p = detail::allocate_bytes(place, bytes, align);
     if (p == nullptr) [[unlikely]]
-        core.throw_exhausted(bytes);
+        place.core().throw_exhausted(bytes);
     return p;
 }
 
-template <sharing Sharing>
-inline void deallocate_bytes(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept {
+POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
+    checks::on_deallocate_large(pool_id, p, bytes);
+    pool_core& core = *g_registry.find(pool_id);
+    if (core.deallocate_large(p)) g_registry.destroy(core);
+}
+
+template <class Place>
+inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std::size_t align) noexcept {
     class_index const c = class_for(bytes, align);
-    if (c == k_large) [[unlikely]] {
-        checks::on_deallocate_large(core.id(), p, bytes);
-        return core.deallocate_large(p);
-    }
-    push<Sharing>(core, c, p);
+    if (c == k_large) [[unlikely]]
+        return detail::deallocate_large(place.id(), p, bytes);
+    detail::deallocate(place, c, p);
 }
 
-// For those who hold no pool but know its kind: `entry` is what the address map says of `p`.
-template <sharing Sharing>
-POOLED_ALWAYS_INLINE void push_found(map_entry entry, class_index c, void* p) noexcept {
-    if constexpr (Sharing == sharing::shared)
-        push_to(t_state.find_recent(entry.pool_id(), entry.slot()), entry.pool_id(), c, p);
+// For callers that know neither the pool nor the size. Requires a block in use.
+POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
+    map_entry const entry = g_page_map.find_owned(p);
+    if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
+    class_index const c = entry.slab_at()->size_class;
+    if (entry.is_local())
+        detail::deallocate(of_block<sharing::local>(entry), c, p);
     else
-        push_local(*g_registry.find(entry.pool_id()), c, p);
-}
-
-// For those who hold no pool: `entry` is what the address map says of `p`.
-POOLED_ALWAYS_INLINE void deallocate_found(map_entry entry, class_index c, void* p) noexcept {
-    if (c == k_large) [[unlikely]] {
-        checks::on_deallocate_large(entry.pool_id(), p, 0);
-        return g_registry.find(entry.pool_id())->deallocate_large(p);
-    }
-    if (entry.is_local()) [[unlikely]]
-        return push_local(*g_registry.find(entry.pool_id()), c, p);
-    push_found<sharing::shared>(entry, c, p);
+        detail::deallocate(of_block<sharing::shared>(entry), c, p);
 }
 
 inline void* pool_core::do_allocate(std::size_t bytes, std::size_t align) {
-    return is_local() ? allocate_bytes_or_throw<sharing::local>(*this, bytes, align)
-                      : allocate_bytes_or_throw<sharing::shared>(*this, bytes, align);
+    return is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(*this), bytes, align)
+                      : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(*this), bytes, align);
 }
 
 inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t align) {
     if (is_local())
-        deallocate_bytes<sharing::local>(*this, p, bytes, align);
+        detail::deallocate_bytes(in_pool<sharing::local>(*this), p, bytes, align);
     else
-        deallocate_bytes<sharing::shared>(*this, p, bytes, align);
+        detail::deallocate_bytes(in_pool<sharing::shared>(*this), p, bytes, align);
 }
 
 }  // namespace pooled::detail

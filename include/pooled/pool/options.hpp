@@ -5,6 +5,7 @@
 
 #include "pooled/base/geometry.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory_resource>
 #include <string_view>
@@ -40,11 +41,20 @@ struct pool_options {
     // with chunks under 2 MiB.
     bool huge_pages = true;
 
-    // Where chunks come from; null: pages of the operating system. Called under a lock of the pool, from whichever
-    // thread needs memory; asked for an alignment of 16 KiB. Must outlive the pool and every block of it.
+    // Where chunks come from; null: pages of the operating system. Called from whichever thread needs memory, by several at
+    // once, and under no lock: it may use this pool. Asked for an alignment of 16 KiB. Must outlive the pool and every block of it.
     std::pmr::memory_resource* upstream = nullptr;
 
     pooled::teardown teardown = pooled::teardown::immediate;
+
+    // Memory that was of no use for so long goes back: blocks in idle threads' caches to the pool, empty chunks and large
+    // blocks to upstream, pages of empty slabs to the system. Looked for in calls that are slow anyway (a thread's cache is
+    // empty or full), so a pool that nobody uses keeps what it has until trim(); a pool with a reservation does, too. Zero
+    // or less: never.
+    std::chrono::milliseconds release_unused_after{500};
+
+    // reserve() makes the pages resident, so that the first use of a block is no page fault. Only without an upstream.
+    bool touch_reserved = false;
 };
 
 }  // namespace pooled

@@ -7,7 +7,7 @@
 //   packets.reserve<Packet>(1'000'000);
 //   std::shared_ptr<Packet> p = packets.make_shared<Packet>(arguments...);
 //
-// A pool may be destroyed while blocks are out, a weak_ptr's included: its memory lives until the last one has come home.
+// A pool may be destroyed while blocks are out, a weak_ptr's included: its memory lives until the last one is returned.
 // Only allocating from it afterwards is undefined.
 //
 // The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
@@ -19,7 +19,6 @@
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
-#include "pooled/teardown/pending.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -41,17 +40,29 @@ concept not_array = !std::is_array_v<T>;
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
 
+// `count` objects of one type, each of class `a` or `b`; the shape is that of a large one. Throws exhausted, and what
+// upstream throws.
+inline void reserve_shape(pool_core& core, class_index a, class_index b, std::size_t bytes, std::size_t align,
+                          std::size_t count) {
+    if (count == 0) return;
+    // The calling thread's cache is made, and room for those of other threads.
+    if (!core.is_local() && g_registry.attach(core) != nullptr) registry::reserve_caches();
+    bool const is_reserved = a == k_large || b == k_large ? core.memory().reserve_large(bytes, align, count)
+                                                          : core.memory().reserve(a, b, count);
+    if (!is_reserved) core.throw_exhausted(saturating_multiply(count, bytes));
+}
+
 template <sharing Sharing>
 class basic_pool {
 public:
     static constexpr sharing k_sharing = Sharing;
 
-    // Throws std::bad_alloc when memory for the pool's own books, or pools (65536 at once), run out, and
+    // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
     ~basic_pool() {
-        drain();
-        m_core->close();
+        if (pool_extension* const above = m_core->extension()) above->on_close();
+        g_registry.close(*m_core);
     }
     basic_pool(basic_pool const&) = delete;
     basic_pool& operator=(basic_pool const&) = delete;
@@ -59,17 +70,17 @@ public:
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        return allocate_bytes_or_throw<Sharing>(*m_core, bytes, align);
+        return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
     [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        return try_allocate_bytes<Sharing>(*m_core, bytes, align);
+        return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
     void deallocate(void* p, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) noexcept {
-        if (p != nullptr) deallocate_bytes<Sharing>(*m_core, p, bytes, align);
+        if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
     }
 
     // A new object of this pool. Throws what allocate() and the constructor throw; the pool is then as before.
@@ -109,42 +120,40 @@ public:
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
 
-    // Memory for `count` make_shared<T> at once: as long as no more are alive, they call neither malloc nor upstream.
-    // What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
+    // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
+    // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
     // is then as before. trim() ends the reservation. O(count / blocks of a slab).
     template <class T>
     void reserve(std::size_t count);
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        class_index const c = class_for(bytes, align);
-        if (!(c == k_large ? m_core->reserve_large(bytes, align, count) : m_core->reserve(c, count)))
-            m_core->throw_exhausted(saturating_multiply(count, bytes));
+        reserve_shape(*m_core, class_for(bytes, align), class_for(bytes, align), bytes, align, count);
     }
 
-    // Gives chunks without a block in use back to upstream, those whose free blocks lie in other threads' caches included.
-    // Returns how many bytes. O(free blocks).
-    std::size_t trim() noexcept { return m_core->trim(); }
+    // Gives free memory back: chunks without a block in use and large blocks to upstream, and, if the pool takes its memory
+    // from the operating system, the pages of free blocks to that; what other threads have cached included. Returns how
+    // many bytes. Ends reservations. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept { return m_core->memory().trim(); }
 
-    // In an incremental pool: destroys up to `budget` objects that wait, of whichever thread dropped them, on this thread.
-    // Returns how many; fewer than `budget` means that nothing waits any more. O(objects destroyed).
+    // In an incremental pool: destroys up to `budget` deferred objects, of whichever thread dropped them, on this thread.
+    // Returns how many; fewer than `budget` means that none is deferred any more. O(objects destroyed).
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
-        return m_core->is_incremental() ? detail::drain(*m_core, budget) : 0;
+        pool_extension* const above = m_core->extension();
+        return above != nullptr ? above->drain(budget) : 0;
     }
 
-    // All that waits, for another thread to destroy. O(threads).
-    [[nodiscard]] pending take_pending() noexcept {
-        return pending(m_core->is_incremental() ? m_core->take_waiting() : nullptr);
-    }
+    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in
+    // teardown/pending.hpp.
+    [[nodiscard]] pending take_pending() noexcept;
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
-    // Whether `p` points into memory that this pool has given to a size class or as a large block, and that is not in the
-    // hands of another pool that stands on this one. Any address may be
-    // asked about; it is not read. O(1).
+    // Whether `p` points into memory that this pool has taken from upstream, a freed large block excepted, and that is not
+    // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept {
-        map_entry const entry = g_address_map.find(p);
-        return !entry.empty() && entry.pool_id() == m_core->id();
+        map_entry const entry = g_page_map.find(p);
+        return !entry.empty() && entry.pool_id() == m_core->id() && !entry.is_idle();
     }
 
     // For std::pmr containers. Good for deallocation as long as a block is out, also when the pool is gone.
@@ -153,7 +162,7 @@ public:
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
     // Walks every structure, with other threads kept out: for tests.
-    [[nodiscard]] bool is_valid() const { return m_core->is_valid(); }
+    [[nodiscard]] bool is_valid() const { return m_core->memory().is_valid(); }
 
     [[nodiscard]] pool_core& core() const noexcept { return *m_core; }  // for the library's own pointers
 

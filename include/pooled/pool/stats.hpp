@@ -23,7 +23,8 @@ struct size_class_stats {
     std::uint64_t high_water =
         0;  // most blocks ever used at once; with several threads counts what they cached
     std::uint64_t slab_bytes = 0;           // memory that this class has now
-    std::uint64_t magazines_exchanged = 0;  // between a thread and the depot
+    std::uint64_t refills = 0;     // of threads' caches
+    std::uint64_t flushes = 0;     // of threads' caches
     std::uint64_t remote_frees = 0;         // blocks that threads freed in excess of those they allocated
 
     size_class_stats& operator+=(size_class_stats const& other) noexcept {
@@ -32,7 +33,8 @@ struct size_class_stats {
         cached += other.cached;
         high_water += other.high_water;
         slab_bytes += other.slab_bytes;
-        magazines_exchanged += other.magazines_exchanged;
+        refills += other.refills;
+        flushes += other.flushes;
         remote_frees += other.remote_frees;
         return *this;
     }
@@ -46,7 +48,8 @@ struct pool_stats {
     std::uint64_t free = 0;
     std::uint64_t cached = 0;
     std::uint64_t high_water = 0;
-    std::uint64_t magazines_exchanged = 0;
+    std::uint64_t refills = 0;
+    std::uint64_t flushes = 0;
     std::uint64_t remote_frees = 0;
     std::uint64_t bytes_in_use = 0;    // in whole blocks
     std::uint64_t upstream_bytes = 0;  // taken from upstream and not given back
@@ -55,7 +58,20 @@ struct pool_stats {
     std::uint64_t threads = 0;         // that have a cache
     std::uint64_t large_in_use = 0;    // allocations beyond the largest size class
     std::uint64_t large_bytes = 0;
+    std::uint64_t large_cached_bytes = 0;  // of freed large blocks that the pool keeps
     std::array<size_class_stats, detail::k_class_count> classes{};
+
+    pool_stats& operator+=(size_class_stats const& one) noexcept {
+        in_use += one.in_use;
+        free += one.free;
+        cached += one.cached;
+        high_water += one.high_water;
+        refills += one.refills;
+        flushes += one.flushes;
+        remote_frees += one.remote_frees;
+        bytes_in_use += one.in_use * one.block_bytes;
+        return *this;
+    }
 
     // One object; `classes` lists those that have memory or had.
     [[nodiscard]] std::string to_json() const;
@@ -91,11 +107,11 @@ inline std::string pool_stats::to_json() const {
     };
     std::string out = "{\"name\":" + detail::json_string(name);
     out += "," + field("in_use", in_use) + "," + field("free", free) + "," + field("cached", cached) + "," +
-           field("high_water", high_water) + "," + field("magazines_exchanged", magazines_exchanged) + "," +
+           field("high_water", high_water) + "," + field("refills", refills) + "," + field("flushes", flushes) + "," +
            field("remote_frees", remote_frees) + "," + field("bytes_in_use", bytes_in_use) + "," +
            field("upstream_bytes", upstream_bytes) + "," + field("upstream_calls", upstream_calls) + "," +
            field("max_bytes", max_bytes) + "," + field("threads", threads) + "," +
-           field("large_in_use", large_in_use) + "," + field("large_bytes", large_bytes) + ",\"classes\":[";
+           field("large_in_use", large_in_use) + "," + field("large_bytes", large_bytes) + "," + field("large_cached_bytes", large_cached_bytes) + ",\"classes\":[";
     bool first = true;
     for (size_class_stats const& c : classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
@@ -104,7 +120,7 @@ inline std::string pool_stats::to_json() const {
         out += field("block_bytes", c.block_bytes) + "," + field("in_use", c.in_use) + "," +
                field("free", c.free) + "," + field("cached", c.cached) + "," +
                field("high_water", c.high_water) + "," + field("slab_bytes", c.slab_bytes) + "," +
-               field("magazines_exchanged", c.magazines_exchanged) + "," +
+               field("refills", c.refills) + "," + field("flushes", c.flushes) + "," +
                field("remote_frees", c.remote_frees) + "}";
     }
     return out + "]}";
@@ -117,7 +133,7 @@ inline std::ostream& operator<<(std::ostream& out, pool_stats const& s) {
         << s.high_water << "; " << s.upstream_bytes << " bytes from upstream in " << s.upstream_calls
         << " calls";
     if (s.max_bytes != 0) out << " of at most " << s.max_bytes;
-    out << "; " << s.magazines_exchanged << " magazines exchanged, " << s.remote_frees
+    out << "; " << s.refills << " refills and " << s.flushes << " flushes of threads' caches, " << s.remote_frees
         << " frees on another thread";
     for (size_class_stats const& c : s.classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;

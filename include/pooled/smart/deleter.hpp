@@ -91,7 +91,7 @@ struct deleter<T[]> {
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
         for (std::size_t i = count; i-- != 0;)
             std::destroy_at(elements + i);  // in reverse, as delete[] does
-        detail::map_entry const entry = detail::g_address_map.find_owned(block);
+        detail::map_entry const entry = detail::g_page_map.find_owned(block);
         detail::deallocate_found(entry, entry.size_class(), block);
     }
 };

@@ -62,10 +62,10 @@ template <class T, class... Args>
     type_tag const type = object::tag();
     void* block = nullptr;
     if constexpr (object::k_class == k_large)
-        block = allocate_bytes_or_throw<sharing::shared>(g_registry.default_core(), object::k_bytes,
+        block = allocate_bytes_or_throw(in_pool<sharing::shared>(g_registry.default_core()), object::k_bytes,
                                                          object::k_align);
     else
-        block = pop_default_or_throw(object::k_class, object::k_bytes);
+        block = allocate_or_throw(detail::in_default_pool{}, object::k_class, object::k_bytes);
     return construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -84,9 +84,9 @@ template <class T, sharing Sharing, class... Args>
     type_tag const type = tag_in<T, Sharing>(core);
     void* block = nullptr;
     if constexpr (object::k_class == k_large)
-        block = allocate_bytes_or_throw<Sharing>(core, object::k_bytes, object::k_align);
+        block = allocate_bytes_or_throw(in_pool<Sharing>(core), object::k_bytes, object::k_align);
     else
-        block = pop_or_throw<Sharing>(core, object::k_class, object::k_bytes);
+        block = allocate_or_throw(in_pool<Sharing>(core), object::k_class, object::k_bytes);
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -95,7 +95,7 @@ template <class T, sharing Sharing, class... Args>
 [[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
     type_tag const type = tag_in<T, Sharing>(core);
-    void* const block = try_allocate_bytes<Sharing>(core, object::k_bytes, object::k_align);
+    void* const block = try_allocate_bytes(in_pool<Sharing>(core), object::k_bytes, object::k_align);
     if (block == nullptr) return nullptr;
     return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }

@@ -62,7 +62,7 @@ template <sharing Sharing>
 template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
     void* const memory =
-        allocate_bytes_or_throw<Sharing>(*m_core, counted_array_bytes<T>(count), deleter<T>::k_align);
+        allocate_bytes_or_throw(in_pool<Sharing>(*m_core), counted_array_bytes<T>(count), deleter<T>::k_align);
     return make_unique_array_in<T, Sharing>(memory, count);
 }
 
@@ -71,7 +71,7 @@ template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
     if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
     void* const memory =
-        try_allocate_bytes<Sharing>(*m_core, counted_array_bytes<T>(count), deleter<T>::k_align);
+        try_allocate_bytes(in_pool<Sharing>(*m_core), counted_array_bytes<T>(count), deleter<T>::k_align);
     if (memory == nullptr) return {};
     return make_unique_array_in<T, Sharing>(memory, count);
 }

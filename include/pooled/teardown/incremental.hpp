@@ -111,7 +111,7 @@ POOLED_ALWAYS_INLINE void step_at_allocation(thread_cache* cache) noexcept {
                                                   std::size_t object_bytes) noexcept {
     if (waiting_queue* const elsewhere = t_teardown.elsewhere())
         return elsewhere->push(w, object, object_bytes);
-    map_entry const entry = g_address_map.find_owned(w.header());
+    map_entry const entry = g_page_map.find_owned(w.header());
     thread_cache* const cache = own_cache(*g_registry.find(entry.pool_id()));
     if (cache == nullptr) return false;
     bool is_put = false;

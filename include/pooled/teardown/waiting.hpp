@@ -103,7 +103,7 @@ private:
     // The object's own lines are here or on their way: its count was just written. A std::shared_ptr is two addresses in one
     // block, object and count, side by side: fetched once.
     POOLED_UNWATCHED static void prefetch_from(void const* object, std::size_t bytes) noexcept {
-        address_span const span = g_address_map.span();
+        address_span const span = g_page_map.span();
         std::size_t const all = bytes / sizeof(std::uintptr_t);
         std::size_t const words = all < k_scanned_words ? all : k_scanned_words;
         auto const* const first = static_cast<std::byte const*>(object);

@@ -97,7 +97,7 @@ private:
         m_upstream.refuse(false);
 
         m_upstream.for_each_piece([this](std::byte* base, std::size_t bytes) {
-            pooled::detail::map_entry const entry = pooled::detail::g_address_map.find(base);
+            pooled::detail::map_entry const entry = pooled::detail::g_page_map.find(base);
             if (entry.empty() || entry.pool_id() != core().id()) return;
             pooled::detail::class_index const c = entry.size_class();
             if (c == pooled::detail::k_large)

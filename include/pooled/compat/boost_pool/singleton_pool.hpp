@@ -69,7 +69,7 @@ public:
             if (auto* const core = s_core.load(std::memory_order_acquire)) [[likely]]
                 if (void* const p = pooled::detail::pop_cached<k_sharing>(*core, k_class<Bytes, Align>))
                     [[likely]]
-                    return pooled::detail::checks::on_pop(p);
+                    return pooled::detail::checks::on_allocate(p);
         return allocate(Bytes, Align);
     }
     template <std::size_t Bytes, std::size_t Align>

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// All caches of one pool, and the central free lists behind them: who has a cache, and what happens to all of them at once.
+//
+//   thread_cache ─┐
+//   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
+//   thread_cache ─┘
+//
+// Locks, in the order in which they may be taken: mutex(), those of the central free lists in ascending order, those
+// below. Functions require mutex() unless they say otherwise.
+// Invariant: held_by_others(c) + held by the caller <= outside of central c.
+
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/central.hpp"
+#include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/gate.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace pooled::detail {
+
+// Until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
+inline void wait_until_idle(gate<> const& one) noexcept {
+    for (unsigned attempt = 0; !one.is_idle(); ++attempt)
+        platform::pause(attempt);
+}
+
+class cache_set {
+public:
+    // Threads that use a class a little have a small array for it: 16 addresses, then 64, then 256, or what the class has.
+    static constexpr std::uint32_t k_first_capacity = 16;
+    static constexpr std::uint32_t k_growth = 4;
+
+    explicit cache_set(central::context const& pool) noexcept : m_mutex(pool.is_shared) {
+        for (class_index c = 0; c < k_class_count; ++c)
+            std::construct_at(&(*this)[c], pool, c);
+    }
+    cache_set(cache_set const&) = delete;
+    cache_set& operator=(cache_set const&) = delete;
+
+    [[nodiscard]] optional_mutex& mutex() noexcept { return m_mutex; }
+
+    // Without a lock.
+    [[nodiscard]] central& operator[](class_index c) noexcept {
+        return *std::launder(reinterpret_cast<central*>(m_central.data() + c * sizeof(central)));
+    }
+
+    // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
+    // when there is none, and the heap has no free slab. Without a lock; O(blocks moved).
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) noexcept {
+        central& list = (*this)[c];
+        std::scoped_lock const lock(list);
+        if (cache == nullptr) return list.take_one();
+        class_cache& mine = cache->classes[c];
+        if (void* const block = mine.pop()) return block;  // the owner was stopped
+        grow(mine, c);
+        return list.refill(mine);
+    }
+
+    // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        central& list = (*this)[c];
+        std::scoped_lock const lock(list);
+        if (cache == nullptr || list.is_closed()) {
+            list.flush({&block, 1});
+            return !list.is_closed();
+        }
+        class_cache& mine = cache->classes[c];
+        if (mine.push(block)) return true;  // the owner was stopped
+        if (!grow(mine, c)) list.flush_half(mine);
+        if (!mine.push(block)) list.flush({&block, 1});
+        return true;
+    }
+
+    void link(thread_cache& cache) noexcept {
+        if (m_is_held) cache.gate.stop();
+        cache.previous = nullptr;
+        cache.next = m_first;
+        if (m_first != nullptr) m_first->previous = &cache;
+        m_first = &cache;
+    }
+    void unlink(thread_cache& cache) noexcept {
+        (cache.previous != nullptr ? cache.previous->next : m_first) = cache.next;
+        if (cache.next != nullptr) cache.next->previous = cache.previous;
+        cache.next = cache.previous = nullptr;
+    }
+    [[nodiscard]] thread_cache* first() const noexcept { return m_first; }
+
+    template <class Visit>
+    void for_each(Visit&& visit) noexcept {
+        for (thread_cache* cache = m_first; cache != nullptr; cache = cache->next)
+            visit(*cache);
+    }
+    // The gates of all owners but the caller; a local pool's owner is the caller.
+    template <class Visit>
+    void for_each_other_gate(Visit&& visit) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (cache.owner != nullptr && cache.owner != &t_state) visit(cache.gate);
+        });
+    }
+
+    // From stop() to resume(), no thread but the caller uses its cache. O(threads).
+    void stop() noexcept {
+        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier, wait_until_idle);
+    }
+    void resume() noexcept {
+        if (m_is_held) return;
+        for_each([](thread_cache& cache) { cache.gate.resume(); });
+    }
+
+    // The same for longer, without the lock: until let_go(), no thread uses its cache, new threads and the caller
+    // included.
+    void hold() noexcept {
+        stop();
+        m_is_held = true;
+        for_each([](thread_cache& cache) { cache.gate.stop(); });
+    }
+    void let_go() noexcept {
+        m_is_held = false;
+        resume();
+    }
+
+    // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
+    // O(threads + blocks moved).
+    bool steal(class_index c) noexcept {
+        if (held_by_others(c) == 0) return false;
+        stop();
+        {
+            std::scoped_lock const lock((*this)[c]);
+            collect(c);
+        }
+        resume();
+        return true;
+    }
+
+    // The same for all classes; `then()` is called while nothing can move, with all classes locked.
+    template <class Then>
+    auto steal_all(Then&& then) noexcept {
+        stop();
+        lock_classes();
+        for (class_index c = 0; c < k_class_count; ++c)
+            collect(c);
+        auto const result = then();
+        unlock_classes();
+        resume();
+        return result;
+    }
+
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or their hot blocks suffice.
+    void steal_from_idle() noexcept {
+        auto const for_each_idle = [this](auto&& visit) {
+            for_each([&](thread_cache& cache) {
+                if (cache.owner != &t_state && cache.owner != nullptr && cache.slow_calls_seen == cache.slow_calls)
+                    visit(cache);
+            });
+        };
+        thread_cache* idle = nullptr;
+        for_each_idle([&](thread_cache& cache) { idle = holds_any(cache) ? &cache : idle; });
+        if (idle != nullptr) {
+            stop();
+            for_each_idle([this](thread_cache& cache) {
+                for (class_index c = 0; c < k_class_count; ++c) {
+                    if (cache.classes[c].held() == 0) continue;
+                    std::scoped_lock const lock((*this)[c]);
+                    (*this)[c].collect(cache.classes[c]);
+                }
+            });
+            resume();
+        }
+        for_each([](thread_cache& cache) { cache.slow_calls_seen = cache.slow_calls; });
+    }
+
+    // The cache's owner has ended, or is the caller and about to.
+    void retire(thread_cache& cache) noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            class_cache& one = cache.classes[c];
+            if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
+            std::scoped_lock const lock((*this)[c]);
+            (*this)[c].retire(one);
+        }
+        unlink(cache);
+    }
+
+    // No owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
+    void abandon_all() noexcept {
+        while (thread_cache* const cache = m_first) {
+            unlink(*cache);
+            cache->core = nullptr;
+            if (thread_state* const owner = cache->owner) {
+                cache->next_closed = owner->closed.load(std::memory_order_relaxed);
+                owner->closed.store(cache, std::memory_order_release);
+            }
+            cache->gate.close();
+        }
+    }
+
+    // Requires stopped caches and the lock of the class.
+    void collect(class_index c) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (cache.classes[c].held() != 0) (*this)[c].collect(cache.classes[c]);
+        });
+    }
+
+    [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
+        std::uint64_t held = 0;
+        for (thread_cache const* cache = m_first; cache != nullptr; cache = cache->next)
+            if (cache->owner != nullptr && cache->owner != &t_state) held += cache->classes[c].held();
+        return held;
+    }
+
+    void lock_classes() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c)
+            (*this)[c].lock();
+    }
+    void unlock_classes() noexcept {
+        for (class_index c = k_class_count; c-- != 0;)
+            (*this)[c].unlock();
+    }
+
+private:
+    // False when the array has its full size, or when there is no memory for a larger one.
+    static bool grow(class_cache& cache, class_index c) noexcept {
+        std::uint32_t const most = k_geometry[c].cache_blocks;
+        if (cache.capacity() == most) return false;
+        return cache.reserve(std::min(most, std::max(k_first_capacity, k_growth * cache.capacity())));
+    }
+
+    [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
+        return std::ranges::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+    }
+
+    optional_mutex m_mutex;
+    bool m_is_held = false;
+    thread_cache* m_first = nullptr;
+    // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
+    // -fsanitize=address,undefined.
+    alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;
+};
+
+}  // namespace pooled::detail

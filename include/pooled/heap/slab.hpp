@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The descriptor of a slab: up to 64 KiB of blocks of one size class. It lies in the metadata arena, apart from the memory
+// it describes, and records which blocks are free: the memory itself is neither read nor written.
+//
+//   slab   | block 0 | block 1 | block 2 | … | block total-1 | rest |
+//   bits      1: free   0: in a thread's cache or in use      (bit i of word i / 64)
+//
+// Invariants: free = number of set bits <= total; no bit at or beyond total is set;
+//             a slab without a class has free == total == 0.
+// Guarded by the lock of its class, or by that of the heap's slab lists while it has none. O(1); take: O(words).
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/base/size_class.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace pooled::detail {
+
+struct chunk;
+struct reservation;
+
+inline constexpr class_index k_no_class = 254;
+
+struct alignas(k_cache_line) slab {
+    static constexpr std::size_t k_word_bits = 64;
+    static constexpr std::size_t k_words = k_slab_bytes / k_min_block_bytes / k_word_bits;
+
+    std::byte* base = nullptr;
+    chunk* owner = nullptr;
+    slab* next = nullptr;  // in a list of the heap, or of the slabs of its class with a free block
+    slab* previous = nullptr;
+    reservation* reserved_for = nullptr;
+    std::uint32_t bytes = 0;
+    std::uint32_t total = 0;
+    std::uint32_t free = 0;
+    std::uint16_t first_word = 0;  // no bit is set in a word before it
+    std::uint8_t size_class = static_cast<std::uint8_t>(k_no_class);
+    bool is_purged = false;  // its pages were given back to the system, and none was used since
+    std::array<std::uint64_t, k_words> bits{};
+
+    // All blocks free, of size class `c`. Requires a slab without a class.
+    void assign(class_index c) noexcept {
+        size_class = static_cast<std::uint8_t>(c);
+        total = free = bytes / k_geometry[c].block_bytes;
+        first_word = 0;
+        is_purged = false;
+        std::size_t const whole = total / k_word_bits;
+        for (std::size_t w = 0; w < whole; ++w)
+            bits[w] = ~std::uint64_t{0};
+        if (total % k_word_bits != 0) bits[whole] = (std::uint64_t{1} << (total % k_word_bits)) - 1;
+    }
+
+    // Requires a class, and all blocks free.
+    void unassign() noexcept {
+        for (std::size_t w = 0; w * k_word_bits < total; ++w)
+            bits[w] = 0;
+        size_class = static_cast<std::uint8_t>(k_no_class);
+        total = free = 0;
+    }
+
+    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending.
+    // Returns how many.
+    template <class Visit>
+    std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        std::uint32_t left = count < free ? count : free;
+        std::uint32_t const taken = left;
+        free -= taken;
+        std::uint32_t w = first_word;
+        while (left != 0) {
+            std::uint64_t word = bits[w];
+            for (; word != 0 && left != 0; --left, word &= word - 1)
+                visit(base + (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
+            bits[w] = word;
+            if (word == 0) ++w;
+        }
+        first_word = static_cast<std::uint16_t>(w);
+        return taken;
+    }
+
+    enum class put_error : unsigned char { none, not_a_block, already_free };
+    struct put_result {
+        std::uint32_t count = 0;
+        put_error error = put_error::none;
+    };
+
+    // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how many; stops in front of
+    // one that is in error.
+    [[nodiscard]] put_result put(std::span<void* const> blocks) noexcept {
+        class_geometry const g = k_geometry[size_class];
+        put_result result;
+        std::uint32_t w = first_word;
+        std::uint32_t lowest = w;
+        std::uint64_t word = w < k_words ? bits[w] : 0;
+        auto const store = [&] {
+            if (w < k_words) bits[w] = word;
+        };
+        for (void* const block : blocks) {
+            std::uintptr_t const offset = address_of(block) - address_of(base);
+            if (offset >= bytes) break;
+            std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
+            if (index * g.block_bytes != offset || index >= total) [[unlikely]] {
+                result.error = put_error::not_a_block;
+                break;
+            }
+            if (index / k_word_bits != w) {
+                store();
+                w = index / k_word_bits;
+                word = bits[w];
+                lowest = lowest < w ? lowest : w;
+            }
+            std::uint64_t const bit = std::uint64_t{1} << (index % k_word_bits);
+            if ((word & bit) != 0) [[unlikely]] {
+                result.error = put_error::already_free;
+                break;
+            }
+            word |= bit;
+            ++result.count;
+        }
+        store();
+        first_word = static_cast<std::uint16_t>(lowest);
+        free += result.count;
+        return result;
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept { return free == total; }  // no block is in use
+
+    // Calls visit(first, end) for each run of free blocks, in bytes from the base.
+    template <class Visit>
+    void for_each_free_run(Visit&& visit) const noexcept {
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        auto const is_free = [this](std::uint32_t i) {
+            return (bits[i / k_word_bits] >> (i % k_word_bits) & 1) != 0;
+        };
+        for (std::uint32_t i = 0; i < total;) {
+            if (!is_free(i)) {
+                ++i;
+                continue;
+            }
+            std::uint32_t end = i + 1;
+            while (end < total && is_free(end))
+                ++end;
+            visit(i * block_bytes, end * block_bytes);
+            i = end;
+        }
+    }
+
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint32_t set = 0;
+        for (std::size_t w = 0; w < k_words; ++w) {
+            set += static_cast<std::uint32_t>(std::popcount(bits[w]));
+            if (w < first_word && bits[w] != 0) return false;
+        }
+        if (size_class == k_no_class) return set == 0 && free == 0 && total == 0;
+        bool const none_beyond = total % k_word_bits == 0 || bits[total / k_word_bits] >> (total % k_word_bits) == 0;
+        return set == free && free <= total && none_beyond;
+    }
+};
+
+static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
+
+// A list of slabs, each in at most one. O(1).
+class slab_list {
+public:
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] slab* first() const noexcept { return m_first; }
+    [[nodiscard]] slab* last() const noexcept { return m_last; }
+
+    void push_front(slab& s) noexcept {
+        s.previous = nullptr;
+        s.next = m_first;
+        (m_first != nullptr ? m_first->previous : m_last) = &s;
+        m_first = &s;
+    }
+    void remove(slab& s) noexcept {
+        (s.previous != nullptr ? s.previous->next : m_first) = s.next;
+        (s.next != nullptr ? s.next->previous : m_last) = s.previous;
+        s.next = s.previous = nullptr;
+    }
+
+private:
+    slab* m_first = nullptr;
+    slab* m_last = nullptr;
+};
+
+}  // namespace pooled::detail

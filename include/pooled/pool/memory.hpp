@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The memory of a pool and the threads' caches of it: where a call goes that a thread's own cache could not serve.
+//
+//   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ─┐
+//                                                              large_heap ────────────┴─▶ upstream
+//
+// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order,
+// those of the heaps, that of the metadata arena. Upstream is called without any of them, so it may be a pool, and what it
+// runs may use this pool.
+// Invariants: those of the parts. Any thread may call.
+
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/large_heap.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/reservation.hpp"
+#include "pooled/heap/slab_heap.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/release_clock.hpp"
+#include "pooled/pool/stats.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+namespace pooled::detail {
+
+inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
+
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return std::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+}
+[[nodiscard]] constexpr std::size_t slab_bytes_for(std::size_t max_bytes) noexcept {
+    return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
+}
+
+class pool_memory {
+public:
+    // `name` must outlive the pool's memory.
+    pool_memory(pool_options const& options, char const* name, std::uint32_t pool_id, bool is_shared) noexcept
+        : m_upstream(options.upstream, options.max_bytes, options.huge_pages),
+          m_slabs({.pool_id = pool_id,
+                   .is_shared = is_shared,
+                   .slab_bytes = slab_bytes_for(options.max_bytes),
+                   .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
+                                                                    : default_chunk_bytes(options.max_bytes),
+                                           slab_bytes_for(options.max_bytes))},
+                  m_upstream),
+          m_large(pool_id, is_shared, m_upstream),
+          m_caches({m_slabs, name, pool_id, is_shared}),
+          m_release_clock(options.release_unused_after),
+          m_touches_reserved(options.touch_reserved) {}
+
+    [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
+    [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
+
+    // A block of class `c` for the owner of `cache` (null: a thread without one), which has none. Null when the bound is
+    // reached, and at one moment there was no free block anywhere; throws what upstream throws.
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
+        on_slow_call(cache);
+        for (;;) {
+            if (void* const block = m_caches.allocate(c, cache)) return block;
+            // What other threads have cached of the class is used before upstream is asked, whatever it is.
+            if (!steal(c) && !grow(c)) return nullptr;
+        }
+    }
+
+    // False when the pool is closed: the caller has to count the block.
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        on_slow_call(cache);
+        return m_caches.deallocate(c, cache, block);
+    }
+
+    // Beyond the largest size class; likewise.
+    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align);
+    [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name) noexcept {
+        map_entry const entry = g_page_map.find(p);
+        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() || entry.large_at()->payload != p)
+            [[unlikely]]
+            fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
+        return m_large.deallocate(*entry.large_at());
+    }
+
+    // From here on `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False
+    // when the bound does not allow it. Strong guarantee. O(slabs).
+    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count);
+    [[nodiscard]] bool reserve_large(std::size_t bytes, std::size_t align, std::size_t count);
+
+    // All that is free goes back: chunks and large blocks to upstream, the pages of free blocks to the system. Returns how
+    // many bytes. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept;
+
+    // From here on, no thread uses a cache, and deallocations are counted. Returns the blocks in use. Requires the lock of
+    // the caches, and the registry's.
+    [[nodiscard]] std::int64_t close() noexcept;
+
+    void fill(pool_stats& sum) noexcept;
+    [[nodiscard]] bool is_valid() noexcept;
+
+    // Around a fork.
+    void lock_heaps() noexcept {
+        m_caches.lock_classes();
+        m_slabs.lock().lock();
+        m_large.lock().lock();
+    }
+    void unlock_heaps() noexcept {
+        m_large.lock().unlock();
+        m_slabs.lock().unlock();
+        m_caches.unlock_classes();
+    }
+    void after_fork_in_child() noexcept { m_upstream.forget_calls(); }
+
+private:
+    [[nodiscard]] bool steal(class_index c) noexcept {
+        std::scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal(c);
+    }
+    [[nodiscard]] bool grow(class_index c);
+    [[nodiscard]] bool find_room(class_index c);
+    std::size_t collect_for_room() noexcept;
+    [[nodiscard]] bool refuse_reserve() const;
+
+    // Once in a period, what nobody needed for that long goes back.
+    void on_slow_call(thread_cache* cache) noexcept {
+        if (cache != nullptr) cache->slow_calls.add(1);
+        if (m_release_clock.is_due(cache != nullptr ? cache->slow_calls : 0)) [[unlikely]]
+            release_unused();
+    }
+    void release_unused() noexcept;
+
+    upstream m_upstream;
+    slab_heap m_slabs;
+    large_heap m_large;
+    cache_set m_caches;
+    release_clock m_release_clock;
+    bool m_touches_reserved;
+};
+
+// True when it is worth trying again. An upstream that fails is a bound of its own.
+inline bool pool_memory::grow(class_index c) {
+    try {
+        upstream::call const under_way(m_upstream);
+        if (m_slabs.grow(c)) return true;
+    } catch (...) {
+        if (find_room(c)) return true;
+        throw;
+    }
+    return find_room(c);
+}
+
+// At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
+// when at that moment there was neither a free block nor a free slab, nor one under way from upstream.
+POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
+    for (;;) {
+        bool const found = [&] {
+            std::scoped_lock const lock(m_caches.mutex());
+            return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+        }();
+        if (found) return true;
+        // Blocks larger than a slab of this pool need a chunk of their own.
+        m_large.release_idle(large_heap::idle::unreserved);
+        m_slabs.release_chunks();
+        try {
+            upstream::call const under_way(m_upstream);
+            if (m_slabs.grow(c)) return true;
+        } catch (std::bad_alloc const&) {
+            return false;
+        }
+        if (!m_upstream.wait_for_calls()) return false;
+    }
+}
+
+inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align) {
+    if (void* const p = m_large.take(bytes, align)) return p;
+    if (bytes > m_upstream.max_bytes()) return nullptr;
+    auto const grow_large = [&] {
+        upstream::call const under_way(m_upstream);
+        return m_large.grow(bytes, align);
+    };
+    try {
+        if (void* const p = grow_large()) return p;
+    } catch (std::bad_alloc const&) {
+        if (collect_for_room() == 0) throw;
+        return grow_large();
+    }
+    do {
+        collect_for_room();
+        if (void* const p = grow_large()) return p;
+    } while (m_upstream.wait_for_calls());
+    return m_large.take(bytes, align);
+}
+
+// All that is free and not reserved goes back to upstream, what threads have cached included. Returns how many bytes.
+inline std::size_t pool_memory::collect_for_room() noexcept {
+    {
+        std::scoped_lock const lock(m_caches.mutex());
+        m_caches.steal_all([] { return true; });
+    }
+    return m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks();
+}
+
+// An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
+inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count) {
+    class_index const larger = std::max(a, b);
+    std::size_t const block_bytes = k_geometry[larger].block_bytes;
+    if (count > k_max_reserved_bytes / block_bytes) return refuse_reserve();
+    {
+        std::scoped_lock const lock(m_caches.mutex());
+        m_caches.steal(a);  // what threads have cached counts, and is not stolen later
+        m_caches.steal(b);
+    }
+    std::size_t const free = std::min(m_caches[a].free(), m_caches[b].free());
+    if (count <= free) return true;
+    std::size_t wanted = count - free;
+    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
+        wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+    upstream::call const under_way(m_upstream);
+    return m_slabs.reserve({.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr}, larger, wanted,
+                           m_touches_reserved);
+}
+
+inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
+    if (count > k_max_reserved_bytes / std::max<std::size_t>(bytes, 1)) return refuse_reserve();
+    upstream::call const under_way(m_upstream);
+    return m_large.reserve(bytes, align, count, m_touches_reserved);
+}
+
+// What no address space holds is refused at once, not chunk by chunk. False: the bound is the reason.
+inline bool pool_memory::refuse_reserve() const {
+    if (!m_upstream.is_bounded()) throw std::bad_alloc();
+    return false;
+}
+
+inline std::size_t pool_memory::trim() noexcept {
+    std::size_t bytes = 0;
+    m_slabs.forget_reservations();
+    {
+        std::scoped_lock const lock(m_caches.mutex());
+        bytes = m_caches.steal_all([this] {
+            std::size_t purged = 0;
+            for (class_index c = 0; c < k_class_count; ++c)
+                purged += m_caches[c].purge();
+            return purged;
+        });
+    }
+    bytes += m_slabs.release_chunks() + m_large.release_idle(large_heap::idle::all);
+    return bytes + m_slabs.purge();
+}
+
+POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
+    if (m_slabs.has_reservations()) return;
+    {
+        std::scoped_lock const lock(m_caches.mutex());
+        m_caches.steal_from_idle();
+    }
+    m_large.release_idle(large_heap::idle::unused);
+    std::size_t const unused = m_slabs.take_fewest_free();
+    std::size_t const released = m_slabs.release_chunks(unused * m_slabs.slab_bytes());
+    m_slabs.purge(unused - std::min(unused, released / m_slabs.slab_bytes()));
+}
+
+inline std::int64_t pool_memory::close() noexcept {
+    std::uint64_t in_use = 0;
+    m_caches.steal_all([&] {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            m_caches[c].close();
+            in_use += m_caches[c].outside();
+        }
+        m_caches.abandon_all();
+        return true;
+    });
+    return static_cast<std::int64_t>(in_use + m_large.close());
+}
+
+inline void pool_memory::fill(pool_stats& sum) noexcept {
+    std::scoped_lock const lock(m_caches.mutex());
+    for (class_index c = 0; c < k_class_count; ++c) {
+        central& list = m_caches[c];
+        size_class_stats& one = sum.classes[c];
+        one.block_bytes = k_geometry[c].block_bytes;
+        std::scoped_lock const class_lock(list);
+        std::uint64_t unused = 0;
+        one.remote_frees = list.retired_remote_frees();
+        m_caches.for_each([&](thread_cache const& cache) {
+            one.cached += cache.classes[c].held();
+            unused += cache.classes[c].least_held();
+            one.remote_frees += cache.classes[c].net_frees();
+        });
+        one.in_use = list.outside() - std::min(list.outside(), one.cached);
+        one.free = list.free();
+        one.high_water = list.note_high_water(unused);
+        one.slab_bytes = list.slab_bytes();
+        one.refills = list.refills();
+        one.flushes = list.flushes();
+        sum += one;
+    }
+    large_heap::counts const large = m_large.count();
+    sum.large_in_use = large.in_use;
+    sum.large_bytes = large.in_use_bytes;
+    sum.large_cached_bytes = large.idle_bytes;
+    sum.in_use += large.in_use;
+    sum.bytes_in_use += large.in_use_bytes;
+    sum.upstream_bytes = m_upstream.used();
+    sum.upstream_calls = m_upstream.calls();
+    sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
+    m_caches.for_each([&](thread_cache const&) { ++sum.threads; });
+}
+
+inline bool pool_memory::is_valid() noexcept {
+    std::scoped_lock const lock(m_caches.mutex());
+    m_caches.stop();
+    bool valid = m_slabs.is_valid() && m_large.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        std::scoped_lock const class_lock(m_caches[c]);
+        std::uint64_t held = 0;
+        m_caches.for_each([&](thread_cache const& cache) {
+            held += cache.classes[c].held();
+            valid = valid && cache.classes[c].is_valid();
+        });
+        valid = valid && m_caches[c].is_valid() && held <= m_caches[c].outside();
+    }
+    m_caches.resume();
+    return valid;
+}
+
+}  // namespace pooled::detail

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// When a pool looks for memory that it can give back: at most once in a period, and only on calls that are slow anyway.
+// Any thread may call; one thread is told that a period is over.
+
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class release_clock {
+public:
+    // `period` not positive: never.
+    explicit release_clock(std::chrono::nanoseconds period) noexcept : m_period(period.count()) {}
+
+    // `calls`: of the calling thread, which reads the clock at every 32nd.
+    [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
+        if (m_period <= 0 || calls % 32 != 0) return false;
+        std::int64_t const now = platform::coarse_time();
+        std::int64_t end = m_end.load(std::memory_order_relaxed);
+        if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
+            return false;
+        return end != 0;  // the first call begins the first period
+    }
+
+private:
+    std::int64_t m_period;
+    std::atomic<std::int64_t> m_end{0};
+};
+
+}  // namespace pooled::detail
