@@ -26,6 +26,7 @@
 #include "pooled/os/platform.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -48,6 +49,7 @@ public:
         bool is_shared;
         std::size_t slab_bytes;
         std::size_t chunk_bytes;
+        bool starts_small;  // chunks as large as all before them together, up to chunk_bytes: small pools are cheap
     };
 
     slab_heap(shape const& what, upstream& from) noexcept
@@ -56,6 +58,7 @@ public:
           m_is_shared(what.is_shared),
           m_slab_bytes(what.slab_bytes),
           m_chunk_bytes(what.chunk_bytes),
+          m_starts_small(what.starts_small),
           m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
     slab_heap& operator=(slab_heap const&) = delete;
@@ -270,11 +273,18 @@ private:
         return c;
     }
 
+    // Without the lock.
+    [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
+        if (!m_starts_small) return m_chunk_bytes;
+        std::size_t const used = m_upstream.used();
+        return used >= m_chunk_bytes ? m_chunk_bytes : std::max(m_slab_bytes, std::bit_ceil(used));
+    }
+
     // Without the lock. A chunk of which every slab is free, in no list; null when the bound is reached.
     [[nodiscard]] chunk* new_chunk(std::size_t block_bytes) {
         // A block larger than this pool's slabs gets a chunk to itself.
         std::size_t const slab_bytes = std::max(m_slab_bytes, round_up(block_bytes, k_granule_bytes));
-        std::size_t bytes = slab_bytes > m_slab_bytes ? slab_bytes : m_chunk_bytes;
+        std::size_t bytes = slab_bytes > m_slab_bytes ? slab_bytes : next_chunk_bytes();
         if (bytes > m_upstream.room()) {
             // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
             bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
@@ -395,6 +405,7 @@ private:
     bool m_is_shared;
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;
+    bool m_starts_small;
 
     optional_mutex m_mutex;
     chunk* m_chunks = nullptr;

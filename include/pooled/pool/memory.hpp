@@ -54,7 +54,8 @@ public:
                    .slab_bytes = slab_bytes_for(options.max_bytes),
                    .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
                                                                     : default_chunk_bytes(options.max_bytes),
-                                           slab_bytes_for(options.max_bytes))},
+                                           slab_bytes_for(options.max_bytes)),
+                   .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
           m_large(pool_id, is_shared, m_upstream),
           m_caches({m_slabs, name, pool_id, is_shared}),

@@ -34,7 +34,7 @@ struct pool_options {
     std::size_t max_bytes = 0;
 
     // What upstream is asked for at a time: rounded up to whole slabs, cut down to what max_bytes leaves. 0: 2 MiB,
-    // or a sixteenth of max_bytes if that is less.
+    // or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
     // Ask the operating system for huge pages, for all but the pool's first chunk. Without effect with an upstream, or
@@ -51,7 +51,7 @@ struct pool_options {
     // blocks to upstream, pages of empty slabs to the system. Looked for in calls that are slow anyway (a thread's cache is
     // empty or full), so a pool that nobody uses keeps what it has until trim(); a pool with a reservation does, too. Zero
     // or less: never.
-    std::chrono::milliseconds release_unused_after{500};
+    std::chrono::milliseconds release_unused_after{250};
 
     // reserve() makes the pages resident, so that the first use of a block is no page fault. Only without an upstream.
     bool touch_reserved = false;

@@ -67,6 +67,7 @@ public:
             is_last = core.close();
         }
         if (is_last) destroy(core);
+        free_closed_caches(t_state);  // the calling thread's cache was one of them
     }
 
     // Requires a closed core without a block in use. Its id is free again.
@@ -157,8 +158,7 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
 
 inline thread_cache* registry::attach(pool_core& core) noexcept {
     thread_state& state = t_state;
-    if (state.closed.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-        free_closed_caches(state);
+    free_closed_caches(state);
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) return cache;
     if (state.ended || !m_has_barrier) return nullptr;
@@ -207,6 +207,8 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 }
 
 inline void registry::free_closed_caches(thread_state& state) noexcept {
+    if (state.closed.load(std::memory_order_relaxed) == nullptr) [[likely]]
+        return;
     // acquire: pairs with the release in cache_set::abandon_all().
     thread_cache* cache = state.closed.exchange(nullptr, std::memory_order_acquire);
     {
