@@ -74,14 +74,14 @@ template <class T, class Recycler>
 class recycled_object {
 public:
     // Throws std::length_error when the process has too many types of counted objects.
-    [[nodiscard]] static type_tag tag() { return tag_or_throw<k_type>(); }
+    [[nodiscard]] static type_tag tag() { return detail::tag_or_throw<k_type>(); }
 
     // `counts`: count_header::k_sole or k_unique.
     static T* set_header(slot& s, type_tag type, std::uint64_t counts) noexcept {
-        T* const object = &Recycler::layout::object_of(s);
+        T* const object = std::addressof(Recycler::layout::object_of(s));
         ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
             count_header{counts | type};
-        introduce(object);
+        detail::introduce(object);
         return object;
     }
 
@@ -135,7 +135,7 @@ struct shared_handle {
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return pointer(&Recycler::layout::object_of(*s), shared_releaser<Recycler>{},
+        return pointer(std::addressof(Recycler::layout::object_of(*s)), shared_releaser<Recycler>{},
                        room_allocator<T, Recycler>(*s));
     }
 };
@@ -158,7 +158,7 @@ struct rc_handle {
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return adopt_made<T, Counting>(
+        return detail::adopt_made<T, Counting>(
             recycled_object<T, Recycler>::set_header(*s, type, count_header::k_sole));
     }
 };

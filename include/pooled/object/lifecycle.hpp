@@ -117,7 +117,7 @@ void create_with(Create&& make, void* where) {
     if constexpr (std::is_void_v<decltype(make(where))>)
         make(where);
     else
-        check_created(make(where), where);
+        detail::check_created(make(where), where);
 }
 
 template <class T, class L>
@@ -126,19 +126,19 @@ void create_object([[maybe_unused]] L& l, void* where) {
         static_assert(
             requires { l.create(where); },
             "pooled: object_pool: Lifecycle::create must be callable with a void*");
-        if constexpr (requires { is_set(l.create); })
-            if (!is_set(l.create)) return construct_default<T>(where);
-        create_with<T>([&](void* at) { return l.create(at); }, where);
+        if constexpr (requires { detail::is_set(l.create); })
+            if (!detail::is_set(l.create)) return detail::construct_default<T>(where);
+        detail::create_with<T>([&](void* at) { return l.create(at); }, where);
     } else {
-        construct_default<T>(where);
+        detail::construct_default<T>(where);
     }
 }
 
 template <class T, class L, class... Args>
 POOLED_ALWAYS_INLINE void call_on_acquire([[maybe_unused]] L& l, [[maybe_unused]] T& object, Args&&... args) {
     if constexpr (k_has_on_acquire<L>) {
-        if constexpr (requires { is_set(l.on_acquire); })
-            if (!is_set(l.on_acquire)) return;
+        if constexpr (requires { detail::is_set(l.on_acquire); })
+            if (!detail::is_set(l.on_acquire)) return;
         l.on_acquire(object, std::forward<Args>(args)...);
     }
 }
@@ -158,8 +158,8 @@ POOLED_ALWAYS_INLINE void call_on_release([[maybe_unused]] L& l,
         static_assert(
             requires { l.on_release(object); },
             "pooled: object_pool: Lifecycle::on_release must be callable with a T&");
-        if constexpr (requires { is_set(l.on_release); })
-            if (!is_set(l.on_release)) return;
+        if constexpr (requires { detail::is_set(l.on_release); })
+            if (!detail::is_set(l.on_release)) return;
         l.on_release(object);
     }
 }

@@ -59,7 +59,7 @@ template <class T, class Factory>
     // In a shared_ptr: std::function wants to be copied, a factory need not.
     return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
         if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
-            create_with<T>(*f, where);
+            detail::create_with<T>(*f, where);
         else
             ::new (where) T((*f)());
     };
@@ -79,9 +79,9 @@ public:
 
     // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::bad_alloc, and what building
     // an object throws.
-    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = {})
+    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
         requires creates<Lifecycle, T>
-        : m_recycler(&recycler_type::make(options, std::move(lifecycle), {})) {}
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
 
     // `factory` builds the objects: T(), or a function that constructs a T at the void* it is given. Any thread may be in it.
     template <factory_of<T> Factory>
@@ -90,8 +90,8 @@ public:
         : basic_object_pool(options, Lifecycle(), std::move(factory)) {}
     template <factory_of<T> Factory>
     basic_object_pool(object_pool_options const& options, Lifecycle lifecycle, Factory factory)
-        : m_recycler(
-              &recycler_type::make(options, std::move(lifecycle), make_factory<T>(std::move(factory)))) {}
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle),
+                                                        detail::make_factory<T>(std::move(factory))))) {}
 
     ~basic_object_pool() { m_recycler->close(); }
     basic_object_pool(basic_object_pool const&) = delete;

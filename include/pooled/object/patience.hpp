@@ -40,7 +40,7 @@ public:
     explicit until_time(std::chrono::time_point<Clock, Duration> deadline) noexcept : m_deadline(deadline) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
         auto const now = Clock::now();
-        return m_deadline <= now ? std::chrono::nanoseconds::zero() : sleep_for(m_deadline - now);
+        return m_deadline <= now ? std::chrono::nanoseconds::zero() : detail::sleep_for(m_deadline - now);
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 
@@ -54,7 +54,7 @@ class for_duration {
 public:
     explicit for_duration(std::chrono::duration<Rep, Period> d) noexcept : m_duration(d) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
-        return sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
+        return detail::sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 

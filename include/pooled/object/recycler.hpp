@@ -105,7 +105,7 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
                 if (s != nullptr) of(*s).come_home(*s);
             }
         } unless_done{s};
-        call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
+        detail::call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
         unless_done.s = nullptr;
     }
     return s;
@@ -139,15 +139,15 @@ POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(Patience co
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noexcept {
     T& object = layout::object_of(s);
-    forget_owners(object);
+    detail::forget_owners(object);
     if (s.generation == generation()) [[likely]] {
         if constexpr (!k_on_release_throws<T, Lifecycle>) {
-            call_on_release(m_lifecycle, object);
+            detail::call_on_release(m_lifecycle, object);
             return;
         } else {
             // An object that cannot be made ready is not recycled; there is no caller to tell.
             try {
-                call_on_release(m_lifecycle, object);
+                detail::call_on_release(m_lifecycle, object);
                 return;
             } catch (...) {  // NOLINT(bugprone-empty-catch)
             }
@@ -228,14 +228,14 @@ slot* recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory = try_allocate_bytes<Sharing>(core(), layout::k_bytes, layout::k_align);
+    void* const memory = detail::try_allocate_bytes<Sharing>(core(), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(*this);
     try {
         if (m_factory != nullptr)
             m_factory(layout::memory_of(*s));
         else
-            create_object<T>(m_lifecycle, layout::memory_of(*s));
+            detail::create_object<T>(m_lifecycle, layout::memory_of(*s));
     } catch (...) {
         free_slot(*s);
         throw;
@@ -251,7 +251,7 @@ void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
-    deallocate_bytes<Sharing>(core(), &s, layout::k_bytes, layout::k_align);
+    detail::deallocate_bytes<Sharing>(core(), &s, layout::k_bytes, layout::k_align);
 }
 
 // A chain of objects that are counted as built and as nothing else.
@@ -279,16 +279,16 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (options.growth == 0 && options.initial_objects == 0)
         throw std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
                                     "there would never be an object");
-    if (options.initial_objects > bound_of(options))
+    if (options.initial_objects > detail::bound_of(options))
         throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
     pool_core& core = g_registry.make({.name = options.name}, Sharing);
-    void* const memory = try_allocate_bytes<Sharing>(core, sizeof(recycler), alignof(recycler));
+    void* const memory = detail::try_allocate_bytes<Sharing>(core, sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {
         core.close();
         throw std::bad_alloc();
     }
     auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
-    core.set_extension(&made);
+    core.set_extension(std::addressof(made));
     try {
         made.build_initial(options.initial_objects);
     } catch (...) {
@@ -311,7 +311,7 @@ void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     pool_core& below = core();
     below.set_extension(nullptr);
     this->~recycler();
-    deallocate_bytes<Sharing>(below, this, sizeof(recycler), alignof(recycler));
+    detail::deallocate_bytes<Sharing>(below, this, sizeof(recycler), alignof(recycler));
 }
 
 }  // namespace pooled::detail

@@ -77,7 +77,7 @@ struct slot_layout {
 template <class X>
 std::enable_shared_from_this<X>* find_shared_from_this(std::enable_shared_from_this<X>* base);
 template <class T>
-concept shares_from_this = requires(T* object) { find_shared_from_this(object); };
+concept shares_from_this = requires(T* object) { detail::find_shared_from_this(object); };
 
 template <class X>
 void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
@@ -93,7 +93,8 @@ void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
 template <class T>
 void forget_owners([[maybe_unused]] T& object) noexcept {
     if constexpr (shares_from_this<T>)
-        forget_owner(*static_cast<decltype(find_shared_from_this(&object))>(std::addressof(object)));
+        detail::forget_owner(*static_cast<decltype(detail::find_shared_from_this(std::addressof(object)))>(
+            std::addressof(object)));
 }
 
 }  // namespace pooled::detail

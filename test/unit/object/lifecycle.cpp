@@ -141,6 +141,18 @@ TYPED_TEST(lifecycle, may_be_a_final_class) {
     EXPECT_EQ(*pool.acquire(), 5);
 }
 
+struct explicit_one {
+    explicit explicit_one() = default;
+    void on_acquire(int& n) const { n = 6; }
+};
+
+TYPED_TEST(lifecycle, may_have_an_explicit_default_constructor) {
+    typename TypeParam::template pool<int, explicit_one> pool;
+    EXPECT_EQ(*pool.acquire(), 6);
+    typename TypeParam::template pool<int, explicit_one> with_factory({}, [] { return 1; });
+    EXPECT_EQ(*with_factory.acquire(), 6);
+}
+
 TYPED_TEST(lifecycle, of_functions_is_set_at_run_time) {
     std::vector<std::string> said;
     pooled::function_lifecycle<connection> functions;
