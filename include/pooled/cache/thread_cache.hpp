@@ -20,6 +20,7 @@
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
+#include "pooled/object/idle_cache.hpp"  // stands in for the new class_cache
 
 #include <array>
 #include <cstdint>
@@ -40,7 +41,7 @@ struct alignas(k_cache_line) thread_cache {
     thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
     thread_cache* previous = nullptr;
     observed<waiting_batch*> waiting;  // dropped on this thread, in an incremental pool; as the class caches
-    class_cache recycled;              // what the pool's guest keeps here: see pool_extension.hpp
+    idle_cache recycled;               // the idle objects of an object_pool: see object/idle_list.hpp
     std::array<class_cache, k_class_count> classes;
 };
 

@@ -23,11 +23,11 @@
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/object/deadline.hpp"
 #include "pooled/object/handles.hpp"
 #include "pooled/object/lifecycle.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
-#include "pooled/object/patience.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
@@ -195,7 +195,7 @@ public:
 
     // Destroys the objects that are idle, wherever they are, and gives their memory back. Returns how many. O(idle objects).
     std::size_t trim() noexcept {
-        std::size_t const count = m_recycler->discard_idle(those_out::keep);
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
         m_recycler->core().trim();
         return count;
     }
@@ -203,7 +203,7 @@ public:
     // The same; and those in use will be destroyed, not recycled, when their last owner lets go: from here on every object
     // handed out is a new one. Those still out count under the bound.
     std::size_t clear() noexcept {
-        std::size_t const count = m_recycler->discard_idle(those_out::outdate);
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
         m_recycler->core().trim();
         return count;
     }
@@ -227,14 +227,14 @@ public:
     [[nodiscard]] bool is_valid() const { return m_recycler->is_valid(); }
 
 private:
-    using those_out = object_stock::those_out;
+    using in_use_objects = object_stock::in_use;
 
     static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
     static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };
     // The clock is read only when there is no object at hand.
-    template <class Patience, class Limit>
+    template <class DeadlinePolicy, class Limit>
     [[nodiscard]] static auto wait(Limit const& limit) {
-        return [&limit](recycler_type& r) { return r.wait_and_take(Patience(limit)); };
+        return [&limit](recycler_type& r) { return r.wait_and_take(DeadlinePolicy(limit)); };
     }
 
     using shared = shared_handle<T, recycler_type>;
