@@ -2,7 +2,8 @@
 #pragma once
 
 // Which owner shared_from_this() joins. The standard lets an object that derives from std::enable_shared_from_this join an
-// owner only when it has none; an object that is kept by one std::shared_ptr and lent out behind another has two in turn:
+// owner only when it has none; an object that one std::shared_ptr keeps while it is idle, and another while it is in use,
+// has two in turn:
 //
 //   idle   the pool's pointer                     keeps the object alive
 //   out    the handle, whose deleter recycles     shared_from_this() must keep the object out, so it must join this one

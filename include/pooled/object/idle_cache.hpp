@@ -8,9 +8,9 @@
 //
 // Stands in for cache/class_cache.hpp, whose interface this is.
 //
-// Invariant: held = (hot ? 1 : 0) + size of the array;  size <= capacity
-// Only the owner (inside its gate, or under the pool's lock) or a thread that stopped the owner changes it; held() may be read
-// at any time. O(1), but take_oldest, take_all and reserve, which are O(capacity).
+// Invariant: held = (hot ? 1 : 0) + size of the array;  size <= capacity Only the owner (inside its gate, or under the
+// pool's lock) or a thread that stopped the owner changes it; held() may be read at any time. O(1), but take_oldest,
+// take_all and reserve, which are O(capacity).
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
@@ -71,7 +71,7 @@ public:
     // Of the array.
     [[nodiscard]] std::uint32_t capacity() const noexcept { return m_capacity; }
 
-    // An array of that capacity, which must have room for what the present one holds. False when there is no memory; nothing
+    // A new array of that capacity, not less than what the present one holds. False when there is no memory; nothing
     // has changed then.
     [[nodiscard]] bool reserve(std::uint32_t capacity) noexcept {
         if (capacity == m_capacity) return true;
@@ -95,7 +95,7 @@ public:
         return count;
     }
 
-    // Moves everything, the hot one last, to `out`, which has room for capacity() + 1. Returns how many.
+    // Moves everything, the hot one last, to `out`, of capacity() + 1. Returns how many.
     std::uint32_t take_all(void** out) noexcept {
         std::uint32_t count = take_oldest(out, m_size);
         if (void* const hot = pop_hot()) out[count++] = hot;

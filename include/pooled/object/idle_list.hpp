@@ -9,8 +9,8 @@
 //
 // Invariants: capacity = outside + size        outside: in a thread's cache, or with a caller
 //             in use = outside − Σ held of the caches
-// Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1), but
-// for a refill, a flush and collect(): O(objects moved).
+// Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1),
+// but for a refill, a flush and collect(): O(objects moved).
 
 #include "pooled/config.hpp"
 #include "pooled/object/idle_cache.hpp"
@@ -30,7 +30,7 @@ public:
     // `cache_capacity`, of the array in a thread's cache: from 2 to k_max_cached.
     explicit idle_list(std::uint32_t cache_capacity) noexcept : m_cache_capacity(cache_capacity) {
         POOLED_ASSERT(cache_capacity >= 2 && cache_capacity <= k_max_cached,
-                      "pooled: object_pool: a thread's cache has room for 2 to 128 objects");
+                      "pooled: object_pool: a thread's cache holds 2 to 128 objects");
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return m_idle.size(); }
@@ -87,7 +87,7 @@ public:
         cache.release();
     }
 
-    // One object more, in the caller's hands; one less, out of the caller's hands.
+    // The caller has one object more, or one less.
     void add_outside() noexcept {
         ++m_outside;
         m_high_water = std::max(m_high_water, capacity());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The objects of one object_pool, as slots: which are idle and where, how many more may be built, and who waits for one. What
-// T is, and how it is built, is the recycler's part.
+// The objects of one object_pool, as slots: which are idle and where, how many more may be built, and which threads wait for
+// one. The recycler knows what T is, and how it is built.
 //
 //   thread_cache::recycled ◀─▶ m_used: idle, acquired before       m_fresh: idle, never acquired
 //
@@ -10,10 +10,11 @@
 //   cached    each thread keeps idle objects in its cache and takes no lock
 //   central   all owners are kept out of their caches and all idle objects are in the stock: under the lock it is known that
 //             there is no other, and a release goes to the first waiter
-// Who finds m_used empty enters central mode, before a fresh object is taken or one is built, and before "exhausted" is reported
-// or a wait begins. So no idle object stays in a cache, and no more objects are built than were in use at once. Entering it
-// costs a system call when there are other threads, so the stock stays there until k_central_hits acquisitions in a row found
-// an idle object. A local pool's stock is in central mode for ever, and uses its cache nevertheless.
+// A thread that finds m_used empty enters central mode, before a fresh object is taken or one is built, and before
+// "exhausted" is reported or a wait begins. So no idle object stays in a cache, and no more objects are built than were in
+// use at once. Entering it costs a system call when there are other threads, so the stock stays there until k_central_hits
+// acquisitions in a row found an idle object. A local pool's stock is in central mode for ever, and uses its cache
+// nevertheless.
 //
 // Invariants: m_objects = m_used.capacity + fresh + being built <= bound
 //             in use = m_used.outside − Σ held of the caches
@@ -143,8 +144,9 @@ protected:
     ~object_stock() = default;
 
 private:
-    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, that is what entering
-    // central mode costs, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
+    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, that is what
+    // entering central mode costs, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the
+    // same.
     static constexpr std::uint32_t k_central_hits = 1024;
 
     void enter_central_mode() noexcept;
@@ -303,7 +305,7 @@ inline void object_stock::enter_central_mode() noexcept {
     collect_caches();
 }
 
-// Only for a caller that holds the pool's handle: the pool must not go meanwhile.
+// Requires a caller that holds the pool's handle: the pool must exist until this returns.
 inline void object_stock::enter_cached_mode() noexcept {
     std::scoped_lock const lock(core().lock());
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lies in a block of its own
-// core, and is destroyed when the handle is gone and the last object was released; the core is destroyed with that block.
+// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lies in a block of its
+// own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
@@ -41,7 +41,7 @@ public:
     // Throws std::bad_alloc, std::invalid_argument for options that make no sense, and what building an object throws.
     [[nodiscard]] static recycler& make(object_pool_options const& options, Lifecycle&& lifecycle,
                                         object_factory&& factory);
-    // The pool's handle goes.
+    // The pool's handle is destroyed.
     void close() noexcept;
 
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
@@ -311,7 +311,7 @@ void recycler<T, Lifecycle, Sharing>::close() noexcept {
     if (abandon()) destroy();
 }
 
-// Nobody can reach the recycler but the caller.
+// Requires that no other thread can refer to the recycler.
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     pool_core& below = core();

@@ -2,13 +2,13 @@
 #pragma once
 
 // The threads that wait for an object, in the order in which they came. A waiter lies on the stack of its thread and sleeps
-// on a word of its own: who releases an object grants it to the first waiter and wakes that thread alone, so nobody
-// overtakes and no wake-up is lost.
+// on a word of its own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so
+// nobody overtakes and no wake-up is lost.
 //
 //   waiting ──set_grant──▶ granted       the grant is the waiter's, whatever comes after
 //      └───stop──▶ stopped ──set_grant──▶ granted
 //
-// A waiter whose time is up, or who is stopped, leaves the queue under the lock, and finds there whether it has a grant.
+// A waiter that is stopped, or past its deadline, leaves the queue under the lock, and checks there whether it has a grant.
 
 #include "pooled/object/slot.hpp"
 #include "pooled/os/platform.hpp"
@@ -19,7 +19,7 @@
 
 namespace pooled::detail {
 
-// What a request gets: an object, or leave to build some, or nothing.
+// The result of a request: an object, or permission to build some, or nothing.
 struct grant {
     slot* object = nullptr;
     std::size_t to_build = 0;  // these count under the bound from now on

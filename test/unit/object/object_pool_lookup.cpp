@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Which functions the library calls with a user's types. Namespace `app` declares functions with the names and signatures of
-// the library's own: an unqualified call in the library would find them by argument-dependent lookup, and either call them or
-// be ambiguous. Its types also delete the unary operator&.
+// the library's own: an unqualified call in the library would find them by argument-dependent lookup, and either call them
+// or be ambiguous. Its types also delete the unary operator&.
 
 #include "pooled/compat/recycle.hpp"
 #include "pooled/pooled.hpp"
