@@ -54,6 +54,7 @@ class pending;
 struct object_pool_options;
 template <class T>
 struct default_lifecycle;
+struct clear_on_release;
 template <class T, class... Args>
 struct function_lifecycle;
 template <class T, class Lifecycle = default_lifecycle<T>>

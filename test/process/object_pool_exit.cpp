@@ -52,7 +52,7 @@ protected:
     object_pool_at_exit() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(object_pool_at_exit, takes_objects_back_in_static_destructors_before_and_after_its_own) {
+TEST_F(object_pool_at_exit, recycles_in_static_destructors_before_and_after_its_own) {
     EXPECT_EXIT(
         {
             g_pool.emplace();
@@ -69,7 +69,7 @@ TEST_F(object_pool_at_exit, takes_objects_back_in_static_destructors_before_and_
 
 // A destructor that runs when the thread's pthread keys are: after all thread_local objects, and perhaps after the caches.
 pthread_key_t g_key;
-TEST(object_pool_at_thread_exit, takes_objects_back_when_the_threads_cache_is_gone) {
+TEST(object_pool_at_thread_exit, recycles_after_the_threads_cache_is_gone) {
     pooled::object_pool<buffer> pool;
     ASSERT_EQ(pthread_key_create(&g_key,
                                  [](void* p) {
@@ -99,7 +99,7 @@ template <class Function>
     return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST(object_pool_after_fork, works_in_the_child_with_what_other_threads_had_cached) {
+TEST(object_pool_after_fork, works_in_the_child_with_objects_that_other_threads_had_cached) {
     pooled::object_pool<int> pool({.max_objects = 10});
     test::sleeper other;
     other.run([&] {
@@ -117,7 +117,7 @@ TEST(object_pool_after_fork, works_in_the_child_with_what_other_threads_had_cach
     EXPECT_TRUE(pool.is_valid());
 }
 
-TEST(object_pool_after_fork, has_nobody_waiting_in_the_child) {
+TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     std::thread other([&] { EXPECT_TRUE(pool.acquire_for(1h)); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A warm recycle pool calls malloc neither to lend nor to recycle, the control block of std::shared_ptr included; and when
-// memory is short it loses objects, not its head. Replaces malloc in its own program.
+// A recycle pool with idle objects calls malloc neither in allocate() nor at a release, the control block of std::shared_ptr
+// included. Without memory for its list it destroys objects. Replaces malloc in its own program.
 
 #include "pooled/compat/recycle.hpp"
 
@@ -19,17 +19,17 @@
 
 namespace {
 
-struct conversing : std::enable_shared_from_this<conversing> {
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
     std::array<char, 100> bytes{};
 };
 
 template <class Pool>
-class warm_recycle_pool : public testing::Test {};
+class settled_recycle_pool : public testing::Test {};
 using pools =
-    testing::Types<recycle::shared_pool<int>, recycle::shared_pool<conversing>, recycle::unique_pool<int>>;
-TYPED_TEST_SUITE(warm_recycle_pool, pools);
+    testing::Types<recycle::shared_pool<int>, recycle::shared_pool<shares_itself>, recycle::unique_pool<int>>;
+TYPED_TEST_SUITE(settled_recycle_pool, pools);
 
-TYPED_TEST(warm_recycle_pool, calls_no_malloc) {
+TYPED_TEST(settled_recycle_pool, calls_no_malloc) {
     if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
     TypeParam pool;
     std::array<decltype(pool.allocate()), 100> out;
@@ -47,8 +47,8 @@ TYPED_TEST(warm_recycle_pool, calls_no_malloc) {
 }
 
 // The list of idle objects needs memory when it grows. It is refused here from a certain length on.
-TEST(recycle_without_memory, destroys_what_it_has_no_room_to_keep) {
-    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer does not live with a limit on addresses";
+TEST(recycle_without_memory, destroys_what_it_has_no_memory_to_keep) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer does not work with a limit on addresses";
     constexpr std::size_t k_count = 1U << 17;  // their list takes 2 MiB
     static int destroyed = 0;
     struct tally {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: each object knows who holds it, so one that is handed out twice shows at once, and one that is lost shows at the end,
-// when all are taken. Threads acquire by every form and handle, wait, give up, are stopped, hand objects on and end, while
-// others trim, clear and destroy pools. Where a thread holds a token for each object it may have, "exhausted" is a lie.
-// POOLED_STRESS_SECONDS says how long the first test runs; 1 if it is not set.
+// Plan: each object counts its holders, so one that two threads acquired at once is detected immediately, and a lost one at
+// the end, when all are acquired. Threads acquire by every form and handle, wait, time out, are stopped, pass objects on and
+// end, while others trim, clear and destroy pools. Where a thread holds a token for each object it may have, "exhausted" is
+// an error. POOLED_STRESS_SECONDS says how long the first test runs; 1 if it is not set.
 
 #include "pooled/pooled.hpp"
 
@@ -38,10 +38,10 @@ struct buffer : std::enable_shared_from_this<buffer> {
     buffer(buffer const&) = delete;
     ~buffer() { --g_alive; }
     std::atomic<int> holders{0};
-    std::uint64_t uses = 0;  // not atomic: uses in turn happen one after the other
+    std::uint64_t uses = 0;  // not atomic: one use happens after the other
 };
 
-struct tells_holders {
+struct counts_holders {
     void on_acquire(buffer& b) const {
         if (b.holders.fetch_add(1, std::memory_order_relaxed) != 0) ++g_held_twice;
         ++b.uses;
@@ -52,7 +52,7 @@ struct tells_holders {
     }
 };
 
-using pool_type = pooled::object_pool<buffer, tells_holders>;
+using pool_type = pooled::object_pool<buffer, counts_holders>;
 using any_handle =
     std::variant<std::monostate, std::shared_ptr<buffer>, pooled::unique_ptr<buffer>, pooled::rc_ptr<buffer>>;
 
@@ -100,7 +100,7 @@ class object_pool_stress : public testing::Test {
 protected:
     ~object_pool_stress() override {
         EXPECT_EQ(g_held_twice.exchange(0), 0U);
-        EXPECT_EQ(g_alive, 0) << "objects of a pool that is gone are alive";
+        EXPECT_EQ(g_alive, 0) << "objects of a destroyed pool are alive";
     }
 
     static void expect_all_there(pool_type& pool, std::size_t count) {
@@ -158,7 +158,7 @@ TEST_F(object_pool_stress, eight_threads_share_sixteen_objects_and_lose_none) {
     RecordProperty("acquired", std::to_string(acquired));
 }
 
-TEST_F(object_pool_stress, who_holds_a_token_for_an_object_is_never_told_exhausted) {
+TEST_F(object_pool_stress, a_thread_with_a_token_for_an_object_always_gets_one) {
     constexpr std::size_t k_objects = 16;
     pool_type pool({.max_objects = k_objects});
     std::atomic<int> tokens{static_cast<int>(k_objects)};
@@ -195,7 +195,7 @@ TEST_F(object_pool_stress, who_holds_a_token_for_an_object_is_never_told_exhaust
     expect_all_there(pool, k_objects);
 }
 
-TEST_F(object_pool_stress, objects_travel_between_threads_that_come_and_go) {
+TEST_F(object_pool_stress, objects_are_passed_between_threads_that_begin_and_end) {
     pool_type pool({.max_objects = 200});
     exchange<any_handle> handed_on;
     for (std::size_t round = 0; round < scaled(300, 10); ++round)
@@ -230,7 +230,7 @@ TEST_F(object_pool_stress, growing_pools_build_no_more_than_are_in_use_at_once) 
     EXPECT_TRUE(pool.is_valid());
 }
 
-TEST_F(object_pool_stress, trim_clear_and_counts_disturb_nobody) {
+TEST_F(object_pool_stress, trim_clear_and_counts_lose_no_object) {
     pool_type pool({.growth = 3, .max_objects = 24});
     {
         std::atomic<std::size_t> rounds{0};
@@ -267,7 +267,7 @@ TEST_F(object_pool_stress, trim_clear_and_counts_disturb_nobody) {
     expect_all_there(pool, 24);
 }
 
-TEST_F(object_pool_stress, pools_go_while_objects_come_home) {
+TEST_F(object_pool_stress, pools_are_destroyed_while_objects_are_released) {
     for (std::size_t round = 0; round < scaled(4'000, 100); ++round) {
         std::optional<pool_type> pool;
         pool.emplace(pooled::object_pool_options{.initial_objects = round % 5});
@@ -281,7 +281,7 @@ TEST_F(object_pool_stress, pools_go_while_objects_come_home) {
                 static_cast<void>(handed_on.swap(try_any(*pool, r), r.below(64)));
             }
             ready = 1;
-            mine.clear();  // while the pool goes
+            mine.clear();  // while the pool is destroyed
         });
         while (ready == 0)
             std::this_thread::yield();

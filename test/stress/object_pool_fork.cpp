@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: the process forks again and again while threads acquire, release, wait, build and end. Each child must find the pool
-// usable: all that was idle is found, nobody waits, and what the child does leaves the pool valid.
-// Not under ThreadSanitizer, which does not support threads in a child of a process with threads.
+// Plan: the process forks again and again while threads acquire, release, wait, build and end. In each child the pool must
+// be usable: all that was idle can be acquired, no thread waits, and the pool stays valid. Not under ThreadSanitizer, which
+// does not support threads in a child of a process with threads.
 
 #include "pooled/pooled.hpp"
 
@@ -24,9 +24,9 @@ namespace {
 
 using namespace stress;
 
-TEST(object_pool_fork_stress, a_child_finds_the_pool_whole) {
+TEST(object_pool_fork_stress, a_child_can_use_the_pool) {
     if (POOLED_STRESS_TSAN)
-        GTEST_SKIP() << "ThreadSanitizer does not follow a fork of a process with threads";
+        GTEST_SKIP() << "ThreadSanitizer does not support a fork of a process with threads";
     constexpr std::size_t k_objects = 8;
     pooled::object_pool<int> scarce({.max_objects = k_objects});
     pooled::object_pool<int> plenty;

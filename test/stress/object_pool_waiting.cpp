@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: a pool of one object, so that those it serves run one after the other and can write down in which order. Threads get
-// into the line one by one, in a known order; then releases, time-outs and stops race. Whoever is served must come in the
-// order of the line, everybody must end, and afterwards the object must be there.
+// Plan: a pool of one object, so that the threads that get it run one after the other and can record their order. Threads
+// begin to wait one by one, in a known order; then releases, time-outs and stops race. The threads that got the object must
+// have got it in the order of the queue, every thread must end, and afterwards the object must be idle.
 
 #include "pooled/pooled.hpp"
 
@@ -29,7 +29,7 @@ namespace {
 using namespace stress;
 using namespace std::chrono_literals;
 
-// On its way home the object is sometimes broken: it is destroyed, and the next in line builds another.
+// Sometimes on_release throws: the object is destroyed, and the first waiter builds another.
 struct fragile {
     bool is_broken = false;
 };
@@ -40,7 +40,7 @@ struct breaks {
 };
 using pool_type = pooled::object_pool<fragile, breaks>;
 
-// One millisecond before the deadline of those who wait by it, until time is up for all of them.
+// One millisecond before the deadline of all that wait by it; then at the deadline.
 struct race_clock {
     using duration = std::chrono::milliseconds;
     using rep = duration::rep;
@@ -57,7 +57,7 @@ void until_waiting(Pool const& pool, std::size_t count) {
         std::this_thread::yield();
 }
 
-TEST(waiting_stress, those_served_come_in_the_order_of_the_line_whoever_gives_up_meanwhile) {
+TEST(waiting_stress, waiters_get_the_object_in_their_order_whichever_of_them_give_up) {
     constexpr std::size_t k_threads = 8;
     pool_type pool({.max_objects = 1});
     dice r(1);
@@ -65,7 +65,7 @@ TEST(waiting_stress, those_served_come_in_the_order_of_the_line_whoever_gives_up
     for (std::size_t round = 0; round < scaled(400, 60); ++round) {
         auto held = pool.acquire();
         race_clock::s_is_over = false;
-        std::vector<std::size_t> served;  // written by whoever has the object
+        std::vector<std::size_t> served;  // written by the thread that has the object
         std::vector<std::thread> threads;
 #if POOLED_HAS_STOP_TOKEN
         std::stop_source source;
@@ -91,7 +91,7 @@ TEST(waiting_stress, those_served_come_in_the_order_of_the_line_whoever_gives_up
             until_waiting(pool, i + 1);
         }
         std::thread releases([&] { held.reset(); });
-        std::thread lets_time_pass([&] { race_clock::s_is_over = true; });
+        std::thread ends_the_deadline([&] { race_clock::s_is_over = true; });
 #if POOLED_HAS_STOP_TOKEN
         std::thread stops([&] {
             if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round % 50));
@@ -100,13 +100,13 @@ TEST(waiting_stress, those_served_come_in_the_order_of_the_line_whoever_gives_up
         stops.join();
 #endif
         releases.join();
-        lets_time_pass.join();
+        ends_the_deadline.join();
         for (auto& t : threads)
             t.join();
         EXPECT_TRUE(std::ranges::is_sorted(served));
         for (std::size_t i = 0; i < threads.size(); ++i) {
             bool const is_served = std::ranges::find(served, i) != served.end();
-            EXPECT_TRUE(is_served || kinds[i] != 0) << "who waits on is served";
+            EXPECT_TRUE(is_served || kinds[i] != 0) << "a waiter without a deadline gets the object";
         }
         served_in_all += served.size();
         ASSERT_EQ(pool.waiting(), 0U);
@@ -151,7 +151,7 @@ TEST(waiting_stress, no_object_is_lost_when_a_release_and_a_stop_come_at_once) {
 }
 #endif
 
-TEST(waiting_stress, everybody_is_served_when_there_are_always_too_few) {
+TEST(waiting_stress, every_waiter_gets_an_object_when_there_are_always_too_few) {
     constexpr std::size_t k_threads = 8;
     pooled::object_pool<int> pool({.max_objects = 2});
     std::size_t const rounds = scaled(5'000, 300);

@@ -62,7 +62,7 @@ constexpr void require_intrusive() noexcept {
 
 template <class T>
 [[nodiscard]] POOLED_ALWAYS_INLINE count_header& header_of(T* object) noexcept {
-    void* const header = static_cast<std::byte*>(start_of(object)) - sizeof(count_header);
+    void* const header = static_cast<std::byte*>(detail::start_of(object)) - sizeof(count_header);
     checks::on_deallocate_counted(header);
     return *static_cast<count_header*>(header);
 }
@@ -110,7 +110,7 @@ template <class T>
 template <detail::not_array T, class... Args>
 [[nodiscard]] boost::intrusive_ptr<T> make_intrusive(Args&&... args) {
     detail::require_intrusive<T>();
-    return to_intrusive(make_rc<T>(std::forward<Args>(args)...));
+    return pooled::to_intrusive(pooled::make_rc<T>(std::forward<Args>(args)...));
 }
 
 }  // namespace pooled

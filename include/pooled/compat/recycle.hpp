@@ -7,18 +7,18 @@
 //                                        [](std::shared_ptr<Parser> parser) { parser->reset(); });
 //   std::shared_ptr<Parser> p = parsers.allocate();   // idle again when its last copy is gone
 //
-// Objects stay constructed between uses. A pool may die before its objects, which are then destroyed and not recycled.
-// Once as many objects have been idle as will be, allocate() and the drop call no malloc: the control block of a
+// Objects stay constructed between uses. A pool may be destroyed before its objects, which are then destroyed, not recycled.
+// Once as many objects have been idle as ever will be, neither allocate() nor a release calls malloc: the control block of a
 // std::shared_ptr comes from pooled's default pool.
 //
-// Threads: allocate(), unused_resources(), free_unused() and the dropping of objects may run at once on any threads; with a
-// locking policy of the user's, as far as that locks. Copying, moving, assigning and destroying a pool are for one thread.
+// Threads: any threads may call allocate(), unused_resources(), free_unused() and release objects at the same time; with a
+// locking policy of the user's, if that locks. Copying, moving, assigning and destroying a pool are for one thread.
 // A pool that was moved from may only be assigned to or destroyed. O(1), but for copying and free_unused().
 //
 // Nothing here is [[nodiscard]]: the original's programs must compile as they are.
 //
-// The interface and the idea (a deleter that holds the pool weakly) are those of the recycle library of Steinwurf ApS; what
-// differs stands in docs/migration.md.
+// The interface and the idea (a deleter that holds the pool weakly) are those of the recycle library of Steinwurf ApS.
+// docs/migration.md lists the differences.
 
 #include "pooled/compat/recycle_stock.hpp"
 #include "pooled/compat/shared_from_this.hpp"
@@ -35,7 +35,7 @@ namespace recycle {
 
 namespace detail {
 
-// The handle of a stock: copying it copies the stock. Both pools are this and an allocate() of their own.
+// Owns a stock: a copy has its own. Both pools are this and an allocate().
 template <class ValuePtr, class LockingPolicy>
 class pool_base {
 protected:
@@ -48,7 +48,7 @@ public:
     using mutex_type = typename LockingPolicy::mutex_type;
     using lock_type = typename LockingPolicy::lock_type;
 
-    // How many objects wait in the pool.
+    // How many objects are idle.
     std::size_t unused_resources() const { return contents().idle(); }
 
     // Destroys them.
@@ -82,7 +82,7 @@ private:
 
 }  // namespace detail
 
-// Lends objects as std::shared_ptr.
+// Objects as std::shared_ptr.
 template <class Value, class LockingPolicy = no_locking_policy>
 class shared_pool : public detail::pool_base<std::shared_ptr<Value>, LockingPolicy> {
     using base = detail::pool_base<std::shared_ptr<Value>, LockingPolicy>;
@@ -97,8 +97,8 @@ public:
         requires std::is_default_constructible_v<Value>
         : shared_pool([] { return std::make_shared<Value>(); }) {}
 
-    // `allocate` makes an object when none is idle; `recycle`, if it is not empty, is called with each object that comes
-    // home and may take or exchange it. Both are called without a lock, on the thread that allocates or drops.
+    // `allocate` makes an object when none is idle; `recycle`, unless empty, is called with each object that is released,
+    // and may keep or replace it. Both are called without a lock, on the thread that allocates or releases.
     shared_pool(allocate_function allocate, recycle_function recycle = {})
         : base(std::move(allocate), std::move(recycle)) {}
 
@@ -113,28 +113,28 @@ public:
     }
 
 private:
-    // Gives up what it holds when it is called, and not when it is destroyed: weak pointers delay that.
+    // Releases what it holds when it is called; weak pointers delay its destruction.
     class deleter {
     public:
-        deleter(std::weak_ptr<typename base::stock_type> home, value_ptr value) noexcept
-            : m_home(std::move(home)), m_value(std::move(value)) {}
+        deleter(std::weak_ptr<typename base::stock_type> pool, value_ptr value) noexcept
+            : m_pool(std::move(pool)), m_value(std::move(value)) {}
 
         void operator()(Value*) noexcept {
             pooled::compat::detail::let_share(m_value);
-            if (auto const stock = std::exchange(m_home, {}).lock())
+            if (auto const stock = std::exchange(m_pool, {}).lock())
                 stock->put(std::move(m_value));
             else
                 m_value.reset();
         }
 
     private:
-        std::weak_ptr<typename base::stock_type> m_home;
+        std::weak_ptr<typename base::stock_type> m_pool;
         value_ptr m_value;
     };
 };
 
-// Lends objects as std::unique_ptr with a deleter that recycles. release() takes an object out of the pool for good: it is
-// then the caller's, to be deleted as a std::unique_ptr<Value> would.
+// Objects as std::unique_ptr with a deleter that recycles. release() removes an object from the pool: the caller then owns
+// it, and deletes it as a std::unique_ptr<Value> would.
 template <class Value, class LockingPolicy = no_locking_policy>
 class unique_pool : public detail::pool_base<std::unique_ptr<Value>, LockingPolicy> {
     using base = detail::pool_base<std::unique_ptr<Value>, LockingPolicy>;
@@ -162,19 +162,19 @@ public:
     }
 
 private:
-    // One of no pool deletes.
+    // Without a pool it deletes.
     class deleter {
     public:
         deleter() noexcept = default;
-        explicit deleter(std::weak_ptr<typename base::stock_type> home) noexcept : m_home(std::move(home)) {}
+        explicit deleter(std::weak_ptr<typename base::stock_type> pool) noexcept : m_pool(std::move(pool)) {}
 
         void operator()(Value* object) const noexcept {
             value_ptr value(object);
-            if (auto const stock = m_home.lock()) stock->put(std::move(value));
+            if (auto const stock = m_pool.lock()) stock->put(std::move(value));
         }
 
     private:
-        std::weak_ptr<typename base::stock_type> m_home;
+        std::weak_ptr<typename base::stock_type> m_pool;
     };
 };
 

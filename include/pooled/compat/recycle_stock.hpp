@@ -3,9 +3,9 @@
 
 // What the two pools of recycle.hpp have in common: the idle objects, and how one is made and recycled.
 //
-// Calls no function of the user and destroys no object while it holds the lock, so allocate functions, recycle functions
-// and destructors may use the pool. All members may be called from any thread, unless the user's locking policy does
-// not lock. The idle objects lie in a std::vector, in memory of the heap: leak checkers do not look into mapped pages.
+// Calls no function of the user and destroys no object while it holds the lock, so allocate functions, recycle functions and
+// destructors may use the pool. Any thread may call any member, unless the user's locking policy does not lock. The idle
+// objects are in a std::vector on the heap: leak checkers do not look into mapped pages.
 
 #include "pooled/os/mutex.hpp"
 
@@ -18,7 +18,7 @@
 
 namespace recycle {
 
-// The default: no lock is asked of the user. The pool then locks for itself, with four bytes and two locked instructions.
+// The default: the pool uses a mutex of its own, four bytes and two locked instructions.
 struct no_locking_policy {
     struct mutex_type {};
     struct lock_type {
@@ -36,7 +36,7 @@ struct locking<no_locking_policy> {
     using lock_type = std::lock_guard<mutex_type>;
 };
 
-// ValuePtr: what owns an idle object. The recycle function is handed a reference, and so may take it by value, too.
+// ValuePtr: what owns an idle object. The recycle function gets a reference, so it may also take the pointer by value.
 template <class ValuePtr, class LockingPolicy>
 class stock {
 public:
@@ -55,8 +55,8 @@ public:
     }
     stock& operator=(stock const&) = delete;
 
-    // The object that was recycled last, or a fresh one. What the allocate function throws or returns, null included, is
-    // passed on; the pool is then as before. std::bad_function_call when there is no allocate function.
+    // The object that was recycled last, or a fresh one. Passes on what the allocate function throws or returns, null
+    // included; the pool is then as before. std::bad_function_call when there is no allocate function.
     [[nodiscard]] ValuePtr take() {
         {
             [[maybe_unused]] lock_type lock(m_mutex);

@@ -3,11 +3,11 @@
 
 // How a slot is owned.
 //
-//   std::shared_ptr       its control block is built in the slot's room: the deleter releases, the allocator's deallocate, called
-//                         after the last weak_ptr, brings the slot home
-//   unique_ptr, rc_ptr    the word in front of the object counts, and leads to a function that does both
+//   std::shared_ptr       its control block lies in the slot: the deleter releases the object; the allocator's deallocate, called
+//                         after the last weak_ptr, recycles the slot
+//   unique_ptr, rc_ptr    the word in front of the object counts, and names a type whose functions do both
 //
-// None of them holds more than the object's address: the slot lies at a fixed distance in front of it.
+// No handle holds more than the object's address: the slot begins at a fixed distance in front of it.
 
 #include "pooled/config.hpp"
 #include "pooled/object/recycler.hpp"
@@ -26,37 +26,37 @@
 
 namespace pooled::detail {
 
-// Gives out the room of one slot, once.
+// Gives out the memory for one control block, that in the slot.
 template <class U, class Recycler>
-class room_allocator {
+class control_allocator {
 public:
     using value_type = U;
 
-    explicit room_allocator(slot& s) noexcept : m_slot(&s) {}
+    explicit control_allocator(slot& s) noexcept : m_slot(&s) {}
     template <class V>
-    room_allocator(room_allocator<V, Recycler> const& other) noexcept  // NOLINT: allocators convert
+    control_allocator(control_allocator<V, Recycler> const& other) noexcept  // NOLINT: allocators convert
         : m_slot(other.m_slot) {}
 
     [[nodiscard]] U* allocate([[maybe_unused]] std::size_t n) noexcept {
-        static_assert(sizeof(U) <= sizeof(slot::room) && alignof(U) <= alignof(slot),
+        static_assert(sizeof(U) <= sizeof(slot::control) && alignof(U) <= alignof(slot),
                       "pooled: this standard library's control block is larger than k_control_bytes says");
         POOLED_ASSERT(n == 1, "pooled: object_pool: a control block is one object");
-        return reinterpret_cast<U*>(m_slot->room);
+        return reinterpret_cast<U*>(m_slot->control);
     }
     void deallocate(U* p, std::size_t) noexcept {
         slot& s = *std::launder(reinterpret_cast<slot*>(p));
-        Recycler::of(s).come_home(s);
+        Recycler::of(s).recycle(s);
     }
 
     template <class V>
-    [[nodiscard]] friend bool operator==(room_allocator const& a,
-                                         room_allocator<V, Recycler> const& b) noexcept {
+    [[nodiscard]] friend bool operator==(control_allocator const& a,
+                                         control_allocator<V, Recycler> const& b) noexcept {
         return a.m_slot == b.m_slot;
     }
 
 private:
     template <class, class>
-    friend class room_allocator;
+    friend class control_allocator;
     slot* m_slot;
 };
 
@@ -69,19 +69,19 @@ struct shared_releaser {
     }
 };
 
-// What the word in front of the object says of it, for handles that know no more than that.
+// The type that the word in front of the object names, for handles that know no more of it.
 template <class T, class Recycler>
 class recycled_object {
 public:
     // Throws std::length_error when the process has too many types of counted objects.
-    [[nodiscard]] static type_tag tag() { return tag_or_throw<k_type>(); }
+    [[nodiscard]] static type_tag tag() { return detail::tag_or_throw<k_type>(); }
 
     // `counts`: count_header::k_sole or k_unique.
     static T* set_header(slot& s, type_tag type, std::uint64_t counts) noexcept {
-        T* const object = &Recycler::layout::object_of(s);
+        T* const object = std::addressof(Recycler::layout::object_of(s));
         ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
             count_header{counts | type};
-        introduce(object);
+        detail::introduce(object);
         return object;
     }
 
@@ -111,13 +111,13 @@ private:
     }
     static void free(void* header) noexcept {
         if constexpr (POOLED_CHECKED != 0)
-            header_at(header).word.store(0, std::memory_order_relaxed);  // a second drop will be told
+            header_at(header).word.store(0, std::memory_order_relaxed);  // a second drop is detected
         slot& s = slot_of(header);
-        Recycler::of(s).come_home(s);
+        Recycler::of(s).recycle(s);
     }
 
-    // Released at once, within whatever is being destroyed: it seldom lets go of anything, and others may wait for it. So no
-    // teardown finishes it.
+    // Released at once, never deferred: an object seldom drops others when it is released, and a thread may wait for it. So
+    // `finish` is the same as `retire`.
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
                                        .finish = retire,
@@ -127,16 +127,16 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
-// A kind of handle: made before an object is acquired, and given the slot then, or null. Always inlined, as make_shared is:
-// a std::shared_ptr that is returned through memory is written in two halves.
+// The kinds of handle. One is made before a slot is acquired, because that may throw, and then owns the slot; for null it is
+// empty. Always inlined, as make_shared is: a std::shared_ptr that is returned through memory is written in two halves.
 template <class T, class Recycler>
 struct shared_handle {
     using pointer = std::shared_ptr<T>;
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return pointer(&Recycler::layout::object_of(*s), shared_releaser<Recycler>{},
-                       room_allocator<T, Recycler>(*s));
+        return pointer(std::addressof(Recycler::layout::object_of(*s)), shared_releaser<Recycler>{},
+                       control_allocator<T, Recycler>(*s));
     }
 };
 
@@ -158,7 +158,7 @@ struct rc_handle {
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return adopt_made<T, Counting>(
+        return detail::adopt_made<T, Counting>(
             recycled_object<T, Recycler>::set_header(*s, type, count_header::k_sole));
     }
 };

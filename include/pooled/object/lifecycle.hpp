@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What happens to a recycled object at the turns of its life. A lifecycle is a struct with any of these members:
+// What an object pool does when an object is built, acquired and released. A lifecycle is a struct with any of these
+// members:
 //
 //   create(void* where)          constructs a T at `where`; returns it, or nothing. Without it: T's default constructor
-//   on_acquire(T&, args...)      before the object is handed out; `args` are those of acquire
-//   on_release(T&)               after its last owner let go of it, before it is idle
+//   on_acquire(T&, args...)      before acquire returns the object; `args` are those of acquire
+//   on_release(T&)               after the object's last owner is gone, before it is idle
 //
-// They are found by name when the pool is compiled, called directly, and may differ for each pool: a lifecycle may have
-// state. What is declared but cannot be called like this does not compile. Members may also be objects that are called,
-// std::function for one; an empty one counts as not there.
+// They are found by name at compile time and called directly. A lifecycle may have state. A member that is declared but
+// cannot be called like this does not compile. A member may also be a callable object, such as std::function; an empty one
+// is as none.
 //
-// Any thread may be inside any of them at the same time, for different objects. What they throw: see object_pool.hpp.
+// Several threads may call them at the same time, for different objects. What they may throw: see object_pool.hpp.
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
@@ -25,11 +26,19 @@
 
 namespace pooled {
 
-// Default construction, and nothing at the other turns.
+// Default construction, and nothing at acquire and release.
 template <class T>
 struct default_lifecycle {};
 
-// Set at run time. `Args` are what acquire takes.
+// Calls clear() on each object that is released: for containers and for classes like them.
+struct clear_on_release {
+    template <class T>
+    void on_release(T& object) const noexcept(noexcept(object.clear())) {
+        object.clear();
+    }
+};
+
+// Functions that are set at run time. `Args` are those of acquire.
 template <class T, class... Args>
 struct function_lifecycle {
     std::function<T*(void* where)> create{};
@@ -83,11 +92,11 @@ template <class Function>
         return true;
 }
 
-// A lifecycle by which the pool can build objects on its own.
+// A pool with this lifecycle can build objects without a factory.
 template <class L, class T>
 concept creates = std::is_class_v<L> && (k_has_create<L> || std::is_default_constructible_v<T>);
 
-// Builds a T from nothing or at an address: what an object_pool takes instead of a default constructor.
+// Returns a T, or constructs one at an address.
 template <class F, class T>
 concept factory_of =
     (std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, T>) || std::invocable<F&, void*>;
@@ -109,7 +118,7 @@ void construct_default(void* where) {
 
 inline void check_created([[maybe_unused]] void const* object, [[maybe_unused]] void const* where) {
     POOLED_CHECK(object == where,
-                 "pooled: object_pool: `create` must construct the object where it is told to");
+                 "pooled: object_pool: `create` must construct the object at the address passed to it");
 }
 
 template <class T, class Create>
@@ -117,7 +126,7 @@ void create_with(Create&& make, void* where) {
     if constexpr (std::is_void_v<decltype(make(where))>)
         make(where);
     else
-        check_created(make(where), where);
+        detail::check_created(make(where), where);
 }
 
 template <class T, class L>
@@ -126,19 +135,19 @@ void create_object([[maybe_unused]] L& l, void* where) {
         static_assert(
             requires { l.create(where); },
             "pooled: object_pool: Lifecycle::create must be callable with a void*");
-        if constexpr (requires { is_set(l.create); })
-            if (!is_set(l.create)) return construct_default<T>(where);
-        create_with<T>([&](void* at) { return l.create(at); }, where);
+        if constexpr (requires { detail::is_set(l.create); })
+            if (!detail::is_set(l.create)) return detail::construct_default<T>(where);
+        detail::create_with<T>([&](void* at) { return l.create(at); }, where);
     } else {
-        construct_default<T>(where);
+        detail::construct_default<T>(where);
     }
 }
 
 template <class T, class L, class... Args>
 POOLED_ALWAYS_INLINE void call_on_acquire([[maybe_unused]] L& l, [[maybe_unused]] T& object, Args&&... args) {
     if constexpr (k_has_on_acquire<L>) {
-        if constexpr (requires { is_set(l.on_acquire); })
-            if (!is_set(l.on_acquire)) return;
+        if constexpr (requires { detail::is_set(l.on_acquire); })
+            if (!detail::is_set(l.on_acquire)) return;
         l.on_acquire(object, std::forward<Args>(args)...);
     }
 }
@@ -158,8 +167,8 @@ POOLED_ALWAYS_INLINE void call_on_release([[maybe_unused]] L& l,
         static_assert(
             requires { l.on_release(object); },
             "pooled: object_pool: Lifecycle::on_release must be callable with a T&");
-        if constexpr (requires { is_set(l.on_release); })
-            if (!is_set(l.on_release)) return;
+        if constexpr (requires { detail::is_set(l.on_release); })
+            if (!detail::is_set(l.on_release)) return;
         l.on_release(object);
     }
 }

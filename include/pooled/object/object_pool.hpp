@@ -5,29 +5,30 @@
 //
 //   pooled::object_pool<Connection> connections{{.max_objects = 64}};
 //   std::shared_ptr<Connection> c = connections.acquire();                      // throws exhausted if all 64 are in use
-//   std::shared_ptr<Connection> d = connections.acquire_for(10ms);              // waits; empty when time is up
+//   std::shared_ptr<Connection> d = connections.acquire_for(10ms);              // waits; empty after 10 ms
 //   pooled::unique_ptr<Connection> e = connections.acquire_unique();            // 8 bytes
 //   pooled::rc_ptr<Connection> f = connections.acquire_rc();                    // 8 bytes, counted
 //
-// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. Its last owner gives it back;
-// it is idle, constructed, until the next acquire; trim(), clear() or the pool's end destroys it. T need not be movable.
-// Acquire and release call neither malloc nor the system and take no lock, as long as the thread finds what it needs in its
-// own cache; the control block lies with the object. An object is handed out again only when its last weak_ptr is gone, so a
+// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. When its last owner is gone
+// it is idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be
+// movable. Acquire and release call neither malloc nor the system, and take no lock as long as the thread's own cache serves
+// them; the control block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a
 // weak_ptr never sees the next user.
 //
-// The pool may go before its objects: those out stay valid, and are destroyed, not recycled, when their last owner lets go;
-// the lifecycle is not called any more. Only acquiring, or waiting, while the pool is destroyed is undefined.
+// A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, with their last
+// owner; the lifecycle is not called any more. Acquiring or waiting while the pool is destroyed is undefined.
 //
-// What throws: `create` and `on_acquire` throw to the caller, and the pool is as before; the object that on_acquire refused is
-// idle again. An object whose on_release throws is destroyed, and its place under the bound is free; the exception ends there.
+// What throws: what `create` and `on_acquire` throw goes to the caller, and the pool is as before; the object that
+// on_acquire was called with is idle again. An object whose on_release throws is destroyed and no longer counts under the
+// bound; the exception is discarded.
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/object/deadline.hpp"
 #include "pooled/object/handles.hpp"
 #include "pooled/object/lifecycle.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
-#include "pooled/object/patience.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
@@ -59,7 +60,7 @@ template <class T, class Factory>
     // In a shared_ptr: std::function wants to be copied, a factory need not.
     return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
         if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
-            create_with<T>(*f, where);
+            detail::create_with<T>(*f, where);
         else
             ::new (where) T((*f)());
     };
@@ -79,27 +80,28 @@ public:
 
     // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::bad_alloc, and what building
     // an object throws.
-    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = {})
+    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
         requires creates<Lifecycle, T>
-        : m_recycler(&recycler_type::make(options, std::move(lifecycle), {})) {}
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
 
-    // `factory` builds the objects: T(), or a function that constructs a T at the void* it is given. Any thread may be in it.
+    // `factory` builds the objects: it returns a T, or constructs one at the void* it is given. Several threads may call it
+    // at the same time.
     template <factory_of<T> Factory>
     basic_object_pool(object_pool_options const& options, Factory factory)
         requires std::is_default_constructible_v<Lifecycle>
         : basic_object_pool(options, Lifecycle(), std::move(factory)) {}
     template <factory_of<T> Factory>
     basic_object_pool(object_pool_options const& options, Lifecycle lifecycle, Factory factory)
-        : m_recycler(
-              &recycler_type::make(options, std::move(lifecycle), make_factory<T>(std::move(factory)))) {}
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle),
+                                                        detail::make_factory<T>(std::move(factory))))) {}
 
     ~basic_object_pool() { m_recycler->close(); }
     basic_object_pool(basic_object_pool const&) = delete;
     basic_object_pool& operator=(basic_object_pool const&) = delete;
 
-    // An idle object, or a new one. Throws exhausted when all that the bound allows are in use, whichever threads' caches the
-    // idle ones may lie in; std::bad_alloc, and what `create` and `on_acquire` throw. `args` are on_acquire's. O(1), and
-    // O(threads) when the stock must be gathered.
+    // An idle object, or a new one. Throws exhausted when as many as the bound allows are in use; idle objects in other
+    // threads' caches are found first. Throws std::bad_alloc, and what `create` and `on_acquire` throw. `args` are
+    // on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> acquire(Args&&... args) {
@@ -133,8 +135,8 @@ public:
         return get<rc>(k_or_empty, std::forward<Args>(args)...);
     }
 
-    // Wait when exhausted, first come, first served; empty when the time is up. In a local pool waiting is in vain, so they
-    // give up at once.
+    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. In a local pool nobody else can
+    // release an object, so they return at once.
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] std::shared_ptr<T> acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
@@ -193,23 +195,29 @@ public:
     }
 #endif
 
-    // Destroys the objects that are idle, wherever they are, and gives their memory back. Returns how many. O(idle objects).
+    // Builds objects until there are `count`, in use or idle, so that as many can be in use without another being built.
+    // Throws std::length_error when max_objects is less, std::bad_alloc, and what building an object throws; the pool is
+    // then as before.
+    void reserve(std::size_t count) { m_recycler->reserve(count); }
+
+    // Destroys all idle objects, those in other threads' caches included, and returns their memory to upstream. Returns how
+    // many. O(idle objects).
     std::size_t trim() noexcept {
-        std::size_t const count = m_recycler->discard_idle(those_out::keep);
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
         m_recycler->core().trim();
         return count;
     }
 
-    // The same; and those in use will be destroyed, not recycled, when their last owner lets go: from here on every object
-    // handed out is a new one. Those still out count under the bound.
+    // The same; and those in use are destroyed, not recycled, with their last owner: from now on every object acquired is a
+    // new one. Those in use still count under the bound.
     std::size_t clear() noexcept {
-        std::size_t const count = m_recycler->discard_idle(those_out::outdate);
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
         m_recycler->core().trim();
         return count;
     }
 
-    // Objects there are: capacity() == in_use() + idle(). One that only weak_ptrs still watch is in use. Exact when no other
-    // thread is acquiring or releasing.
+    // How many objects exist: capacity() == in_use() + idle(). An object that only weak_ptrs refer to is in use. Exact when
+    // no other thread is acquiring or releasing.
     [[nodiscard]] std::size_t capacity() const noexcept { return m_recycler->count().capacity; }
     [[nodiscard]] std::size_t in_use() const noexcept {
         object_counts const counts = m_recycler->count();
@@ -227,14 +235,14 @@ public:
     [[nodiscard]] bool is_valid() const { return m_recycler->is_valid(); }
 
 private:
-    using those_out = object_stock::those_out;
+    using in_use_objects = object_stock::in_use;
 
     static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
     static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };
-    // The clock is read only when there is no object at hand.
-    template <class Patience, class Limit>
+    // The clock is read only when this thread has no object cached.
+    template <class DeadlinePolicy, class Limit>
     [[nodiscard]] static auto wait(Limit const& limit) {
-        return [&limit](recycler_type& r) { return r.wait_and_take(Patience(limit)); };
+        return [&limit](recycler_type& r) { return r.wait_and_take(DeadlinePolicy(limit)); };
     }
 
     using shared = shared_handle<T, recycler_type>;
@@ -252,14 +260,14 @@ private:
 
 }  // namespace detail
 
-// Thread-safe.
+// Any thread may call, and release its objects.
 template <class T, class Lifecycle>
 class object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::shared> {
 public:
     using detail::basic_object_pool<T, Lifecycle, detail::sharing::shared>::basic_object_pool;
 };
 
-// For one thread at a time: its objects may only be dropped where the pool itself could be used.
+// For one thread at a time: the pool, and the release of its objects.
 template <class T, class Lifecycle>
 class local_object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::local> {
 public:

@@ -1,43 +1,58 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The objects of one object_pool, as slots: which are idle and where, how many more there may be, and who waits for one.
-// What T is, and how it is built, is the recycler's business.
+// The objects of one object_pool, as slots: which are idle and where, how many more may be built, and which threads wait for
+// one. The recycler knows what T is, and how it is built.
 //
-//   thread_cache::recycled ◀─ magazines ─▶ m_used: idle, have been out       m_fresh: idle, have never been out
+//   thread_cache::recycled ◀─▶ m_used: idle, acquired before       m_fresh: idle, never acquired
 //
-// The stock is in one of two modes. *Spread*: every thread keeps idle objects in its cache, behind its gate, and takes no
-// lock. *Gathered*: all gates are held shut and all idle objects are in m_used, so that under the lock it is known that
-// there is no other; each release goes to the first who waits. Whoever finds m_used empty gathers, before a fresh object is
-// taken, one is built, or anyone is told "exhausted" or waits: none is stranded in a cache, and no more are built than were
-// in use at once. Gathering costs a system call when there are other threads, so the stock stays gathered until there was
-// enough for k_calm acquisitions.
+// The stock is in one of two modes.
+//   cached    each thread keeps idle objects in its cache and takes no lock
+//   central   all owners are kept out of their caches and all idle objects are in the stock: under the lock it is known that
+//             there is no other, and a release goes to the first waiter
+// A thread that finds m_used empty enters central mode, before a fresh object is taken or one is built, and before
+// "exhausted" is reported or a wait begins. So no idle object stays in a cache, and no more objects are built than were in
+// use at once. Entering it costs a system call when there are other threads, so the stock stays there until k_central_hits
+// acquisitions in a row found an idle object. A local pool's stock is in central mode for ever, and uses its cache
+// nevertheless.
 //
 // Invariants: m_objects = m_used.capacity + fresh + being built <= bound
 //             in use = m_used.outside − Σ held of the caches
-//             someone waits ⇒ gathered, nothing idle, m_objects == bound
-// Locks: the core's, then m_used.mutex. Any thread may call; user code and upstream are never called under a lock. O(1),
-// gather() and take_idle() aside.
+//             someone waits ⇒ central mode, nothing idle, m_objects == bound
+// Locks: the core's, then m_mutex. Any thread may call; user code and upstream are never called under a lock. O(1), but for
+// entering a mode, take_idle(), close() and count(): O(threads + idle objects).
 
-#include "pooled/base/size_class.hpp"
-#include "pooled/cache/central.hpp"
 #include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/object/idle_list.hpp"
+#include "pooled/object/object_caches.hpp"
 #include "pooled/object/options.hpp"
 #include "pooled/object/slot.hpp"
-#include "pooled/object/wait_line.hpp"
+#include "pooled/object/wait_queue.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/core_lifetime.hpp"
 #include "pooled/pool/extension.hpp"
-#include "pooled/pool/process.hpp"
-#include "pooled/pool/registry.hpp"
 
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 namespace pooled::detail {
+
+[[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
+    std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
+    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
+}
+
+// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
+// what others have cached.
+[[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
+    constexpr std::size_t k_share = 16;
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
+}
 
 struct object_counts {
     std::size_t capacity = 0;
@@ -48,97 +63,312 @@ struct object_counts {
 
 class object_stock : public pool_extension {
 public:
-    // Places for initial_objects are set aside.
-    object_stock(pool_core& core, object_pool_options const& options) noexcept;
+    // options.initial_objects count under the bound from now on; the caller builds them.
+    object_stock(pool_core& core, object_pool_options const& options) noexcept
+        : m_caches(core),
+          m_bound(bound_of(options)),
+          m_growth(std::max<std::size_t>(options.growth, 1)),
+          m_mutex(!core.is_local()),
+          m_is_central(core.is_local()),
+          m_objects(options.initial_objects),
+          m_used(cache_capacity_of(m_bound)) {}
 
-    [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    [[nodiscard]] pool_core& core() const noexcept { return m_caches.core(); }
+    [[nodiscard]] object_caches& caches() noexcept { return m_caches; }
     [[nodiscard]] std::size_t bound() const noexcept { return m_bound; }
-    [[nodiscard]] std::uint32_t generation() const noexcept {
-        return m_generation.load(std::memory_order_relaxed);
-    }
+    [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
-    // An idle object that this thread has cached, or null.
-    template <sharing Sharing>
-    [[nodiscard]] slot* pop_cached() noexcept;
-    // False when there is no way into the cache, or the object is not to be recycled; it is then still the caller's.
-    template <sharing Sharing>
-    [[nodiscard]] bool push_cached(slot& s) noexcept;
-
-    // When the cache gave nothing. Nothing: the bound is reached, and at one moment no object was idle anywhere.
+    // For when the cache gave nothing. Nothing: the bound is reached, and at one moment no object was idle anywhere.
     [[nodiscard]] grant take();
-    // The same, but waits as long as `patience` says.
-    template <class Patience>
-    [[nodiscard]] grant wait(Patience const& patience);
-    // When the cache took nothing. False: the object is not to be recycled. Otherwise the stock may be gone.
-    [[nodiscard]] bool put_back(slot& s) noexcept;
+    // The same, but waits as long as `deadline` says.
+    template <class DeadlinePolicy>
+    [[nodiscard]] grant wait(DeadlinePolicy const& deadline);
+    // For when the cache took nothing. False: the object is of an earlier generation. Otherwise the stock may be gone.
+    [[nodiscard]] bool put(slot& s) noexcept;
 
-    // A slot whose object was just built: the caller will hand it out.
-    void admit_used(slot& s) noexcept;
-    // The same; it goes to the first who waits, or is idle.
-    void admit_fresh(slot& s) noexcept;
-    enum class was : bool { never_admitted, used };
-    // An object that was out, or was to be built, is no more; the first who waits may build one instead. True when the
-    // pool's handle is gone and this was the last: the caller then destroys the stock.
-    [[nodiscard]] bool dismiss(was what) noexcept;
+    // How many objects the caller is to build, so that there are `count`; they count under the bound from now on.
+    [[nodiscard]] std::size_t set_aside(std::size_t count) noexcept;
+    // A slot whose object was just built; the caller hands it out.
+    void add_used(slot& s) noexcept;
+    // The same; it goes to the first waiter, or is idle.
+    void add_fresh(slot& s) noexcept;
 
-    // All that is idle, wherever it lies, chained, and no longer counted as anything but built. `outdate`: what is out is
-    // not to be recycled when it comes home.
-    enum class those_out : bool { keep, outdate };
-    [[nodiscard]] slot* take_idle(those_out what) noexcept;
-    // The same, for the end: the gates stay shut.
-    [[nodiscard]] slot* close() noexcept;
-    // The handle is gone, after close(). True when nothing is out.
+    // Whether an object is counted in m_used, or in m_objects alone.
+    enum class counted : bool { as_built, as_used };
+    // An object is destroyed, or was not built after all; the first waiter may build one in its place. True when the pool's
+    // handle is gone and this was the last object: the caller then destroys the stock.
+    [[nodiscard]] bool remove(counted how) noexcept;
+
+    // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
+    // they are released.
+    enum class in_use : bool { keep, outdate };
+    [[nodiscard]] slot_chain take_idle(in_use what) noexcept;
+    // take_idle(outdate), for the end: owners are kept out from now on.
+    [[nodiscard]] slot_chain close() noexcept;
+    // The handle is gone, after close(). True when no object is out.
     [[nodiscard]] bool abandon() noexcept;
 
     [[nodiscard]] object_counts count() noexcept;
     [[nodiscard]] bool is_valid() noexcept;
 
-    void on_retire(thread_cache& cache) noexcept override;
-    void lock() noexcept override { m_used.mutex.lock(); }
-    void unlock() noexcept override { m_used.mutex.unlock(); }
-    void after_fork_in_child() noexcept override;
+    void on_retire(thread_cache& cache) noexcept override {
+        std::scoped_lock const own(m_mutex);
+        m_used.retire(cache.recycled);
+    }
+    void lock() noexcept override { m_mutex.lock(); }
+    void unlock() noexcept override { m_mutex.unlock(); }
+    void after_fork_in_child() noexcept override {
+        std::scoped_lock const own(m_mutex);
+        m_waiters.clear();
+    }
 
 protected:
     ~object_stock() = default;
 
 private:
-    // Acquisitions without want after which the stock is spread again: at some 15 ns more than from a cache they cost what a
-    // barrier on all threads costs, 1 to 20 µs, so neither mode can be the wrong one for long.
-    static constexpr std::uint32_t k_calm = 1024;
+    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, that is what
+    // entering central mode costs, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the
+    // same.
+    static constexpr std::uint32_t k_central_hits = 1024;
 
-    [[nodiscard]] slot* pop_from(thread_cache* cache) noexcept;
-    [[nodiscard]] slot* pop_cold(thread_cache& cache) noexcept;
-    [[nodiscard]] bool push_to(thread_cache* cache, slot& s) noexcept;
-    [[nodiscard]] bool push_cold(thread_cache& cache, slot& s) noexcept;
-
-    [[nodiscard]] thread_cache* own_cache() noexcept;
-    void gather() noexcept;
-    void spread() noexcept;
+    void enter_central_mode() noexcept;
+    void enter_cached_mode() noexcept;
     void collect_caches() noexcept;
-    [[nodiscard]] slot* take_idle_gathered() noexcept;
-    void outdate() noexcept;
-
-    // Under the lock.
+    [[nodiscard]] slot_chain take_all_idle() noexcept;
     [[nodiscard]] grant take_locked(thread_cache* cache) noexcept;
-    [[nodiscard]] bool is_cached(thread_cache* cache) const noexcept {
-        return cache != nullptr && (!m_is_gathered || m_core.is_local());
+    [[nodiscard]] bool uses(thread_cache* cache) const noexcept {
+        return cache != nullptr && (!m_is_central || m_caches.is_local());
     }
 
-    pool_core& m_core;
-    std::uint32_t m_near;  // where a thread has its cache
-    std::atomic<std::uint32_t> m_generation{k_no_object + 1};
-    class_geometry m_geometry;  // of the magazines of idle slots
+    object_caches m_caches;
     std::size_t m_bound;
     std::size_t m_growth;
 
-    bool m_is_gathered = false;  // written under both locks
+    alignas(k_cache_line) optional_mutex m_mutex;
+    bool m_is_central;  // written under both locks
     bool m_is_abandoned = false;
-    std::uint32_t m_calm = 0;
-    slot* m_fresh = nullptr;
-    std::size_t m_fresh_count = 0;
-    std::size_t m_objects = 0;
-    wait_line m_line;
-    central m_used;  // its mutex is the stock's
+    std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
+    std::size_t m_objects;
+    idle_list m_used;
+    slot_chain m_fresh;
+    wait_queue m_waiters;
 };
+
+// Requires the lock. Nothing: none is idle in the stock and, in central mode, anywhere; and none may be built.
+inline grant object_stock::take_locked(thread_cache* cache) noexcept {
+    if (slot* const idle = uses(cache) ? m_used.pop(cache->recycled) : m_used.pop()) {
+        ++m_hits;
+        return {idle};
+    }
+    if (!m_is_central) return {};
+    m_hits = 0;
+    if (slot* const fresh = m_fresh.pop()) {
+        m_used.add_outside();
+        return {fresh};
+    }
+    std::size_t const count = std::min(m_growth, m_bound - m_objects);
+    m_objects += count;
+    return {nullptr, count};
+}
+
+inline grant object_stock::take() {
+    if (slot* const s = m_caches.pop_far()) return {s};
+    thread_cache* const cache = m_caches.attach();
+    for (;;) {
+        grant g;
+        bool is_enough = false;
+        {
+            std::scoped_lock const own(m_mutex);
+            g = take_locked(cache);
+            if (!g && m_is_central) return {};
+            is_enough = m_is_central && m_hits >= k_central_hits;
+        }
+        if (is_enough) enter_cached_mode();
+        if (g) return g;
+        enter_central_mode();
+    }
+}
+
+template <class DeadlinePolicy>
+grant object_stock::wait(DeadlinePolicy const& deadline) {
+    thread_cache* const cache = m_caches.attach();
+    waiter self;
+    for (;;) {
+        {
+            std::scoped_lock const own(m_mutex);
+            if (grant const g = take_locked(cache)) return g;
+            if (m_caches.is_local()) return {};  // nobody else can release one
+            if (m_is_central) {
+                m_waiters.push(self);
+                break;
+            }
+        }
+        enter_central_mode();
+    }
+    self.wait(deadline);
+    if (self.is_granted()) return self.granted();
+    std::scoped_lock const own(m_mutex);
+    if (self.is_granted()) return self.granted();
+    m_waiters.remove(self);
+    return {};
+}
+
+inline bool object_stock::put(slot& s) noexcept {
+    if (m_caches.push_far(s)) return true;
+    thread_cache* const cache = m_caches.attach();
+    waiter* granted = nullptr;
+    {
+        std::scoped_lock const own(m_mutex);
+        if (s.generation != generation()) return false;
+        granted = m_waiters.grant_first({&s});
+        if (granted == nullptr) {
+            if (uses(cache))
+                m_used.push(s, cache->recycled);
+            else
+                m_used.push(s);
+        }
+    }
+    waiter::wake(granted);
+    return true;
+}
+
+inline std::size_t object_stock::set_aside(std::size_t count) noexcept {
+    std::scoped_lock const own(m_mutex);
+    if (count <= m_objects) return 0;
+    return count - std::exchange(m_objects, count);
+}
+
+inline void object_stock::add_used(slot& s) noexcept {
+    std::scoped_lock const own(m_mutex);
+    s.generation = generation();
+    m_used.add_outside();
+}
+
+inline void object_stock::add_fresh(slot& s) noexcept {
+    waiter* granted = nullptr;
+    {
+        std::scoped_lock const own(m_mutex);
+        s.generation = generation();
+        granted = m_waiters.grant_first({&s});
+        if (granted != nullptr)
+            m_used.add_outside();
+        else
+            m_fresh.push(s);
+    }
+    waiter::wake(granted);
+}
+
+inline bool object_stock::remove(counted how) noexcept {
+    waiter* granted = nullptr;
+    bool is_last = false;
+    {
+        std::scoped_lock const own(m_mutex);
+        if (how == counted::as_used) m_used.remove_outside();
+        granted = m_waiters.grant_first({nullptr, 1});  // m_objects counts the waiter's object then
+        if (granted == nullptr) --m_objects;
+        is_last = m_is_abandoned && m_objects == 0;
+    }
+    waiter::wake(granted);
+    return is_last;
+}
+
+// Requires both locks and stopped caches.
+inline void object_stock::collect_caches() noexcept {
+    m_caches.for_each([this](class_cache& cache) { m_used.collect(cache); });
+}
+
+inline void object_stock::enter_central_mode() noexcept {
+    std::scoped_lock const lock(core().caches().mutex());
+    if (m_is_central) return;
+    m_caches.stop();
+    std::scoped_lock const own(m_mutex);
+    m_is_central = true;
+    m_hits = 0;
+    collect_caches();
+}
+
+// Requires a caller that holds the pool's handle: the pool must exist until this returns.
+inline void object_stock::enter_cached_mode() noexcept {
+    std::scoped_lock const lock(core().caches().mutex());
+    {
+        std::scoped_lock const own(m_mutex);
+        if (!m_is_central || m_hits < k_central_hits || m_caches.is_local()) return;
+        m_is_central = false;
+    }
+    m_caches.resume();
+}
+
+// Requires both locks and stopped caches.
+inline slot_chain object_stock::take_all_idle() noexcept {
+    collect_caches();
+    slot_chain all(std::move(m_fresh));
+    while (slot* const s = m_used.pop()) {
+        m_used.remove_outside();
+        all.push(*s);
+    }
+    return all;
+}
+
+inline slot_chain object_stock::take_idle(in_use what) noexcept {
+    std::scoped_lock const lock(core().caches().mutex());
+    bool const was_central = m_is_central;
+    if (!was_central) m_caches.stop();
+    slot_chain all = [&] {
+        std::scoped_lock const own(m_mutex);
+        if (what == in_use::outdate) m_caches.next_generation();
+        return take_all_idle();
+    }();
+    if (!was_central) m_caches.resume();
+    return all;
+}
+
+inline slot_chain object_stock::close() noexcept {
+    std::scoped_lock const lock(core().caches().mutex());
+    if (!m_is_central) m_caches.stop();
+    std::scoped_lock const own(m_mutex);
+    m_is_central = true;
+    m_caches.next_generation();
+    slot_chain all = take_all_idle();
+    m_caches.for_each([this](class_cache& cache) { m_used.retire(cache); });
+    return all;
+}
+
+inline bool object_stock::abandon() noexcept {
+    std::scoped_lock const own(m_mutex);
+    m_is_abandoned = true;
+    return m_objects == 0;
+}
+
+// Reads the caches without stopping their owners, so it clamps: an object may be counted in two places at that moment.
+inline object_counts object_stock::count() noexcept {
+    std::scoped_lock const lock(core().caches().mutex());
+    std::scoped_lock const own(m_mutex);
+    std::size_t held = 0;
+    m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
+    return {.capacity = m_used.capacity() + m_fresh.size(),
+            .idle = m_fresh.size() + m_used.size() + std::min(held, m_used.outside()),
+            .high_water = m_used.high_water(),
+            .waiting = m_waiters.size()};
+}
+
+inline bool object_stock::is_valid() noexcept {
+    if (!core().memory().is_valid()) return false;
+    std::scoped_lock const lock(core().caches().mutex());
+    bool const was_central = m_is_central;
+    if (!was_central) m_caches.stop();
+    bool valid = true;
+    {
+        std::scoped_lock const own(m_mutex);
+        std::size_t held = 0;
+        m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
+        bool const nothing_idle = m_used.size() == 0 && m_fresh.empty() && held == 0;
+        valid = m_used.is_valid() && m_fresh.is_valid() && held <= m_used.outside() &&
+                m_used.capacity() + m_fresh.size() <= m_objects && m_objects <= m_bound &&
+                (!was_central || held == 0 || m_caches.is_local()) &&
+                (m_waiters.empty() || (was_central && nothing_idle && m_objects == m_bound));
+    }
+    if (!was_central) m_caches.resume();
+    return valid;
+}
 
 }  // namespace pooled::detail

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool is made with. An aggregate, to be written with designated initialisers: {.max_objects = 64}.
+// The options of an object_pool: an aggregate for designated initialisers, {.max_objects = 64}.
 //
 //   growing   {}                                           as many objects as are in use at once
-//   bounded   {.max_objects = 64}                          built when they are needed, never more than 64 alive
-//   fixed     {.initial_objects = 64, .growth = 0}         built with the pool, and no others
+//   bounded   {.max_objects = 64}                          built when needed, never more than 64 alive
+//   fixed     {.initial_objects = 64, .growth = 0}         built with the pool, never more
 
 #include <cstddef>
 #include <string_view>
@@ -16,14 +16,14 @@ struct object_pool_options {
     // Shown in errors; the first 47 characters are kept.
     std::string_view name = "object_pool";
 
-    // Built with the pool.
+    // Objects built with the pool.
     std::size_t initial_objects = 0;
 
-    // How many are built when one is needed and none is idle: one for the caller, the others to be idle. 0: the pool does
-    // not grow beyond initial_objects.
+    // How many are built when one is needed and none is idle: one for the caller, the others idle. 0: never more than
+    // initial_objects.
     std::size_t growth = 1;
 
-    // A hard bound on the objects that are alive; 0: none.
+    // Hard bound on the objects alive; 0: none.
     std::size_t max_objects = 0;
 };
 

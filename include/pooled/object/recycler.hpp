@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lives in a block of the
-// core it stands on, and goes when the handle is gone and the last object has come home; the core goes with that block.
+// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lies in a block of its
+// own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
 //
-//   acquire    slot from cache or stock, else build ─▶ on_acquire ─▶ handle
-//   release    the last owner let go: on_release, or the end of the object
-//   come_home  nothing points into the slot any more: back to cache or stock, or its memory to the core
+//   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
+//   release    the last owner is gone: on_release, or the object is destroyed
+//   recycle    nothing refers to the slot any more: to cache or stock, or its memory to the core
 //
-// Between release and come_home lie the weak_ptrs; for handles without them the two are one step.
+// Between release and recycle lie the weak_ptrs; for handles without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
 
 #include "pooled/base/error.hpp"
@@ -17,8 +17,6 @@
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
 #include "pooled/object/slot.hpp"
-#include "pooled/object/stock_modes.hpp"
-#include "pooled/object/stock_paths.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
@@ -43,10 +41,10 @@ public:
     // Throws std::bad_alloc, std::invalid_argument for options that make no sense, and what building an object throws.
     [[nodiscard]] static recycler& make(object_pool_options const& options, Lifecycle&& lifecycle,
                                         object_factory&& factory);
-    // The pool's handle goes.
+    // The pool's handle is destroyed.
     void close() noexcept;
 
-    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.home); }
+    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
     // A slot with an object that on_acquire has seen. `otherwise` says what to do when this thread has none cached: one of
@@ -59,15 +57,18 @@ public:
     [[nodiscard]] slot* take_or_throw();
     // Null in both cases.
     [[nodiscard]] slot* try_take();
-    // Null when patience ends.
-    template <class Patience>
-    [[nodiscard]] slot* wait_and_take(Patience const& patience);
+    // Null when the deadline is over.
+    template <class DeadlinePolicy>
+    [[nodiscard]] slot* wait_and_take(DeadlinePolicy const& deadline);
 
     void release(slot& s) noexcept;
-    void come_home(slot& s) noexcept;
+    void recycle(slot& s) noexcept;
 
-    // Destroys what is idle. How many.
-    std::size_t discard_idle(those_out what) noexcept;
+    // Builds objects until there are `count`. Throws std::length_error when the bound does not allow that, and what building
+    // throws; all is then as before.
+    void reserve(std::size_t count);
+    // Destroys what is idle. Returns how many.
+    std::size_t discard_idle(in_use what) noexcept;
 
 private:
     recycler(pool_core& core, object_pool_options const& options, Lifecycle&& lifecycle,
@@ -76,14 +77,14 @@ private:
     ~recycler() = default;
 
     [[nodiscard]] slot* take_granted(grant g);
-    void build_initial(std::size_t count);
-    void admit_all_fresh(slot* chain) noexcept;
-    [[nodiscard]] slot* build(std::size_t count);
+    void build_fresh(std::size_t count);
+    void add_all_fresh(slot_chain&& built) noexcept;
+    [[nodiscard]] slot_chain build(std::size_t count);
     [[nodiscard]] slot* build_one();
     void destroy_object(slot& s) noexcept;
     void free_slot(slot& s) noexcept;
-    std::size_t discard(slot* chain) noexcept;
-    void come_home_slow(slot& s) noexcept;
+    std::size_t discard(slot_chain&& slots) noexcept;
+    void recycle_slow(slot& s) noexcept;
     void destroy() noexcept;
 
     [[no_unique_address]] Lifecycle m_lifecycle;
@@ -93,7 +94,7 @@ private:
 template <class T, class Lifecycle, sharing Sharing>
 template <class Otherwise, class... Args>
 POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& otherwise, Args&&... args) {
-    slot* s = pop_cached<Sharing>();
+    slot* s = caches().template pop<Sharing>();
     if (s == nullptr) [[unlikely]] {
         s = otherwise(*this);
         if (s == nullptr) return nullptr;
@@ -102,10 +103,10 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
         struct guard {
             slot* s;
             ~guard() {
-                if (s != nullptr) of(*s).come_home(*s);
+                if (s != nullptr) of(*s).recycle(*s);
             }
         } unless_done{s};
-        call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
+        detail::call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
         unless_done.s = nullptr;
     }
     return s;
@@ -127,9 +128,9 @@ POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::try_take() {
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-template <class Patience>
-POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(Patience const& patience) {
-    grant const g = wait(patience);
+template <class DeadlinePolicy>
+POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(DeadlinePolicy const& deadline) {
+    grant const g = wait(deadline);
     if (!g) return nullptr;
     slot* const s = take_granted(g);
     if (s == nullptr) throw std::bad_alloc();
@@ -139,15 +140,15 @@ POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(Patience co
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noexcept {
     T& object = layout::object_of(s);
-    forget_owners(object);
+    detail::forget_owners(object);
     if (s.generation == generation()) [[likely]] {
         if constexpr (!k_on_release_throws<T, Lifecycle>) {
-            call_on_release(m_lifecycle, object);
+            detail::call_on_release(m_lifecycle, object);
             return;
         } else {
-            // An object that cannot be made ready is not recycled; there is no caller to tell.
+            // An object that could not be reset is not recycled. Nobody can handle the exception: this is a destructor.
             try {
-                call_on_release(m_lifecycle, object);
+                detail::call_on_release(m_lifecycle, object);
                 return;
             } catch (...) {  // NOLINT(bugprone-empty-catch)
             }
@@ -157,67 +158,73 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::come_home(slot& s) noexcept {
-    if (!push_cached<Sharing>(s)) [[unlikely]]
-        come_home_slow(s);
+POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::recycle(slot& s) noexcept {
+    if (!caches().template push<Sharing>(s)) [[unlikely]]
+        recycle_slow(s);
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::come_home_slow(slot& s) noexcept {
+POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::recycle_slow(slot& s) noexcept {
     if (s.generation != k_no_object) {
-        if (put_back(s)) return;
+        if (put(s)) return;
         destroy_object(s);
     }
     free_slot(s);
-    if (dismiss(was::used)) destroy();
+    if (remove(counted::as_used)) destroy();
 }
 
 // Null when memory has run out.
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::take_granted(grant g) {
     if (g.object != nullptr) return g.object;
-    slot* const s = build(g.to_build);
+    slot_chain built = build(g.to_build);
+    slot* const s = built.pop();
     if (s == nullptr) return nullptr;
-    slot* const others = s->next();
-    admit_used(*s);
-    admit_all_fresh(others);
+    add_used(*s);
+    add_all_fresh(std::move(built));
     return s;
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-void recycler<T, Lifecycle, Sharing>::admit_all_fresh(slot* chain) noexcept {
-    while (chain != nullptr)
-        admit_fresh(*std::exchange(chain, chain->next()));
+void recycler<T, Lifecycle, Sharing>::add_all_fresh(slot_chain&& built) noexcept {
+    while (slot* const s = built.pop())
+        add_fresh(*s);
 }
 
-// Their places under the bound were set aside when the stock was made.
+// Requires that the stock already counts them.
 template <class T, class Lifecycle, sharing Sharing>
-void recycler<T, Lifecycle, Sharing>::build_initial(std::size_t count) {
+void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
     if (count == 0) return;
-    slot* const built = build(count);
-    if (built == nullptr) throw std::bad_alloc();
-    admit_all_fresh(built);
+    slot_chain built = build(count);
+    if (built.empty()) throw std::bad_alloc();
+    add_all_fresh(std::move(built));
 }
 
-// All or nothing: a chain of `count` slots, or null when memory has run out.
 template <class T, class Lifecycle, sharing Sharing>
-slot* recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
-    slot* built = nullptr;
-    std::size_t to_build = count;
+void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
+    if (count > bound())
+        throw std::length_error("pooled: object_pool::reserve: more objects than max_objects allows");
+    build_fresh(set_aside(count));
+}
+
+// All or nothing: `count` slots, or none when memory has run out.
+template <class T, class Lifecycle, sharing Sharing>
+slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
+    slot_chain built;
     auto const give_up = [&]() noexcept {
-        discard(built);
-        for (; to_build != 0; --to_build)
-            static_cast<void>(dismiss(was::never_admitted));  // not the end: whoever builds holds the handle
+        std::size_t missing = count - built.size();
+        discard(std::move(built));
+        for (; missing != 0; --missing)
+            static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
     };
     try {
-        for (; to_build != 0; --to_build) {
+        while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
                 give_up();
-                return nullptr;
+                break;
             }
-            s->next() = built;
-            built = s;
+            built.push(*s);
         }
     } catch (...) {
         give_up();
@@ -228,14 +235,14 @@ slot* recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory = try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    void* const memory = detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
-    slot* const s = ::new (memory) slot(*this);
+    slot* const s = ::new (memory) slot(this);
     try {
         if (m_factory != nullptr)
             m_factory(layout::memory_of(*s));
         else
-            create_object<T>(m_lifecycle, layout::memory_of(*s));
+            detail::create_object<T>(m_lifecycle, layout::memory_of(*s));
     } catch (...) {
         free_slot(*s);
         throw;
@@ -251,24 +258,23 @@ void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
-    deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
+    detail::deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
 }
 
-// A chain of objects that are counted as built and as nothing else.
+// Requires objects that are counted as built and as nothing else.
 template <class T, class Lifecycle, sharing Sharing>
-std::size_t recycler<T, Lifecycle, Sharing>::discard(slot* chain) noexcept {
+std::size_t recycler<T, Lifecycle, Sharing>::discard(slot_chain&& slots) noexcept {
     std::size_t count = 0;
-    for (; chain != nullptr; ++count) {
-        slot& s = *std::exchange(chain, chain->next());
-        destroy_object(s);
-        free_slot(s);
-        static_cast<void>(dismiss(was::never_admitted));  // not the end: the handle is still there
+    for (; slot* const s = slots.pop(); ++count) {
+        destroy_object(*s);
+        free_slot(*s);
+        static_cast<void>(remove(counted::as_built));  // never the last: the handle is still there
     }
     return count;
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-std::size_t recycler<T, Lifecycle, Sharing>::discard_idle(those_out what) noexcept {
+std::size_t recycler<T, Lifecycle, Sharing>::discard_idle(in_use what) noexcept {
     return discard(take_idle(what));
 }
 
@@ -279,18 +285,18 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (options.growth == 0 && options.initial_objects == 0)
         throw std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
                                     "there would never be an object");
-    if (options.initial_objects > bound_of(options))
+    if (options.initial_objects > detail::bound_of(options))
         throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
     pool_core& core = g_registry.make({.name = options.name}, Sharing);
-    void* const memory = try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
+    void* const memory = detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {
-        core.close();
+        g_registry.close(core);
         throw std::bad_alloc();
     }
     auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
-    core.set_extension(&made);
+    core.set_extension(std::addressof(made));
     try {
-        made.build_initial(options.initial_objects);
+        made.build_fresh(options.initial_objects);
     } catch (...) {
         made.close();
         throw;
@@ -301,17 +307,17 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::close() noexcept {
     discard(object_stock::close());
-    core().close();
+    g_registry.close(core());
     if (abandon()) destroy();
 }
 
-// Nobody can reach the recycler but the caller.
+// Requires that no other thread can refer to the recycler.
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     pool_core& below = core();
     below.set_extension(nullptr);
     this->~recycler();
-    deallocate_bytes(in_pool<Sharing>(below), this, sizeof(recycler), alignof(recycler));
+    detail::deallocate_bytes(in_pool<Sharing>(below), this, sizeof(recycler), alignof(recycler));
 }
 
 }  // namespace pooled::detail

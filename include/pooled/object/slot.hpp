@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where a recycled object lives, from its construction to its destruction.
+// A slot: the memory of one recycled object, from its construction to its destruction.
 //
-//   | room | home | generation | … | header | T |        a whole number of cache lines: objects next to each other are used
-//                                                        by different threads
-//   room         idle: the links of a magazine; owned by a std::shared_ptr: its control block
-//   home         the stock of the pool that built the object; outlives it
+//   | control | stock | generation | … | header | T |     a whole number of cache lines: objects next to each other are used
+//                                                         by different threads
+//   control      idle: the link to the next idle slot; owned by a std::shared_ptr: its control block
+//   stock        that of the pool that built the object; outlives the slot
 //   generation   the stock's when the object was built; k_no_object while there is none
 //   header       the word that unique_ptr and rc_ptr know objects by, and count in: smart/counted_object.hpp
 //
-// An object is in one of these states, and its slot is free for the next user only in the first:
+// A slot is in one of these states, and may be used again only in the first:
 //
 //   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
 //                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
-#include "pooled/cache/magazine.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <algorithm>
@@ -26,13 +25,14 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace pooled::detail {
 
 class object_stock;
 
 // A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
-// object's address; the allocator. Other libraries have a word to spare. What asks for room checks that it suffices.
+// object's address; the allocator. Other libraries have a word to spare. Who puts one there checks that it fits.
 #if defined(__GLIBCXX__)
 inline constexpr std::size_t k_control_bytes = 4 * sizeof(void*);
 #elif defined(_LIBCPP_VERSION)
@@ -44,16 +44,55 @@ inline constexpr std::size_t k_control_bytes = 6 * sizeof(void*);
 inline constexpr std::uint32_t k_no_object = 0;
 
 struct slot {
-    alignas(void*) std::byte room[k_control_bytes];
-    object_stock* home = nullptr;
+    alignas(void*) std::byte control[k_control_bytes];
+    object_stock* stock;
     std::uint32_t generation = k_no_object;
 
-    explicit slot(object_stock& from) noexcept : home(&from) {}
+    explicit slot(object_stock* owner) noexcept : stock(owner) {}
 
-    // While the slot is in a chain that belongs to one thread.
-    [[nodiscard]] slot*& next() noexcept { return *reinterpret_cast<slot**>(room); }
+    // Only while the slot is in a chain.
+    [[nodiscard]] slot*& next() noexcept { return *reinterpret_cast<slot**>(control); }
 };
-static_assert(offsetof(slot, room) == 0 && sizeof(carrier) <= k_control_bytes);
+static_assert(offsetof(slot, control) == 0 && sizeof(slot*) <= k_control_bytes);
+
+// Slots linked through their own headers, last in, first out. Requires a lock, or one thread. O(1).
+class slot_chain {
+public:
+    slot_chain() noexcept = default;
+    slot_chain(slot_chain&& other) noexcept
+        : m_first(std::exchange(other.m_first, nullptr)), m_size(std::exchange(other.m_size, 0)) {}
+    slot_chain& operator=(slot_chain&&) = delete;
+
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+
+    void push(slot& s) noexcept {
+        s.next() = m_first;
+        m_first = &s;
+        ++m_size;
+    }
+
+    // The slot pushed last; null when there is none.
+    [[nodiscard]] slot* pop() noexcept {
+        slot* const s = m_first;
+        if (s == nullptr) return nullptr;
+        m_first = s->next();
+        --m_size;
+        return s;
+    }
+
+    // Walks the chain: for tests.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::size_t count = 0;
+        for (slot* s = m_first; s != nullptr && count <= m_size; s = s->next())
+            ++count;
+        return count == m_size;
+    }
+
+private:
+    slot* m_first = nullptr;
+    std::size_t m_size = 0;
+};
 
 template <class T>
 struct slot_layout {
@@ -77,7 +116,7 @@ struct slot_layout {
 template <class X>
 std::enable_shared_from_this<X>* find_shared_from_this(std::enable_shared_from_this<X>* base);
 template <class T>
-concept shares_from_this = requires(T* object) { find_shared_from_this(object); };
+concept shares_from_this = requires(T* object) { detail::find_shared_from_this(object); };
 
 template <class X>
 void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
@@ -89,11 +128,12 @@ void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
 }
 
 // The weak_ptr inside a T that derives from enable_shared_from_this is one on itself: it keeps the control block, so the
-// slot would never be free. Without its owners it means nothing any more.
+// slot would never be idle again. Without its owners it means nothing any more.
 template <class T>
 void forget_owners([[maybe_unused]] T& object) noexcept {
     if constexpr (shares_from_this<T>)
-        forget_owner(*static_cast<decltype(find_shared_from_this(&object))>(std::addressof(object)));
+        detail::forget_owner(*static_cast<decltype(detail::find_shared_from_this(std::addressof(object)))>(
+            std::addressof(object)));
 }
 
 }  // namespace pooled::detail

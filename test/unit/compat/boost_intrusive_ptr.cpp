@@ -52,6 +52,20 @@ struct plain : test::counted<8> {
 using pooled::intrusive_ptr_add_ref;
 using pooled::intrusive_ptr_release;
 
+// Not to be found by argument-dependent lookup: an unqualified call in the library would be ambiguous.
+template <class T>
+void* start_of(T* object) {
+    return object;
+}
+template <class T, class... Args>
+pooled::rc_ptr<T> make_rc(Args&&...) {
+    return nullptr;
+}
+template <class T>
+boost::intrusive_ptr<T> to_intrusive(pooled::rc_ptr<T>) {
+    return nullptr;
+}
+
 }  // namespace untouchable
 
 namespace {

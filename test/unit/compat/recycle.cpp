@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The recycle pools: what both promise. In sections: interface, recycling, copy and move, the pool's death, failure, bad
+// The recycle pools: what both promise. In sections: interface, recycling, copy and move, the pool's destruction, failure, bad
 // input, use from within.
 
 #include "pooled/compat/recycle.hpp"
@@ -105,7 +105,7 @@ TYPED_TEST(recycle_pool, of_an_incomplete_value_can_be_named_as_a_member) {
 
 // Recycling.
 
-TYPED_TEST(recycle_pool, makes_an_homeonly_when_none_is_idle) {
+TYPED_TEST(recycle_pool, makes_an_object_only_when_none_is_idle) {
     typename TestFixture::pool_type pool;
     EXPECT_EQ(pool.unused_resources(), 0U);
     {
@@ -121,7 +121,7 @@ TYPED_TEST(recycle_pool, makes_an_homeonly_when_none_is_idle) {
     EXPECT_NE(second.get(), third.get());
 }
 
-TYPED_TEST(recycle_pool, lends_the_object_that_came_home_last) {
+TYPED_TEST(recycle_pool, allocates_the_object_released_last) {
     typename TestFixture::pool_type pool;
     auto first = pool.allocate();
     auto second = pool.allocate();
@@ -149,10 +149,10 @@ TYPED_TEST(recycle_pool, free_unused_destroys_the_idle_objects_alone) {
     EXPECT_EQ(this->log.alive(), 1);
 }
 
-TYPED_TEST(recycle_pool, calls_the_recycle_function_with_each_object_that_comes_home) {
+TYPED_TEST(recycle_pool, calls_the_recycle_function_with_each_object_that_is_released) {
     std::vector<object const*> seen;
     typename TestFixture::pool_type pool(
-        this->maker(), [&](typename TestFixture::value home) { seen.push_back(home.get()); });
+        this->maker(), [&](typename TestFixture::value returned) { seen.push_back(returned.get()); });
     auto first = pool.allocate();
     auto second = pool.allocate();
     EXPECT_TRUE(seen.empty());
@@ -170,8 +170,9 @@ TYPED_TEST(recycle_pool, takes_recycle_functions_of_every_signature) {
     typename TestFixture::pool_type by_const_reference(this->maker(), [](auto const&) {});
     typename TestFixture::pool_type of_that_type(this->maker(),
                                                  typename TestFixture::pool_type::recycle_function());
-    recycle::shared_pool<object> by_value([this] { return std::make_shared<object>(this->log); },
-                                          [](std::shared_ptr<object> home) { EXPECT_NE(home, nullptr); });
+    recycle::shared_pool<object> by_value(
+        [this] { return std::make_shared<object>(this->log); },
+        [](std::shared_ptr<object> returned) { EXPECT_NE(returned, nullptr); });
     std::function<void(std::shared_ptr<object>)> const kept = [](std::shared_ptr<object> const&) {};
     recycle::shared_pool<object> by_function([this] { return std::make_shared<object>(this->log); }, kept);
     static_cast<void>(by_value.allocate());
@@ -180,16 +181,16 @@ TYPED_TEST(recycle_pool, takes_recycle_functions_of_every_signature) {
 
 TYPED_TEST(recycle_pool, lets_a_recycle_function_keep_the_object) {
     typename TestFixture::pool_type::value_ptr kept;
-    typename TestFixture::pool_type pool(this->maker(),
-                                         [&](typename TestFixture::value home) { kept = std::move(home); });
+    typename TestFixture::pool_type pool(
+        this->maker(), [&](typename TestFixture::value returned) { kept = std::move(returned); });
     static_cast<void>(pool.allocate());
     EXPECT_EQ(pool.unused_resources(), 0U) << "what is gone is not idle";
     EXPECT_NE(kept, nullptr);
 }
 
-TYPED_TEST(recycle_pool, lets_a_recycle_function_exchange_the_object) {
-    typename TestFixture::pool_type pool(this->maker(), [this](typename TestFixture::value home) {
-        home = TypeParam::template make<object>(this->log);
+TYPED_TEST(recycle_pool, lets_a_recycle_function_replace_the_object) {
+    typename TestFixture::pool_type pool(this->maker(), [this](typename TestFixture::value returned) {
+        returned = TypeParam::template make<object>(this->log);
     });
     static_cast<void>(pool.allocate());
     EXPECT_EQ(pool.unused_resources(), 1U);
@@ -197,14 +198,15 @@ TYPED_TEST(recycle_pool, lets_a_recycle_function_exchange_the_object) {
     EXPECT_EQ(this->log.alive(), 1);
 }
 
-TYPED_TEST(recycle_pool, calls_the_recycle_function_before_the_homecan_be_lent_again) {
-    std::size_t idle_meanwhile = 99;
+TYPED_TEST(recycle_pool, calls_the_recycle_function_before_the_object_is_idle) {
+    std::size_t idle_during_the_call = 99;
     typename TestFixture::pool_type* the_pool = nullptr;
-    typename TestFixture::pool_type pool(
-        this->maker(), [&](typename TestFixture::value) { idle_meanwhile = the_pool->unused_resources(); });
+    typename TestFixture::pool_type pool(this->maker(), [&](typename TestFixture::value) {
+        idle_during_the_call = the_pool->unused_resources();
+    });
     the_pool = &pool;
     static_cast<void>(pool.allocate());
-    EXPECT_EQ(idle_meanwhile, 0U);
+    EXPECT_EQ(idle_during_the_call, 0U);
     EXPECT_EQ(pool.unused_resources(), 1U);
 }
 
@@ -224,7 +226,7 @@ TYPED_TEST(recycle_pool, copy_has_as_many_idle_objects_of_its_own) {
     EXPECT_EQ(this->log.constructed(), 4);
 }
 
-TYPED_TEST(recycle_pool, objects_come_home_to_the_pool_they_are_of_and_not_to_its_copy) {
+TYPED_TEST(recycle_pool, objects_return_to_their_own_pool_and_not_to_its_copy) {
     typename TestFixture::pool_type pool;
     auto out = pool.allocate();
     typename TestFixture::pool_type const copy(pool);
@@ -245,7 +247,7 @@ TYPED_TEST(recycle_pool, copy_makes_and_recycles_with_the_same_functions) {
     EXPECT_EQ(copy.unused_resources(), 1U);
 }
 
-TYPED_TEST(recycle_pool, copy_assignment_replaces_what_was_idle_and_leaves_what_is_out) {
+TYPED_TEST(recycle_pool, copy_assignment_replaces_idle_objects_and_not_those_in_use) {
     typename TestFixture::pool_type source;
     static_cast<void>(source.allocate());
     typename TestFixture::pool_type target;
@@ -270,7 +272,7 @@ TYPED_TEST(recycle_pool, survives_assignment_to_itself) {
     EXPECT_NE(pool.allocate(), nullptr);
 }
 
-TYPED_TEST(recycle_pool, move_takes_idle_objects_and_those_that_are_out_along) {
+TYPED_TEST(recycle_pool, move_transfers_idle_objects_and_those_in_use) {
     typename TestFixture::pool_type pool;
     auto out = pool.allocate();
     static_cast<void>(pool.allocate());
@@ -304,7 +306,7 @@ TYPED_TEST(recycle_pool, that_was_moved_from_says_so_when_it_is_used) {
 
 // The pool's death.
 
-TYPED_TEST(recycle_pool, may_die_before_its_objects) {
+TYPED_TEST(recycle_pool, may_be_destroyed_before_its_objects) {
     int recycled = 0;
     std::unique_ptr<typename TestFixture::pool_type> pool;
     pool = std::make_unique<typename TestFixture::pool_type>(
@@ -321,7 +323,7 @@ TYPED_TEST(recycle_pool, may_die_before_its_objects) {
     EXPECT_EQ(recycled, 1) << "no object is recycled into a pool that is gone";
 }
 
-TYPED_TEST(recycle_pool, is_gone_with_its_functions_though_objects_are_out) {
+TYPED_TEST(recycle_pool, is_destroyed_with_its_functions_though_objects_are_in_use) {
     auto const captured = std::make_shared<int>(0);
     std::unique_ptr<typename TestFixture::pool_type> pool;
     pool = std::make_unique<typename TestFixture::pool_type>(
@@ -362,7 +364,7 @@ TYPED_TEST(recycle_pool, copy_that_fails_midway_leaves_both_pools_as_they_were) 
     EXPECT_EQ(this->log.alive(), 4);
 }
 
-TYPED_TEST(recycle_pool, destroys_an_homewhose_recycle_function_throws) {
+TYPED_TEST(recycle_pool, destroys_an_object_whose_recycle_function_throws) {
     bool fails = true;
     typename TestFixture::pool_type pool(this->maker(), [&](typename TestFixture::value) {
         if (fails) throw std::runtime_error("not recycled");
@@ -375,7 +377,7 @@ TYPED_TEST(recycle_pool, destroys_an_homewhose_recycle_function_throws) {
     EXPECT_EQ(pool.unused_resources(), 1U);
 }
 
-TYPED_TEST(recycle_pool, destroys_an_homewhen_the_lock_throws) {
+TYPED_TEST(recycle_pool, destroys_an_object_when_the_lock_throws) {
     struct failing_lock {
         static bool& fails() {
             static bool value = false;
@@ -406,8 +408,8 @@ TYPED_TEST(recycle_pool, gives_an_empty_pointer_when_the_allocate_function_retur
     int recycled = 0;
     typename TestFixture::pool_type pool(
         [&] { return gives ? TypeParam::template make<object>(this->log) : nullptr; },
-        [&](typename TestFixture::value home) {
-            EXPECT_NE(home, nullptr);
+        [&](typename TestFixture::value returned) {
+            EXPECT_NE(returned, nullptr);
             ++recycled;
         });
     {
@@ -493,7 +495,7 @@ TYPED_TEST(recycle_pool, objects_may_hold_objects_of_the_same_pool) {
         first.reset();
         EXPECT_EQ(pool.unused_resources(), 1U) << "an idle object keeps what it holds";
         pool.free_unused();
-        EXPECT_EQ(pool.unused_resources(), 1U) << "which comes home when that one is destroyed";
+        EXPECT_EQ(pool.unused_resources(), 1U) << "which is released when the other is destroyed";
         auto second = pool.allocate();
         second->next = std::shared_ptr<node>(pool.allocate());
     }

@@ -22,17 +22,17 @@ protected:
     ~recycle_shared_pool() override { EXPECT_EQ(log.alive(), 0) << "an object was lost"; }
 };
 
-struct conversing : std::enable_shared_from_this<conversing> {
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
     test::counted<> life;
 };
 
-TEST_F(recycle_shared_pool, lends_a_plain_shared_ptr) {
+TEST_F(recycle_shared_pool, allocates_a_plain_shared_ptr) {
     recycle::shared_pool<int> pool;
     static_assert(std::is_same_v<decltype(pool.allocate()), std::shared_ptr<int>>);
     EXPECT_EQ(pool.allocate().use_count(), 1);
 }
 
-TEST_F(recycle_shared_pool, an_object_comes_home_with_its_last_copy) {
+TEST_F(recycle_shared_pool, an_object_returns_with_its_last_copy) {
     recycle::shared_pool<test::counted<>> pool;
     auto first = pool.allocate();
     std::shared_ptr<void const> second = first;
@@ -113,7 +113,7 @@ TEST_F(recycle_shared_pool, makes_objects_of_derived_and_of_const_types) {
 // enable_shared_from_this.
 
 TEST_F(recycle_shared_pool, shared_from_this_joins_the_handle) {
-    recycle::shared_pool<conversing> pool;
+    recycle::shared_pool<shares_itself> pool;
     auto handle = pool.allocate();
     auto self = handle->shared_from_this();
     EXPECT_EQ(handle.use_count(), 2);
@@ -125,7 +125,7 @@ TEST_F(recycle_shared_pool, shared_from_this_joins_the_handle) {
 }
 
 TEST_F(recycle_shared_pool, shared_from_this_joins_the_handle_in_every_use_of_an_object) {
-    recycle::shared_pool<conversing> pool;
+    recycle::shared_pool<shares_itself> pool;
     for (int use = 0; use < 3; ++use) {
         auto const handle = pool.allocate();
         EXPECT_EQ(handle->shared_from_this().use_count(), 2);
@@ -135,7 +135,7 @@ TEST_F(recycle_shared_pool, shared_from_this_joins_the_handle_in_every_use_of_an
 }
 
 TEST_F(recycle_shared_pool, weak_from_this_of_one_use_expires_with_it) {
-    recycle::shared_pool<conversing> pool;
+    recycle::shared_pool<shares_itself> pool;
     auto handle = pool.allocate();
     auto const weak = handle->weak_from_this();
     handle.reset();
@@ -145,20 +145,20 @@ TEST_F(recycle_shared_pool, weak_from_this_of_one_use_expires_with_it) {
 }
 
 TEST_F(recycle_shared_pool, a_recycle_function_may_call_shared_from_this) {
-    std::weak_ptr<conversing> seen;
-    recycle::shared_pool<conversing> pool([] { return std::make_shared<conversing>(); },
-                                          [&](std::shared_ptr<conversing> value) {
-                                              seen = value;
-                                              EXPECT_EQ(value->shared_from_this(), value);
-                                          });
+    std::weak_ptr<shares_itself> seen;
+    recycle::shared_pool<shares_itself> pool([] { return std::make_shared<shares_itself>(); },
+                                             [&](std::shared_ptr<shares_itself> value) {
+                                                 seen = value;
+                                                 EXPECT_EQ(value->shared_from_this(), value);
+                                             });
     static_cast<void>(pool.allocate());
     EXPECT_FALSE(seen.expired()) << "the pool's own pointer keeps an idle object";
     pool.free_unused();
     EXPECT_TRUE(seen.expired());
 }
 
-TEST_F(recycle_shared_pool, objects_that_share_themselves_die_with_a_dead_pool) {
-    auto pool = std::make_unique<recycle::shared_pool<conversing>>();
+TEST_F(recycle_shared_pool, objects_that_share_themselves_are_destroyed_after_their_pool) {
+    auto pool = std::make_unique<recycle::shared_pool<shares_itself>>();
     auto handle = pool->allocate();
     pool.reset();
     auto self = handle->shared_from_this();
@@ -169,14 +169,15 @@ TEST_F(recycle_shared_pool, objects_that_share_themselves_die_with_a_dead_pool) 
 }
 
 TEST_F(recycle_shared_pool, knows_enable_shared_from_this_in_a_base_and_through_const) {
-    struct derived : conversing {
+    struct derived : shares_itself {
         int more = 0;
     };
     recycle::shared_pool<derived> pool;
     auto const handle = pool.allocate();
     EXPECT_EQ(handle->shared_from_this().use_count(), 2);
 
-    recycle::shared_pool<conversing const> constant([] { return std::make_shared<conversing const>(); });
+    recycle::shared_pool<shares_itself const> constant(
+        [] { return std::make_shared<shares_itself const>(); });
     auto const looked_at = constant.allocate();
     EXPECT_EQ(looked_at->shared_from_this().use_count(), 2);
 }
@@ -186,7 +187,7 @@ struct other : std::enable_shared_from_this<other> {};
 struct ambiguous : one, other {};
 struct hidden : private std::enable_shared_from_this<hidden> {};
 
-TEST_F(recycle_shared_pool, leaves_alone_what_shared_ptr_leaves_alone) {
+TEST_F(recycle_shared_pool, does_not_set_a_weak_ptr_that_shared_ptr_does_not_set) {
     static_assert(pooled::compat::detail::shares_from_this<one>);
     static_assert(!pooled::compat::detail::shares_from_this<ambiguous>);
     static_assert(!pooled::compat::detail::shares_from_this<hidden>);

@@ -84,7 +84,7 @@ struct pool_names {
 };
 TYPED_TEST_SUITE(recycle_threads, pools, pool_names);
 
-TYPED_TEST(recycle_threads, no_object_is_lent_to_two_at_once) {
+TYPED_TEST(recycle_threads, no_object_is_allocated_to_two_threads_at_once) {
     TypeParam pool;
     std::atomic<bool> shared_at_once{false};
     this->on_threads([&](int t) {
@@ -127,7 +127,7 @@ TYPED_TEST(recycle_threads, objects_are_dropped_on_other_threads_than_took_them)
     EXPECT_EQ(static_cast<std::int64_t>(pool.unused_resources()), this->log.alive());
 }
 
-TYPED_TEST(recycle_threads, a_pool_may_die_while_other_threads_drop_its_objects) {
+TYPED_TEST(recycle_threads, a_pool_may_be_destroyed_while_other_threads_drop_its_objects) {
     for (int round = 0; round < (test::k_sanitized ? 50 : 300); ++round) {
         std::unique_ptr<TypeParam> pool;
         {

@@ -24,7 +24,7 @@ protected:
     ~recycle_unique_pool() override { EXPECT_EQ(log.alive(), 0) << "an object was lost"; }
 };
 
-TEST_F(recycle_unique_pool, lends_a_unique_ptr_with_a_deleter_of_its_own) {
+TEST_F(recycle_unique_pool, allocates_a_unique_ptr_with_a_deleter_of_its_own) {
     static_assert(std::is_same_v<decltype(std::declval<pool_type&>().allocate()), pool_ptr>);
     static_assert(std::is_same_v<pool_ptr, std::unique_ptr<object, pool_ptr::deleter_type>>);
     static_assert(std::is_same_v<pool_type::value_ptr, std::unique_ptr<object>>);
@@ -58,7 +58,7 @@ TEST_F(recycle_unique_pool, a_pool_ptr_of_no_pool_deletes) {
     EXPECT_EQ(log.alive(), 0);
 }
 
-TEST_F(recycle_unique_pool, a_pool_ptr_brings_home_whatever_it_is_reset_to) {
+TEST_F(recycle_unique_pool, a_pool_ptr_recycles_any_object_it_was_reset_to) {
     pool_type pool;
     auto pointer = pool.allocate();
     pointer.reset(new object);
@@ -67,7 +67,7 @@ TEST_F(recycle_unique_pool, a_pool_ptr_brings_home_whatever_it_is_reset_to) {
     EXPECT_EQ(pool.unused_resources(), 2U);
 }
 
-TEST_F(recycle_unique_pool, move_assignment_brings_home_what_the_target_had) {
+TEST_F(recycle_unique_pool, move_assignment_recycles_what_the_target_had) {
     pool_type pool;
     pool_type other;
     auto pointer = pool.allocate();

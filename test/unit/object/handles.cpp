@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Recycled objects behind unique_ptr and rc_ptr: the same types as for objects of other pools, weak pointers and conversions
-// included.
+// Recycled objects behind unique_ptr and rc_ptr: the same handle types as for other pools, with weak pointers and
+// conversions.
 
 #include "pooled/pooled.hpp"
 
@@ -87,7 +87,7 @@ TYPED_TEST(handle, rc_ptr_counts_converts_and_recycles) {
     EXPECT_EQ(pool.acquire_rc().get(), object);
 }
 
-TYPED_TEST(handle, rc_ptr_is_observed_and_the_object_not_handed_out_meanwhile) {
+TYPED_TEST(handle, rc_ptr_keeps_its_object_from_the_next_user_while_weak_pointers_watch_it) {
     typename TypeParam::template pool<int> pool({.max_objects = 1});
     auto owner = pool.acquire_rc();
     typename decltype(owner)::weak_type observer = owner;
@@ -142,7 +142,7 @@ struct throwing {
     }
 };
 
-TYPED_TEST(handle, rc_ptr_of_an_object_that_on_release_refuses_destroys_it) {
+TYPED_TEST(handle, rc_ptr_destroys_an_object_whose_on_release_throws) {
     bool throws = false;
     typename TypeParam::template pool<test::counted<>, throwing> pool({.max_objects = 1}, {&throws});
     auto owner = pool.acquire_rc();

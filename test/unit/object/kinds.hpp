@@ -46,10 +46,10 @@ struct object_pool_kind_names {
     return count;
 }
 
-// Acquisitions after which a shared pool that was gathered is spread again, with some to spare.
+// Acquisitions after which a pool in central mode is in cached mode again, with some to spare.
 inline constexpr int k_settling = 3000;
 
-// Until the calling thread's releases go to its own cache, without a lock. Requires an idle object, or room for one.
+// Until the calling thread's releases go to its own cache, without a lock. Requires an idle object, or that one may be built.
 template <class Pool>
 void settle(Pool& pool) {
     for (int i = 0; i < k_settling; ++i)

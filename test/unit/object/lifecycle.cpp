@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a lifecycle is asked to do, and when; each of its members is optional.
+// When the members of a lifecycle are called; each is optional.
 
 #include "pooled/pooled.hpp"
 
@@ -8,9 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,7 +50,7 @@ struct everything {
     }
 };
 
-TYPED_TEST(lifecycle, is_called_at_each_turn) {
+TYPED_TEST(lifecycle, is_called_when_an_object_is_built_acquired_and_released) {
     std::vector<std::string> said;
     {
         typename TypeParam::template pool<connection, everything> pool({}, {"example", &said});
@@ -63,7 +67,7 @@ TYPED_TEST(lifecycle, is_called_at_each_turn) {
     EXPECT_EQ(said, expected);
 }
 
-TYPED_TEST(lifecycle, releases_once_when_the_last_of_many_owners_lets_go) {
+TYPED_TEST(lifecycle, releases_once_when_the_last_of_many_owners_is_gone) {
     std::vector<std::string> said;
     typename TypeParam::template pool<connection, everything> pool({}, {"example", &said});
     auto a = pool.acquire();
@@ -72,7 +76,7 @@ TYPED_TEST(lifecycle, releases_once_when_the_last_of_many_owners_lets_go) {
     a.reset();
     EXPECT_EQ(said.back(), "acquire");
     b.reset();
-    EXPECT_EQ(said.back(), "release") << "a weak_ptr does not put it off";
+    EXPECT_EQ(said.back(), "release") << "a weak_ptr does not delay it";
     EXPECT_EQ(said.size(), 3U);
 }
 
@@ -131,6 +135,33 @@ TYPED_TEST(lifecycle, gets_the_arguments_of_acquire) {
     EXPECT_EQ(pool.capacity(), 1U);
 }
 
+TYPED_TEST(lifecycle, clear_on_release_clears_each_object_that_is_released) {
+    static_assert(std::is_empty_v<pooled::clear_on_release>);
+    typename TypeParam::template pool<std::vector<int>, pooled::clear_on_release> pool;
+    std::size_t capacity = 0;
+    {
+        auto const used = pool.acquire();
+        used->assign(100, 1);
+        capacity = used->capacity();
+    }
+    auto const again = pool.acquire_unique();
+    EXPECT_TRUE(again->empty());
+    EXPECT_EQ(again->capacity(), capacity) << "the vector keeps its memory";
+}
+
+struct throws_when_cleared {
+    bool throws = false;
+    void clear() const {
+        if (throws) throw std::runtime_error("not cleared");
+    }
+};
+
+TYPED_TEST(lifecycle, clear_on_release_destroys_an_object_whose_clear_throws) {
+    typename TypeParam::template pool<throws_when_cleared, pooled::clear_on_release> pool;
+    pool.acquire()->throws = true;
+    EXPECT_EQ(pool.capacity(), 0U);
+}
+
 struct final_one final {
     void on_acquire(int& n) const { n = 5; }
     void on_release(int&) const noexcept {}
@@ -139,6 +170,18 @@ struct final_one final {
 TYPED_TEST(lifecycle, may_be_a_final_class) {
     typename TypeParam::template pool<int, final_one> pool;
     EXPECT_EQ(*pool.acquire(), 5);
+}
+
+struct explicit_one {
+    explicit explicit_one() = default;
+    void on_acquire(int& n) const { n = 6; }
+};
+
+TYPED_TEST(lifecycle, may_have_an_explicit_default_constructor) {
+    typename TypeParam::template pool<int, explicit_one> pool;
+    EXPECT_EQ(*pool.acquire(), 6);
+    typename TypeParam::template pool<int, explicit_one> with_factory({}, [] { return 1; });
+    EXPECT_EQ(*with_factory.acquire(), 6);
 }
 
 TYPED_TEST(lifecycle, of_functions_is_set_at_run_time) {
@@ -167,14 +210,15 @@ TYPED_TEST(lifecycle, of_functions_may_leave_any_of_them_empty) {
     EXPECT_EQ(*one.acquire(), 1);
 }
 
-TYPED_TEST(lifecycle, that_creates_elsewhere_is_refused) {
+TYPED_TEST(lifecycle, that_creates_elsewhere_ends_the_program_with_a_message) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     static int elsewhere = 0;
     typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool(
         {}, {.create = [](void*) { return &elsewhere; }});
-    EXPECT_DEATH(static_cast<void>(pool.acquire()), "must construct the object where it is told to");
+    EXPECT_DEATH(static_cast<void>(pool.acquire()), "must construct the object at the address passed to it");
     typename TypeParam::template pool<int> by_factory({}, [](void*) { return &elsewhere; });
-    EXPECT_DEATH(static_cast<void>(by_factory.acquire()), "must construct the object where it is told to");
+    EXPECT_DEATH(static_cast<void>(by_factory.acquire()),
+                 "must construct the object at the address passed to it");
 }
 
 TYPED_TEST(lifecycle, of_functions_may_take_arguments) {
@@ -184,7 +228,7 @@ TYPED_TEST(lifecycle, of_functions_may_take_arguments) {
     EXPECT_EQ(*pool.acquire(3, 'z'), "zzz");
 }
 
-TYPED_TEST(lifecycle, gives_way_to_a_factory) {
+TYPED_TEST(lifecycle, does_not_build_objects_of_a_pool_with_a_factory) {
     std::vector<std::string> said;
     typename TypeParam::template pool<connection, everything> pool(
         {}, {"not this", &said}, [] { return connection("from the factory"); });
@@ -212,7 +256,7 @@ TYPED_TEST(lifecycle, lives_in_the_pool_and_may_be_movable_only) {
     EXPECT_EQ(*pool.acquire(), 2);
 }
 
-TYPED_TEST(lifecycle, lives_until_the_last_object_has_come_home) {
+TYPED_TEST(lifecycle, lives_until_the_last_object_was_released) {
     auto const token = std::make_shared<int>(0);
     std::shared_ptr<int> out;
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Growing, bounded and fixed pools, and what their counts say.
+// Growing, bounded and fixed pools, and their counts.
 
 #include "pooled/pooled.hpp"
 
@@ -43,7 +43,7 @@ protected:
 };
 TYPED_TEST_SUITE(object_pool_of, test::object_pool_kinds, test::object_pool_kind_names);
 
-TYPED_TEST(object_pool_of, default_options_builds_nothing_before_it_is_asked) {
+TYPED_TEST(object_pool_of, default_options_builds_nothing_before_the_first_acquire) {
     typename TestFixture::pool_type pool;
     EXPECT_EQ(this->log.constructed(), 0);
     EXPECT_EQ(pool.capacity(), 0U);
@@ -69,7 +69,7 @@ TYPED_TEST(object_pool_of, max_objects_holds_no_more) {
     EXPECT_EQ(this->log.constructed(), 5);
 }
 
-TYPED_TEST(object_pool_of, max_objects_says_when_it_is_exhausted_what_to_do) {
+TYPED_TEST(object_pool_of, max_objects_names_itself_and_the_bound_when_it_is_exhausted) {
     typename TestFixture::pool_type pool({.name = "buffers", .max_objects = 7});
     auto const all = this->take_all(pool);
     try {
@@ -82,7 +82,7 @@ TYPED_TEST(object_pool_of, max_objects_says_when_it_is_exhausted_what_to_do) {
     }
 }
 
-TYPED_TEST(object_pool_of, max_objects_gives_as_many_the_second_time) {
+TYPED_TEST(object_pool_of, max_objects_provides_as_many_each_time) {
     typename TestFixture::pool_type pool({.max_objects = 300});
     for (int round = 0; round < 4; ++round) {
         EXPECT_EQ(this->take_all(pool).size(), 300U);
@@ -120,19 +120,18 @@ TYPED_TEST(object_pool_of, no_growth_is_of_fixed_size) {
     EXPECT_EQ(this->take_all(pool).size(), 3U);
     EXPECT_EQ(this->log.constructed(), 3);
     EXPECT_EQ(pool.trim(), 3U);
-    EXPECT_EQ(this->take_all(pool).size(), 3U)
-        << "the places of objects that were destroyed are filled again";
+    EXPECT_EQ(this->take_all(pool).size(), 3U) << "trimmed objects are replaced";
     EXPECT_EQ(this->log.alive(), 3);
 }
 
-TYPED_TEST(object_pool_of, options_that_make_no_sense_is_refused) {
+TYPED_TEST(object_pool_of, contradictory_options_is_not_constructed) {
     using pool = typename TestFixture::pool_type;
     EXPECT_THROW(pool({.initial_objects = 0, .growth = 0}), std::invalid_argument);
     EXPECT_THROW(pool({.initial_objects = 4, .max_objects = 3}), std::invalid_argument);
     EXPECT_EQ(this->log.constructed(), 0);
 }
 
-TYPED_TEST(object_pool_of, anything_counts_what_is_in_use_and_what_is_idle) {
+TYPED_TEST(object_pool_of, any_options_counts_what_is_in_use_and_what_is_idle) {
     typename TestFixture::pool_type pool;
     test::settle(pool);
     std::vector<std::shared_ptr<test::counted<>>> held;
@@ -153,7 +152,7 @@ TYPED_TEST(object_pool_of, anything_counts_what_is_in_use_and_what_is_idle) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TYPED_TEST(object_pool_of, anything_can_be_trimmed) {
+TYPED_TEST(object_pool_of, any_options_can_be_trimmed) {
     typename TestFixture::pool_type pool({.initial_objects = 10});
     auto const kept = pool.acquire();
     EXPECT_EQ(pool.trim(), 9U);
@@ -166,7 +165,7 @@ TYPED_TEST(object_pool_of, anything_can_be_trimmed) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TYPED_TEST(object_pool_of, anything_trimmed_recycles_what_was_in_use) {
+TYPED_TEST(object_pool_of, any_options_recycles_what_was_in_use_when_it_was_trimmed) {
     typename TestFixture::pool_type pool;
     auto kept = pool.acquire();
     pool.trim();
@@ -175,7 +174,7 @@ TYPED_TEST(object_pool_of, anything_trimmed_recycles_what_was_in_use) {
     EXPECT_EQ(pool.idle(), 1U);
 }
 
-TYPED_TEST(object_pool_of, anything_cleared_hands_out_only_new_objects) {
+TYPED_TEST(object_pool_of, any_options_provides_only_new_objects_after_clear) {
     typename TestFixture::pool_type pool({.max_objects = 3});
     test::settle(pool);
     auto a = pool.acquire();
@@ -197,7 +196,7 @@ TYPED_TEST(object_pool_of, anything_cleared_hands_out_only_new_objects) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TYPED_TEST(object_pool_of, anything_gives_the_memory_of_trimmed_objects_back) {
+TYPED_TEST(object_pool_of, any_options_returns_the_memory_of_trimmed_objects) {
     struct large {
         char bytes[1 << 20];
     };
@@ -207,7 +206,7 @@ TYPED_TEST(object_pool_of, anything_gives_the_memory_of_trimmed_objects_back) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TYPED_TEST(object_pool_of, more_objects_than_memory_is_refused_and_stays_usable) {
+TYPED_TEST(object_pool_of, objects_larger_than_memory_throws_bad_alloc_and_stays_usable) {
     struct huge {
         char bytes[std::size_t{1} << 46];
     };
@@ -227,6 +226,49 @@ TYPED_TEST(object_pool_of, more_objects_than_memory_is_refused_and_stays_usable)
     EXPECT_TRUE(says_that_memory_is_out([&] { return pool.acquire_for(1s); }));
     EXPECT_EQ(pool.capacity(), 0U);
     EXPECT_TRUE(pool.is_valid());
+}
+
+TYPED_TEST(object_pool_of, any_options_reserves_objects_at_run_time) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    auto const first = pool.acquire();
+    pool.reserve(6);
+    EXPECT_EQ(this->log.constructed(), 6) << "those in use count";
+    EXPECT_EQ(pool.capacity(), 6U);
+    EXPECT_EQ(pool.idle(), 5U);
+    pool.reserve(3);
+    EXPECT_EQ(this->log.constructed(), 6) << "there are as many already";
+    EXPECT_EQ(this->take_all(pool).size(), 9U);
+    EXPECT_EQ(this->log.constructed(), 10);
+    pool.reserve(10);
+    EXPECT_EQ(this->log.constructed(), 10);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TYPED_TEST(object_pool_of, max_objects_reserves_no_more) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    EXPECT_THROW(pool.reserve(11), std::length_error);
+    EXPECT_EQ(this->log.constructed(), 0);
+    pool.reserve(10);
+    EXPECT_EQ(pool.idle(), 10U);
+}
+
+TYPED_TEST(object_pool_of, no_growth_reserves_again_what_was_trimmed) {
+    typename TestFixture::pool_type pool({.initial_objects = 3, .growth = 0});
+    EXPECT_EQ(pool.trim(), 3U);
+    pool.reserve(3);
+    EXPECT_EQ(this->log.constructed(), 6);
+    EXPECT_THROW(pool.reserve(4), std::length_error);
+}
+
+TYPED_TEST(object_pool_of, any_options_is_as_before_when_a_reservation_fails) {
+    typename TestFixture::pool_type pool({.max_objects = 10});
+    pool.reserve(2);
+    this->log.throw_at(5);
+    EXPECT_THROW(pool.reserve(10), test::constructor_failed);
+    EXPECT_EQ(pool.capacity(), 2U);
+    EXPECT_EQ(this->log.alive(), 2);
+    EXPECT_TRUE(pool.is_valid());
+    EXPECT_EQ(this->take_all(pool).size(), 10U);
 }
 
 }  // namespace

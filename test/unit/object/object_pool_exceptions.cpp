@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Whatever a lifecycle throws, the pool is as before and no slot is lost.
+// After an exception of a lifecycle the pool is as before, and no object is lost.
 
 #include "pooled/pooled.hpp"
 
@@ -19,8 +19,8 @@ struct refusal : std::runtime_error {
     refusal() : std::runtime_error("refused") {}
 };
 
-// Throws where it is told to.
-struct touchy {
+// Throws at acquire, at release, or both, as the test says.
+struct may_throw {
     test::life_log* log;
     bool* refuses_acquire;
     bool* refuses_release;
@@ -36,9 +36,9 @@ struct touchy {
 template <class Kind>
 class exception : public testing::Test {
 protected:
-    using pool_type = typename Kind::template pool<test::counted<>, touchy>;
+    using pool_type = typename Kind::template pool<test::counted<>, may_throw>;
 
-    touchy lifecycle() { return {&log, &refuses_acquire, &refuses_release}; }
+    may_throw lifecycle() { return {&log, &refuses_acquire, &refuses_release}; }
 
     test::life_log log;
     bool refuses_acquire = false;
@@ -57,7 +57,7 @@ TYPED_TEST(exception, from_create_leaves_the_pool_as_it_was) {
     EXPECT_EQ(pool.in_use(), 1U);
     EXPECT_EQ(pool.high_water(), 1U);
     EXPECT_TRUE(pool.is_valid());
-    EXPECT_TRUE(pool.try_acquire()) << "its place under the bound is free again";
+    EXPECT_TRUE(pool.try_acquire()) << "it no longer counts under the bound";
     EXPECT_EQ(this->log.alive(), 2);
 }
 
@@ -133,7 +133,7 @@ TYPED_TEST(exception, from_on_acquire_is_not_followed_by_on_release) {
     this->refuses_release = false;
 }
 
-TYPED_TEST(exception, from_on_release_destroys_the_object_and_frees_its_place) {
+TYPED_TEST(exception, from_on_release_destroys_the_object_which_no_longer_counts) {
     typename TestFixture::pool_type pool({.max_objects = 2}, this->lifecycle());
     for (int i = 0; i < 100; ++i) {
         auto a = pool.acquire();
@@ -151,7 +151,7 @@ TYPED_TEST(exception, from_on_release_destroys_the_object_and_frees_its_place) {
     }
 }
 
-TYPED_TEST(exception, from_on_release_frees_the_place_only_after_the_last_weak_ptr) {
+TYPED_TEST(exception, from_on_release_lets_another_be_built_only_after_the_last_weak_ptr) {
     typename TestFixture::pool_type pool({.max_objects = 1}, this->lifecycle());
     auto a = pool.acquire();
     std::weak_ptr<test::counted<>> watcher = a;

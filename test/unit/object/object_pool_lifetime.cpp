@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A pool may go before its objects: those out stay valid, and are destroyed, not recycled, when they come home.
+// A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, when they are
+// released.
 
 #include "pooled/pooled.hpp"
 
@@ -54,12 +55,12 @@ TYPED_TEST(destroyed, pool_leaves_objects_with_their_owners) {
     EXPECT_EQ(this->log.alive(), 0);
 }
 
-TYPED_TEST(destroyed, pool_leaves_slots_to_weak_ptrs) {
+TYPED_TEST(destroyed, pool_leaves_control_blocks_to_weak_ptrs) {
     auto shared = this->pool->acquire();
     std::weak_ptr<test::counted<>> weak = shared;
     this->pool.reset();
     shared.reset();
-    EXPECT_EQ(this->log.alive(), 0) << "the object does not wait for weak_ptrs";
+    EXPECT_EQ(this->log.alive(), 0) << "weak_ptrs do not delay the destruction";
     EXPECT_EQ(weak.lock(), nullptr);
     weak.reset();
 }
@@ -89,7 +90,7 @@ TYPED_TEST(destroyed, pool_does_not_call_its_lifecycle_any_more) {
     EXPECT_EQ(releases, 1);
 }
 
-TYPED_TEST(destroyed, pools_come_and_go) {
+TYPED_TEST(destroyed, pools_leave_nothing_behind) {
     std::size_t const before = test::pools_alive();
     std::shared_ptr<test::counted<>> out;
     for (int i = 0; i < 200; ++i) {
@@ -102,7 +103,7 @@ TYPED_TEST(destroyed, pools_come_and_go) {
     EXPECT_EQ(this->log.alive(), 0);
 }
 
-TYPED_TEST(destroyed, pool_takes_its_lifecycle_along) {
+TYPED_TEST(destroyed, pool_destroys_its_lifecycle) {
     auto const token = std::make_shared<int>(0);
     std::size_t const before = test::pools_alive();
     {
@@ -130,7 +131,7 @@ TEST(destroyed_object_pool, destroys_what_lies_idle_in_a_sleeping_threads_cache)
     EXPECT_EQ(log.alive(), 0);
 }
 
-TEST(destroyed_object_pool, objects_come_home_on_other_threads) {
+TEST(destroyed_object_pool, objects_may_be_released_by_other_threads) {
     test::life_log log;
     std::optional<pooled::object_pool<test::counted<>>> pool;
     pool.emplace(pooled::object_pool_options{}, [&] { return test::counted<>(log); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Objects are built once, stay constructed while idle, and are handed out again; one thread.
+// Objects are built once, stay constructed while idle, and are acquired again; one thread.
 
 #include "pooled/pooled.hpp"
 
@@ -32,7 +32,7 @@ protected:
 };
 TYPED_TEST_SUITE(recycled, test::object_pool_kinds, test::object_pool_kind_names);
 
-TYPED_TEST(recycled, object_is_built_once_and_handed_out_again) {
+TYPED_TEST(recycled, object_is_built_once_and_acquired_again) {
     typename TypeParam::template pool<test::counted<>> pool;
     test::counted<>* const first = pool.acquire().get();
     for (int i = 0; i < test::k_settling; ++i)
@@ -136,7 +136,7 @@ TYPED_TEST(recycled, object_shares_ownership_with_its_parts) {
     EXPECT_EQ(pool.idle(), 1U);
 }
 
-TYPED_TEST(recycled, object_goes_home_through_a_pointer_to_its_base_or_to_void) {
+TYPED_TEST(recycled, object_is_released_by_a_pointer_to_its_base_or_to_void) {
     struct base {
         int a;
     };
@@ -155,7 +155,7 @@ TYPED_TEST(recycled, object_goes_home_through_a_pointer_to_its_base_or_to_void) 
     EXPECT_EQ(pool.idle(), 1U);
 }
 
-// Sizes around the size classes, and beyond them; alignments from less than a slot's own to a page.
+// Sizes within the size classes and beyond them; alignments from less than a slot's to more than a page.
 template <std::size_t Bytes, std::size_t Align>
 struct alignas(Align) shaped {
     shaped() { std::memset(bytes.data(), 0x5a, bytes.size()); }
@@ -203,7 +203,7 @@ TYPED_TEST(recycled, object_may_have_any_size_and_alignment) {
 }
 
 TYPED_TEST(recycled, objects_of_many_pools_do_not_mix) {
-    // More than have a place of their own in a thread's table.
+    // More than the entries of a thread's table.
     using pool = typename TypeParam::template pool<int>;
     std::vector<std::unique_ptr<pool>> pools;
     for (int i = 0; i < 70; ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Objects and threads: nothing is stranded in a thread's cache, a thread's end gives all back, and what one thread acquires
-// another may release.
+// Objects and threads: idle objects in other threads' caches are found, a thread that ends returns all it cached, and an
+// object may be released by another thread than acquired it.
 
 #include "pooled/pooled.hpp"
 
@@ -27,7 +27,7 @@ std::vector<std::shared_ptr<typename Pool::value_type>> take_all(Pool& pool) {
     return all;
 }
 
-TEST(idle_objects, in_other_threads_caches_are_found_before_anyone_is_told_exhausted) {
+TEST(idle_objects, in_other_threads_caches_are_found_before_exhausted_is_reported) {
     constexpr std::size_t k_objects = 100;
     pooled::object_pool<int> pool({.max_objects = k_objects});
     std::vector<std::unique_ptr<test::sleeper>> sleepers;
@@ -60,7 +60,7 @@ TEST(idle_objects, in_other_threads_caches_are_found_before_another_is_built) {
     EXPECT_EQ(pool.high_water(), 1U);
 }
 
-TEST(idle_objects, of_a_thread_that_ended_are_there_for_all) {
+TEST(idle_objects, of_a_thread_that_ended_are_available_to_all) {
     pooled::object_pool<int> pool({.max_objects = 200});
     std::thread([&] {
         test::settle(pool);
@@ -106,7 +106,7 @@ TEST(idle_objects, in_other_threads_caches_are_cleared) {
         test::settle(pool);
         kept.reset();
     });
-    EXPECT_EQ(log.alive(), 1) << "the one that was out when the pool was cleared is not recycled";
+    EXPECT_EQ(log.alive(), 1) << "the one in use when the pool was cleared is not recycled";
     EXPECT_EQ(pool.capacity(), 1U);
 }
 
@@ -123,11 +123,11 @@ TEST(objects, acquired_by_one_thread_are_released_by_another) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TEST(objects, are_dropped_after_the_threads_caches_are_gone) {
+TEST(objects, are_released_by_destructors_of_thread_local_variables) {
     pooled::object_pool<int> pool({.max_objects = 2});
     std::thread([&] {
-        // Destroyed before the thread's caches of pools that it used later, so its destructor meets them; the one that
-        // holds through a pthread key of its own would be later still: see stress/lifetimes.cpp.
+        // Destroyed before the thread's caches. A destructor of a pthread key may run after them: see
+        // process/object_pool_exit.cpp.
         static thread_local std::shared_ptr<int> held;
         test::settle(pool);
         held = pool.acquire();
@@ -135,7 +135,7 @@ TEST(objects, are_dropped_after_the_threads_caches_are_gone) {
     EXPECT_EQ(pool.idle(), 1U);
 }
 
-TEST(objects, acquired_by_threads_with_a_line_are_counted_rightly_after_it) {
+TEST(objects, acquired_by_waiting_threads_are_counted_exactly) {
     pooled::object_pool<int> pool({.max_objects = 2});
     std::atomic<int> served{0};
     {

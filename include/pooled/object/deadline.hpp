@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How long an acquire waits. A patience says, when the line is reached and after each awakening, how much longer; and it may
-// be called off.
+// Deadline policies: how long an acquire waits. A policy says, when the wait begins and after each awakening, how much
+// longer to sleep; and it may stop the waiter.
 //
 //   for_duration, until_time      remaining() counts down
-//   until_stopped                 for ever, unless a stop is requested (where the standard library has std::stop_token)
+//   until_stopped                 no limit, but a stop may be requested (where the standard library has std::stop_token)
 
 #include "pooled/config.hpp"
-#include "pooled/object/wait_line.hpp"
+#include "pooled/object/wait_queue.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,7 @@
 
 namespace pooled::detail {
 
-// As long as the platform is asked to sleep at a time; what is left is asked for afterwards.
+// The longest single sleep; a longer wait is several of them.
 inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
 
 // Any duration, also one that nanoseconds cannot hold, or that is not a number: from 0 to k_longest_sleep.
@@ -40,7 +40,7 @@ public:
     explicit until_time(std::chrono::time_point<Clock, Duration> deadline) noexcept : m_deadline(deadline) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
         auto const now = Clock::now();
-        return m_deadline <= now ? std::chrono::nanoseconds::zero() : sleep_for(m_deadline - now);
+        return m_deadline <= now ? std::chrono::nanoseconds::zero() : detail::sleep_for(m_deadline - now);
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 
@@ -48,13 +48,13 @@ private:
     std::chrono::time_point<Clock, Duration> m_deadline;
 };
 
-// Counted from when the line was reached, on the steady clock, in pieces: no sum can overflow.
+// Counted on the steady clock from when the wait begins; compared as seconds, so that no sum can overflow.
 template <class Rep, class Period>
 class for_duration {
 public:
     explicit for_duration(std::chrono::duration<Rep, Period> d) noexcept : m_duration(d) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
-        return sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
+        return detail::sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 
@@ -71,7 +71,7 @@ public:
     explicit until_stopped(std::stop_token token) noexcept : m_token(std::move(token)) {}
     [[nodiscard]] static std::chrono::nanoseconds remaining() noexcept { return k_longest_sleep; }
 
-    // Stops the waiter when, or if, a stop is requested, for as long as the result lives. Takes no memory.
+    // Stops the waiter when a stop is requested, or was, as long as the result lives. Allocates no memory.
     [[nodiscard]] auto watch(waiter& w) const {
         return std::stop_callback(m_token, [&w]() noexcept { w.stop(); });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Those who wait are served in the order in which they came; time-outs and stops give an empty pointer and cost nobody else
-// an object.
+// Waiters get objects in the order of their arrival; a waiter that times out or is stopped gets an empty pointer, and no
+// object is lost.
 
 #include "pooled/pooled.hpp"
 
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Until `count` threads wait. The order in which they began is then the order of the line.
+// Until `count` threads wait. The order in which they began is then their order in the queue.
 template <class Pool>
 void until_waiting(Pool const& pool, std::size_t count) {
     while (pool.waiting() != count)
@@ -78,7 +78,7 @@ TEST(waiting, ends_with_the_last_weak_ptr_and_not_before) {
     EXPECT_TRUE(is_served);
 }
 
-TEST(waiting, ends_empty_when_the_time_is_up) {
+TEST(waiting, ends_empty_after_the_deadline) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto const held = pool.acquire();
     auto const start = std::chrono::steady_clock::now();
@@ -92,7 +92,7 @@ TEST(waiting, ends_empty_when_the_time_is_up) {
     EXPECT_TRUE(pool.is_valid());
 }
 
-TEST(waiting, does_not_begin_for_a_time_that_is_over) {
+TEST(waiting, does_not_begin_after_the_deadline) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto const held = pool.acquire();
     EXPECT_FALSE(pool.acquire_for(0s));
@@ -103,7 +103,7 @@ TEST(waiting, does_not_begin_for_a_time_that_is_over) {
     EXPECT_FALSE(pool.acquire_until(std::chrono::system_clock::time_point()));
 }
 
-TEST(waiting, takes_any_time_for_an_answer) {
+TEST(waiting, accepts_any_duration_and_any_deadline) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto const serve_one = [&](auto wait) {
         auto held = pool.acquire();
@@ -133,7 +133,7 @@ struct hand_clock {
     static inline std::atomic<int> s_now{0};
 };
 
-TEST(waiting, goes_by_the_callers_clock) {
+TEST(waiting, follows_the_callers_clock) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto const held = pool.acquire();
     EXPECT_FALSE(pool.acquire_until(hand_clock::now() + 5ms));
@@ -160,7 +160,7 @@ TEST(waiting, serves_in_the_order_of_arrival) {
         EXPECT_EQ(served[i], i);
 }
 
-TEST(waiting, is_not_overtaken_by_those_who_do_not_wait) {
+TEST(waiting, is_not_overtaken_by_threads_that_do_not_wait) {
     pooled::object_pool<int> pool({.max_objects = 1});
     test::settle(pool);
     auto held = pool.acquire();
@@ -168,13 +168,13 @@ TEST(waiting, is_not_overtaken_by_those_who_do_not_wait) {
     std::thread other([&] { got = pool.acquire_for(1h); });
     until_waiting(pool, 1);
     held.reset();
-    EXPECT_FALSE(pool.try_acquire()) << "the object is the waiter's, whether it runs already or not";
+    EXPECT_FALSE(pool.try_acquire()) << "the object is the waiter's, even before that thread runs";
     EXPECT_THROW(static_cast<void>(pool.acquire()), pooled::exhausted);
     other.join();
     EXPECT_TRUE(got);
 }
 
-TEST(waiting, is_not_disturbed_when_somebody_in_the_line_gives_up) {
+TEST(waiting, goes_on_when_other_waiters_give_up) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     std::vector<int> served;
@@ -200,7 +200,7 @@ TEST(waiting, is_not_disturbed_when_somebody_in_the_line_gives_up) {
     EXPECT_EQ(served, (std::vector{1, 3}));
 }
 
-TEST(waiting, finds_an_object_in_a_sleeping_threads_cache_instead) {
+TEST(waiting, does_not_begin_when_an_idle_object_is_in_a_sleeping_threads_cache) {
     pooled::object_pool<int> pool({.max_objects = 3});
     test::sleeper other;
     std::shared_ptr<int> a;
@@ -211,7 +211,7 @@ TEST(waiting, finds_an_object_in_a_sleeping_threads_cache_instead) {
     EXPECT_EQ(pool.capacity(), 1U) << "found, not built";
 }
 
-TEST(waiting, ends_with_a_place_when_the_object_that_would_come_is_destroyed) {
+TEST(waiting, lets_the_waiter_build_when_the_object_released_is_destroyed) {
     struct once {
         void on_release(int& n) const {
             if (n == 13) throw std::runtime_error("broken");
@@ -231,7 +231,7 @@ TEST(waiting, ends_with_a_place_when_the_object_that_would_come_is_destroyed) {
     EXPECT_EQ(pool.capacity(), 1U);
 }
 
-TEST(waiting, ends_with_a_place_when_a_cleared_object_comes_home) {
+TEST(waiting, lets_the_waiter_build_when_a_cleared_object_is_released) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     *held = 1;
@@ -242,8 +242,8 @@ TEST(waiting, ends_with_a_place_when_a_cleared_object_comes_home) {
     other.join();
 }
 
-TEST(waiting, ends_with_a_place_when_another_thread_fails_to_build) {
-    // The first builds slowly and fails; those who wait meanwhile each get the place in turn, and fail too, but the last.
+TEST(waiting, lets_the_waiter_build_when_another_thread_fails_to) {
+    // The first thread builds slowly and fails; the waiters may then build, one after the other; all but the last fail too.
     std::atomic<int> attempts{0};
     std::atomic<bool> may_fail{false};
     pooled::object_pool<int> pool({.max_objects = 1}, [&]() -> int {
@@ -290,7 +290,7 @@ TEST(waiting, ends_with_one_of_several_that_another_thread_builds) {
     threads.emplace_back([&] { got[0] = pool.acquire(); });
     while (!has_begun)
         std::this_thread::yield();
-    // The others find all three places taken, and wait.
+    // The others find that all three objects are being built, and wait.
     for (std::size_t i = 1; i < 3; ++i)
         threads.emplace_back([&, i] { got[i] = pool.acquire_for(1h); });
     until_waiting(pool, 2);
@@ -302,7 +302,7 @@ TEST(waiting, ends_with_one_of_several_that_another_thread_builds) {
     EXPECT_EQ(pool.high_water(), 3U);
 }
 
-TEST(waiting, passes_the_object_on_when_on_acquire_refuses_it) {
+TEST(waiting, passes_the_object_to_the_next_waiter_when_on_acquire_throws) {
     struct picky {
         void on_acquire(int&, bool wants) const {
             if (!wants) throw std::runtime_error("refused");
@@ -320,7 +320,7 @@ TEST(waiting, passes_the_object_on_when_on_acquire_refuses_it) {
     second.join();
 }
 
-TEST(waiting, in_a_local_pool_is_in_vain_and_does_not_take_long) {
+TEST(waiting, in_a_local_pool_returns_at_once) {
     pooled::local_object_pool<int> pool({.max_objects = 1});
     auto const held = pool.acquire();
     EXPECT_FALSE(pool.acquire_for(1h));
@@ -367,7 +367,7 @@ TEST(waiting, with_a_stop_token_ends_with_a_release) {
     held.reset();
 }
 
-TEST(waiting, with_a_token_that_nobody_can_stop_waits_on) {
+TEST(waiting, with_a_token_without_a_source_ends_with_a_release) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     std::thread other([&] { EXPECT_TRUE(pool.acquire(std::stop_token())); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// weak_ptrs and enable_shared_from_this: a slot is free only when nothing points into it.
+// weak_ptrs and enable_shared_from_this: an object is idle only when nothing refers to it or its control block.
 
 #include "pooled/pooled.hpp"
 
@@ -18,7 +18,7 @@ template <class Kind>
 class watched : public testing::Test {};
 TYPED_TEST_SUITE(watched, test::object_pool_kinds, test::object_pool_kind_names);
 
-TYPED_TEST(watched, object_is_not_handed_out_before_its_last_weak_ptr_is_gone) {
+TYPED_TEST(watched, object_is_not_acquired_again_before_its_last_weak_ptr_is_gone) {
     typename TypeParam::template pool<int> pool({.max_objects = 2});
     test::settle(pool);
     auto a = pool.acquire();
@@ -54,12 +54,12 @@ TYPED_TEST(watched, object_is_never_seen_by_a_weak_ptr_of_an_earlier_use) {
     }
 }
 
-struct self_aware : std::enable_shared_from_this<self_aware> {
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
     int uses = 0;
 };
 
 TYPED_TEST(watched, object_by_itself_is_recycled_without_growth) {
-    typename TypeParam::template pool<self_aware> pool({.max_objects = 1});
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
     for (int i = 1; i <= test::k_settling; ++i) {
         auto const a = pool.acquire();
         EXPECT_EQ(++a->uses, i);
@@ -71,8 +71,8 @@ TYPED_TEST(watched, object_by_itself_is_recycled_without_growth) {
 }
 
 TYPED_TEST(watched, object_by_itself_knows_its_owner_only_while_there_is_one) {
-    typename TypeParam::template pool<self_aware> pool;
-    self_aware* const object = pool.acquire().get();
+    typename TypeParam::template pool<shares_itself> pool;
+    shares_itself* const object = pool.acquire().get();
     EXPECT_TRUE(object->weak_from_this().expired());
     auto const unique = pool.acquire_unique();
     EXPECT_EQ(unique.get(), object);
@@ -80,19 +80,19 @@ TYPED_TEST(watched, object_by_itself_knows_its_owner_only_while_there_is_one) {
 }
 
 TYPED_TEST(watched, object_by_itself_may_be_owned_in_turns_by_unique_and_shared_pointers) {
-    typename TypeParam::template pool<self_aware> pool({.max_objects = 1});
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
     for (int i = 0; i < 10; ++i) {
         EXPECT_TRUE(pool.acquire()->shared_from_this());
         EXPECT_TRUE(pool.acquire_unique());
-        std::shared_ptr<self_aware> const converted = pool.acquire_unique();
+        std::shared_ptr<shares_itself> const converted = pool.acquire_unique();
         EXPECT_EQ(converted->shared_from_this(), converted);
     }
     EXPECT_EQ(pool.idle(), 1U);
 }
 
-TYPED_TEST(watched, object_by_itself_and_by_others_waits_for_the_others) {
-    typename TypeParam::template pool<self_aware> pool({.max_objects = 1});
-    std::weak_ptr<self_aware> watcher = pool.acquire()->weak_from_this();
+TYPED_TEST(watched, object_by_itself_and_by_others_is_idle_after_the_others) {
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
+    std::weak_ptr<shares_itself> watcher = pool.acquire()->weak_from_this();
     EXPECT_FALSE(pool.try_acquire());
     watcher.reset();
     EXPECT_TRUE(pool.try_acquire());

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The threads' caches of one object pool: the fast path of acquire and release, which takes no lock, and the operations that
+// stop all owners.
+//
+// A thread uses its cache behind the cache's gate; see cache/gate.hpp. Any thread may call, unless said otherwise. pop and
+// push: O(1); stop and for_each: O(threads).
+
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/object/slot.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class object_caches {
+public:
+    explicit object_caches(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {}
+
+    [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    [[nodiscard]] bool is_local() const noexcept { return m_core.is_local(); }
+
+    // Objects of an earlier generation are destroyed when they are released.
+    [[nodiscard]] std::uint32_t generation() const noexcept {
+        return m_generation.load(std::memory_order_relaxed);
+    }
+    // Requires stopped caches.
+    void next_generation() noexcept {
+        std::uint32_t const next = generation() + 1;
+        m_generation.store(next != k_no_object ? next : next + 1, std::memory_order_relaxed);
+    }
+
+    // An idle object that the calling thread has cached, or null.
+    template <sharing Sharing>
+    [[nodiscard]] POOLED_ALWAYS_INLINE slot* pop() noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return pop_from(t_state.near[m_index]);
+        else
+            return static_cast<slot*>(m_core.local_cache().recycled.pop());
+    }
+
+    // False when the cache is stopped, full or missing, or when the object is of an earlier generation; it is then still the
+    // caller's. Otherwise the pool may be gone.
+    template <sharing Sharing>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(slot& s) noexcept {
+        if constexpr (Sharing == sharing::shared)
+            return push_to(t_state.near[m_index], s);
+        else
+            return s.generation == generation() && m_core.local_cache().recycled.push(&s);
+    }
+
+    // The same in a process with so many pools that pop() and push() do not find this one's caches. Otherwise null, false.
+    [[nodiscard]] slot* pop_far() noexcept {
+        return m_index == k_far_slot ? pop_from(t_state.find(m_core.id())) : nullptr;
+    }
+    [[nodiscard]] bool push_far(slot& s) noexcept {
+        return m_index == k_far_slot && push_to(t_state.find(m_core.id()), s);
+    }
+
+    // The calling thread's cache, made if it has none; null when it can have none.
+    [[nodiscard]] thread_cache* attach() noexcept {
+        return m_core.is_local() ? &m_core.local_cache() : g_registry.attach(m_core);
+    }
+
+    // Keeps all owners out, those to come too, until resume(). Both require the core's lock.
+    void stop() noexcept { m_core.caches().hold(); }
+    void resume() noexcept { m_core.caches().let_go(); }
+
+    // Requires the core's lock.
+    template <class Visit>
+    void for_each(Visit&& visit) noexcept {
+        m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
+    }
+
+private:
+    [[nodiscard]] static POOLED_ALWAYS_INLINE slot* pop_from(thread_cache* cache) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return nullptr;
+        void* const hot = cache->recycled.pop_hot();
+        if (hot == nullptr) [[unlikely]]
+            return pop_cold(*cache);
+        cache->gate.leave();
+        return static_cast<slot*>(hot);
+    }
+
+    // The generation is compared inside the gate: it changes while all are stopped, so no object of an earlier one gets into
+    // a cache after that.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push_to(thread_cache* cache, slot& s) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return false;
+        if (s.generation != generation()) [[unlikely]] {
+            cache->gate.leave();
+            return false;
+        }
+        if (!cache->recycled.push_hot(&s)) [[unlikely]]
+            return push_cold(*cache, s);
+        cache->gate.leave();
+        return true;
+    }
+
+    [[nodiscard]] POOLED_NOINLINE static slot* pop_cold(thread_cache& cache) noexcept {
+        void* const cold = cache.recycled.pop_cold();
+        cache.gate.leave();
+        return static_cast<slot*>(cold);
+    }
+    [[nodiscard]] POOLED_NOINLINE static bool push_cold(thread_cache& cache, slot& s) noexcept {
+        bool const is_pushed = cache.recycled.push_cold(&s);
+        cache.gate.leave();
+        return is_pushed;
+    }
+
+    pool_core& m_core;
+    std::uint32_t m_index;  // in thread_state::near
+    std::atomic<std::uint32_t> m_generation{k_no_object + 1};
+};
+
+}  // namespace pooled::detail

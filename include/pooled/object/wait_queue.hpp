@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The threads that wait for an object, in the order in which they came. A waiter lies on the stack of its thread and sleeps
+// on a word of its own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so
+// nobody overtakes and no wake-up is lost.
+//
+//   waiting ──set_grant──▶ granted       the grant is the waiter's, whatever comes after
+//      └───stop──▶ stopped ──set_grant──▶ granted
+//
+// A waiter that is stopped, or past its deadline, leaves the queue under the lock, and checks there whether it has a grant.
+
+#include "pooled/object/slot.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace pooled::detail {
+
+// The result of a request: an object, or permission to build some, or nothing.
+struct grant {
+    slot* object = nullptr;
+    std::size_t to_build = 0;  // these count under the bound from now on
+
+    [[nodiscard]] explicit operator bool() const noexcept { return object != nullptr || to_build != 0; }
+};
+
+class waiter {
+public:
+    waiter() noexcept = default;
+    waiter(waiter const&) = delete;
+    waiter& operator=(waiter const&) = delete;
+
+    // Its own thread only. Sleeps until it is granted or stopped, or for as long as the deadline policy says.
+    template <class DeadlinePolicy>
+    void wait(DeadlinePolicy const& deadline) noexcept {
+        [[maybe_unused]] auto const watch = deadline.watch(*this);
+        for (auto left = deadline.remaining(); is_waiting() && left.count() > 0; left = deadline.remaining())
+            platform::wait_while(m_state, k_waiting, left.count());
+    }
+    // acquire: pairs with the release in set_grant(); what granted() returns is seen.
+    [[nodiscard]] bool is_granted() const noexcept {
+        return m_state.load(std::memory_order_acquire) == k_granted;
+    }
+    // Requires is_granted().
+    [[nodiscard]] grant granted() const noexcept { return m_grant; }
+
+    // Requires a waiter in the queue, and the queue's lock. To be followed by wake().
+    void set_grant(grant g) noexcept {
+        m_grant = g;
+        m_state.store(k_granted,
+                      std::memory_order_release);  // release: pairs with the acquire in is_granted()
+    }
+    // Needs the address alone: the waiter may have seen the grant, and be gone. Null: does nothing.
+    static void wake(waiter* w) noexcept {
+        if (w != nullptr) platform::wake_one(w->m_state);
+    }
+
+    // Any thread, as long as the waiter lives.
+    void stop() noexcept {
+        std::uint32_t expected = k_waiting;
+        if (m_state.compare_exchange_strong(expected, k_stopped, std::memory_order_relaxed))
+            platform::wake_one(m_state);
+    }
+
+private:
+    friend class wait_queue;
+
+    [[nodiscard]] bool is_waiting() const noexcept {
+        return m_state.load(std::memory_order_relaxed) == k_waiting;
+    }
+
+    static constexpr std::uint32_t k_waiting = 0;
+    static constexpr std::uint32_t k_stopped = 1;
+    static constexpr std::uint32_t k_granted = 2;
+
+    std::atomic<std::uint32_t> m_state{k_waiting};
+    grant m_grant;
+    waiter* m_next = nullptr;
+    waiter* m_previous = nullptr;
+};
+
+// First in, first out. Requires a lock for everything. O(1).
+class wait_queue {
+public:
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+
+    void push(waiter& w) noexcept {
+        w.m_next = nullptr;
+        w.m_previous = m_last;
+        (m_last != nullptr ? m_last->m_next : m_first) = &w;
+        m_last = &w;
+        ++m_size;
+    }
+
+    // Requires that `w` is in the queue.
+    void remove(waiter& w) noexcept {
+        (w.m_previous != nullptr ? w.m_previous->m_next : m_first) = w.m_next;
+        (w.m_next != nullptr ? w.m_next->m_previous : m_last) = w.m_previous;
+        --m_size;
+    }
+
+    // The first, which has `g` now and is no longer in the queue, to be woken; null when nobody waits.
+    [[nodiscard]] waiter* grant_first(grant g) noexcept {
+        waiter* const w = m_first;
+        if (w == nullptr) return nullptr;
+        remove(*w);
+        w->set_grant(g);
+        return w;
+    }
+
+    // For a forked child, where none of the waiters exists.
+    void clear() noexcept { *this = wait_queue(); }
+
+private:
+    waiter* m_first = nullptr;
+    waiter* m_last = nullptr;
+    std::size_t m_size = 0;
+};
+
+}  // namespace pooled::detail
