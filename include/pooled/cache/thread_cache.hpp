@@ -29,7 +29,6 @@ namespace pooled::detail {
 
 class pool_core;
 struct thread_state;
-struct waiting_batch;
 
 struct alignas(k_cache_line) thread_cache {
     gate<> door;
@@ -39,8 +38,7 @@ struct alignas(k_cache_line) thread_cache {
     thread_cache* next_owned = nullptr;  // the owner's list: owner only
     thread_cache* next = nullptr;        // the pool's list: guarded by the pool's lock
     thread_cache* previous = nullptr;
-    observed<waiting_batch*> waiting;  // dropped on this thread, in an incremental pool; as the class caches
-    class_cache recycled;              // what the pool's guest keeps here: see pool_extension.hpp
+    class_cache recycled;  // what the pool's guest keeps here: see pool_extension.hpp
     std::array<class_cache, k_class_count> classes;
 };
 

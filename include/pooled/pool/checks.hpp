@@ -11,7 +11,6 @@
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/block_type.hpp"
 
 #include <array>
 #include <cstddef>
@@ -81,24 +80,12 @@ inline void on_deallocate_found(void* p) {
         report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
 }
 
-// For an object with a header word in front of it, of which its type is about to be read.
-inline void on_deallocate_counted(void const* header) {
-    on_deallocate_found(const_cast<void*>(header));
-    std::uint64_t word = 0;
-    __builtin_memcpy(&word, header, sizeof(word));
-    map_entry const entry = g_address_map.find(header);
-    bool const is_known = is_plain(word) ? word != 0 && plain_class(word) == entry.size_class()
-                                         : g_block_types.find(word) != nullptr;
-    if (!is_known) report(entry.pool_id(), header, "no object starts there; it was freed before", 0, 0);
-}
-
 #else
 
 POOLED_ALWAYS_INLINE void* on_pop(void* block) noexcept { return block; }
 POOLED_ALWAYS_INLINE void on_push(std::uint32_t, class_index, void*) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
-POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
 
 #endif
 

@@ -25,7 +25,6 @@
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/stats.hpp"
-#include "pooled/teardown/waiting.hpp"
 
 #include <array>
 #include <atomic>
@@ -90,7 +89,8 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
-    [[nodiscard]] bool is_incremental() const noexcept { return m_is_incremental; }
+    [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == teardown::incremental; }
+    [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == teardown::immediate; }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     // Requires a local pool: its one cache lies right behind the core, one load less on the way to it.
     [[nodiscard]] thread_cache& local_cache() noexcept {
@@ -113,14 +113,6 @@ public:
     // Returns the bytes given back to upstream.
     std::size_t trim() noexcept;
 
-    // A list of all that waits to be destroyed, of whichever thread; null when nothing does. It is the caller's then.
-    [[nodiscard]] waiting_batch* take_waiting() noexcept;
-    // Takes a list back, for whoever goes on with it.
-    void keep_waiting(waiting_batch& list) noexcept;
-    // One of those that were taken back, or that a thread left which is gone; null when there is none.
-    [[nodiscard]] waiting_batch* take_kept_waiting() noexcept;
-    [[nodiscard]] bool has_kept_waiting() const noexcept { return m_waiting != nullptr; }  // a hint
-
     [[nodiscard]] pool_stats stats();
 
     [[noreturn]] void throw_exhausted(std::size_t bytes) const;
@@ -128,8 +120,17 @@ public:
     // Walks every structure, with all threads kept out; for tests.
     [[nodiscard]] bool is_valid();
 
-    // For the core's guest. All but set_extension require lock().
-    void set_extension(pool_extension* guest) noexcept;
+    // For the layers above. All but the first three require lock().
+    // acquire: pairs with the release in set_extension(); the extension is seen constructed.
+    [[nodiscard]] pool_extension* extension() const noexcept {
+        return m_extension.load(std::memory_order_acquire);
+    }
+    void set_extension(pool_extension* extension) noexcept;
+    [[nodiscard]] bool set_extension_if_none(pool_extension& extension) noexcept;  // false: it has one
+    [[nodiscard]] bool relieve(std::uint64_t& seen) noexcept {
+        pool_extension* const e = extension();
+        return e != nullptr && e->relieve(seen);
+    }
     [[nodiscard]] core_mutex& lock() noexcept { return m_mutex; }
     // Keeps all threads out of their caches, those to come too, until it is undone; O(threads).
     void hold_caches() noexcept;
@@ -201,7 +202,6 @@ private:
     void link(thread_cache& cache) noexcept;
     void unlink(thread_cache& cache) noexcept;
     void retire(thread_cache& cache) noexcept;
-    [[nodiscard]] waiting_batch* take_all_waiting() noexcept;
     void lock_classes() noexcept;
     void unlock_classes() noexcept;
 
@@ -216,7 +216,7 @@ private:
     std::uint32_t m_id;
     std::uint32_t m_slot;
     sharing m_kind;
-    bool m_is_incremental;
+    teardown m_teardown;
     std::size_t m_slab_bytes;
     std::size_t m_chunk_bytes;
 
@@ -225,9 +225,8 @@ private:
     chunk* m_chunks = nullptr;
     slab* m_free_slabs = nullptr;  // without a size class
     thread_cache* m_caches = nullptr;
-    observed<waiting_batch*> m_waiting;  // of threads that are gone, or given back
     bool m_caches_held = false;
-    pool_extension* m_extension = nullptr;
+    std::atomic<pool_extension*> m_extension{nullptr};
     std::uint64_t m_chunks_made = 0;
     large_reserve* m_large_reserves = nullptr;
     std::uint64_t m_large_count = 0;

@@ -9,7 +9,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/teardown.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +38,6 @@ inline void pool_core::push_slow(class_index c, void* block) noexcept {
     class_geometry const g = k_geometry[c];
     central& stock = m_central[c];
     thread_cache* const cache = is_local() ? &local_cache() : g_registry.attach(*this);
-    t_teardown.on_exchange(g.magazine_blocks());
     bool is_closed = false;
     {
         std::scoped_lock const lock(stock.mutex);
@@ -75,9 +73,17 @@ inline void pool_core::resume_caches() noexcept {
         cache->door.resume();
 }
 
-inline void pool_core::set_extension(pool_extension* guest) noexcept {
+inline void pool_core::set_extension(pool_extension* extension) noexcept {
     std::scoped_lock const lock(m_mutex);
-    m_extension = guest;
+    m_extension.store(extension,
+                      std::memory_order_release);  // release: pairs with the acquire in extension()
+}
+
+inline bool pool_core::set_extension_if_none(pool_extension& fresh) noexcept {
+    std::scoped_lock const lock(m_mutex);
+    if (extension() != nullptr) return false;
+    m_extension.store(&fresh, std::memory_order_release);  // release: pairs with the acquire in extension()
+    return true;
 }
 
 inline void pool_core::hold_caches() noexcept {
@@ -149,72 +155,26 @@ inline void pool_core::unlink(thread_cache& cache) noexcept {
     if (cache.next != nullptr) cache.next->previous = cache.previous;
 }
 
-// Requires stopped caches.
-inline waiting_batch* pool_core::take_all_waiting() noexcept {
-    waiting_batch* all = m_waiting;
-    m_waiting = nullptr;
-    for (thread_cache* cache = m_caches; cache != nullptr; cache = cache->next) {
-        waiting_batch* const batch = cache->waiting;
-        if (batch == nullptr) continue;
-        cache->waiting = nullptr;
-        batch->next = all;
-        all = batch;
-    }
-    return all;
-}
-
-inline waiting_batch* pool_core::take_waiting() noexcept {
-    std::scoped_lock const lock(m_mutex);
-    bool any = false;
-    for (thread_cache* cache = m_caches; cache != nullptr && !any; cache = cache->next)
-        any = cache->waiting != nullptr;
-    if (!any) return std::exchange(m_waiting, nullptr);
-    stop_caches();
-    waiting_batch* const all = take_all_waiting();
-    resume_caches();
-    return all;
-}
-
-inline waiting_batch* pool_core::take_kept_waiting() noexcept {
-    std::scoped_lock const lock(m_mutex);
-    waiting_batch* const one = m_waiting;
-    if (one != nullptr) m_waiting = std::exchange(one->next, nullptr);
-    return one;
-}
-
-inline void pool_core::keep_waiting(waiting_batch& list) noexcept {
-    std::scoped_lock const lock(m_mutex);
-    waiting_batch* last = &list;
-    while (last->next != nullptr)
-        last = last->next;
-    last->next = m_waiting;
-    m_waiting = &list;
-}
-
 // The cache's owner has ended, or is the caller and about to: what it holds is free for all.
 inline void pool_core::retire(thread_cache& cache) noexcept {
-    if (waiting_batch* const batch = cache.waiting) {
-        batch->next = m_waiting;
-        m_waiting = batch;
-    }
     for (class_index c = 0; c < k_class_count; ++c) {
         class_cache& mine = cache.classes[c];
         if (mine.held(k_geometry[c]) == 0 && mine.net_taken() == 0) continue;
         std::scoped_lock const lock(m_central[c].mutex);
         m_central[c].retire(mine, k_geometry[c]);
     }
-    if (m_extension != nullptr) m_extension->on_retire(cache);
+    if (pool_extension* const e = extension()) e->on_retire(cache);
     unlink(cache);
 }
 
 inline void pool_core::lock_classes() noexcept {
     for (central& stock : m_central)
         stock.mutex.lock();
-    if (m_extension != nullptr) m_extension->lock();
+    if (pool_extension* const e = extension()) e->lock();
 }
 
 inline void pool_core::unlock_classes() noexcept {
-    if (m_extension != nullptr) m_extension->unlock();
+    if (pool_extension* const e = extension()) e->unlock();
     for (central& stock : m_central)
         stock.mutex.unlock();
 }

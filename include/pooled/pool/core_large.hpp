@@ -43,7 +43,10 @@ inline void* pool_core::new_large(large_shape shape) {
         collect_and_reclaim(reservations::keep);
         release_free_chunks();
     }
-    void* const base = m_upstream.allocate(shape.total, shape.align);
+    void* const base = [&] {
+        upstream_call const call;
+        return m_upstream.allocate(shape.total, shape.align);
+    }();
     if (base == nullptr) return nullptr;
     if (!prepare_maps(base, shape.total)) {
         m_upstream.deallocate(base, shape.total, shape.align);

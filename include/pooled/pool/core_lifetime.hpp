@@ -12,7 +12,6 @@
 #include "pooled/pool/core_large.hpp"
 #include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/teardown.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -40,7 +39,7 @@ pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id
     : m_id(id),
       m_slot(near_slot(id)),
       m_kind(kind),
-      m_is_incremental(options.teardown == teardown::incremental),
+      m_teardown(options.teardown),
       m_slab_bytes(options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes ? k_small_slab_bytes
                                                                                     : k_slab_bytes),
       m_chunk_bytes(
@@ -73,7 +72,6 @@ inline pool_core& pool_core::create(pool_options const& options, sharing kind, s
 
 inline void pool_core::close() noexcept {
     std::int64_t outside = 0;
-    waiting_batch* waiting = nullptr;
     {
         // The registry's too: no thread may end with one of these caches now.
         std::scoped_lock const lock(g_registry.lock(), m_mutex);
@@ -87,7 +85,6 @@ inline void pool_core::close() noexcept {
             outside += static_cast<std::int64_t>(m_central[c].outside());
         }
         outside += static_cast<std::int64_t>(m_large_count);
-        waiting = take_all_waiting();
         while (thread_cache* const cache = m_caches) {
             unlink(*cache);
             cache->core = nullptr;
@@ -95,7 +92,6 @@ inline void pool_core::close() noexcept {
         }
     }
     came_home(-outside);
-    tear_down(waiting);  // their blocks are out: the core lives until the last of them is home
 }
 
 // Counts blocks that come home to a closed pool; close() itself takes away what was out when it looked, so the count
@@ -110,6 +106,7 @@ inline void pool_core::destroy() noexcept {
         release_chunk(*m_chunks);
     release_large();
     g_registry.remove(*this);  // after the address map has forgotten it: a new pool may have the id now
+    if (pool_extension* const e = extension()) e->on_destroy();
     std::size_t const bytes = bytes_of(m_kind);
     this->~pool_core();
     g_metadata.deallocate(this, bytes);

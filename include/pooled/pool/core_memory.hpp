@@ -128,6 +128,7 @@ inline chunk* pool_core::new_chunk(std::size_t bytes, std::size_t slab_bytes) {
     void* const descriptor = g_metadata.allocate(descriptor_bytes);
     void* base = nullptr;
     try {
+        upstream_call const call;
         base = m_upstream.allocate(bytes, k_granule_bytes);
         if (base != nullptr && !prepare_maps(base, bytes)) {
             m_upstream.deallocate(base, bytes, k_granule_bytes);

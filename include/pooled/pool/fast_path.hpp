@@ -16,9 +16,9 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_lifetime.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/process.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/incremental.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -65,15 +65,46 @@ POOLED_NOINLINE inline void push_cold(thread_cache& cache, class_index c, void* 
     return true;
 }
 
+// Deferred objects of an incremental pool are destroyed by its allocations; not within a call to upstream, where the lock of
+// another pool is held.
+inline void call_on_allocate(pool_core& core) noexcept {
+    if (pool_extension* const extension = core.extension(); extension != nullptr && t_upstream_calls == 0)
+        extension->on_allocate();
+}
+
+// What `allocate` gives; where it finds nothing, deferred objects are destroyed, some at a time, until it does.
+template <class Allocate>
+[[nodiscard]] void* allocate_under_pressure(pool_core& core, Allocate&& allocate) {
+    if (t_upstream_calls == 0) t_refused.count = 0;
+    pressure state;
+    auto const is_more = [&core, &state]() noexcept {
+        if (t_upstream_calls != 0) {
+            t_refused.note(core);
+            return false;
+        }
+        // acquire: pairs with the release of whoever set it.
+        pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
+        return hook != nullptr && hook(core, state);
+    };
+    for (;;) {
+        try {
+            void* const block = allocate();
+            if (block != nullptr || !is_more()) return block;
+        } catch (std::bad_alloc const&) {
+            if (!is_more()) throw;
+        }
+    }
+}
+
 // Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches.
 POOLED_NOINLINE inline void* pop_slow(std::uint32_t pool_id, class_index c) {
     if (pool_id >= k_far_slot) {
-        thread_cache* const cache = t_state.find(pool_id);
-        step_at_allocation(cache);
-        if (void* const block = pop_cached(cache, c)) return block;
+        pool_core& far = *g_registry.find(pool_id);
+        if (far.is_incremental()) call_on_allocate(far);
+        if (void* const block = pop_cached(t_state.find(pool_id), c)) return block;
     }
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
-    return after_teardown(core, [&] { return core.pop_slow(c); });
+    return allocate_under_pressure(core, [&] { return core.pop_slow(c); });
 }
 POOLED_NOINLINE inline void* pop_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
     void* const block = pop_slow(pool_id, c);
@@ -115,7 +146,8 @@ template <sharing Sharing>
         return pop_cached(t_state.near[core.slot()], c);
     } else {
         thread_cache& cache = core.local_cache();
-        step_at_allocation(&cache);
+        if (core.is_incremental()) [[unlikely]]
+            call_on_allocate(core);
         void* const hot = cache.classes[c].pop_hot();
         return hot != nullptr ? hot : pop_cold(cache, c);
     }
@@ -157,9 +189,8 @@ template <sharing Sharing>
 [[nodiscard]] inline void* allocate_bytes(pool_core& core, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]] {
-        if (core.is_incremental())
-            step_at_allocation(core.is_local() ? &core.local_cache() : t_state.find(core.id()));
-        return after_teardown(core, [&] { return core.allocate_large(bytes, align); });
+        if (core.is_incremental()) call_on_allocate(core);
+        return allocate_under_pressure(core, [&] { return core.allocate_large(bytes, align); });
     }
     return pop<Sharing>(core, c);
 }

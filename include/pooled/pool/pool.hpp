@@ -19,7 +19,6 @@
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
-#include "pooled/teardown/pending.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -50,7 +49,7 @@ public:
     // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
     ~basic_pool() {
-        drain();
+        if (pool_extension* const extension = m_core->extension()) extension->on_close();
         m_core->close();
     }
     basic_pool(basic_pool const&) = delete;
@@ -126,16 +125,15 @@ public:
     // Returns how many bytes. O(free blocks).
     std::size_t trim() noexcept { return m_core->trim(); }
 
-    // In an incremental pool: destroys up to `budget` objects that wait, of whichever thread dropped them, on this thread.
-    // Returns how many; fewer than `budget` means that nothing waits any more. O(objects destroyed).
+    // In an incremental pool: destroys up to `budget` deferred objects, of whichever thread dropped them, on this thread.
+    // Returns how many; fewer than `budget` means that none is left. O(objects destroyed).
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
-        return m_core->is_incremental() ? detail::drain(*m_core, budget) : 0;
+        pool_extension* const extension = m_core->is_incremental() ? m_core->extension() : nullptr;
+        return extension != nullptr ? extension->drain(budget) : 0;
     }
 
-    // All that waits, for another thread to destroy. O(threads).
-    [[nodiscard]] pending take_pending() noexcept {
-        return pending(m_core->is_incremental() ? m_core->take_waiting() : nullptr);
-    }
+    // All deferred objects, for another thread to destroy. O(threads). Defined in teardown/pending.hpp.
+    [[nodiscard]] pending take_pending() noexcept;
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 

@@ -8,9 +8,8 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_caches.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/registry.hpp"
-#include "pooled/teardown/incremental.hpp"
-#include "pooled/teardown/teardown.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -26,7 +25,6 @@ inline bool registry::arm_exit_hook(thread_state& state) const noexcept {
 // Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
-    finish_waiting(state);
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
@@ -37,20 +35,8 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far_count = 0;
 }
 
-inline void registry::on_process_exit() noexcept { t_teardown.finish_at_exit(); }
-
-// What the thread dropped in incremental pools is destroyed while it still has its caches; destructors may drop more.
-inline void registry::finish_waiting(thread_state& state) noexcept {
-    for (bool again = true; again;) {
-        again = false;
-        for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned) {
-            waiting_batch* const batch = take_own_waiting(*cache);
-            if (batch == nullptr) continue;
-            tear_down(batch);
-            again = true;
-            break;  // the list may have changed
-        }
-    }
+inline void registry::on_process_exit() noexcept {
+    if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
 }
 
 // False when the pool's lock is taken: its holder may be waiting for the registry's, which must be let go then.
@@ -105,7 +91,7 @@ inline void registry::after_fork_in_child() noexcept {
     after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
         std::scoped_lock const lock(core.m_mutex);
-        if (core.m_extension != nullptr) core.m_extension->after_fork_in_child();
+        if (pool_extension* const e = core.extension()) e->after_fork_in_child();
         thread_cache* next = nullptr;
         for (thread_cache* cache = core.m_caches; cache != nullptr; cache = next) {
             next = cache->next;

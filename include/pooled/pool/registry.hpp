@@ -59,7 +59,6 @@ public:
 private:
     static void on_thread_exit(void* state) noexcept;
     static void on_process_exit() noexcept;
-    static void finish_waiting(thread_state& state) noexcept;
     [[nodiscard]] bool try_retire_first(thread_state& state) noexcept;
     [[nodiscard]] bool arm_exit_hook(thread_state& state) const noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
@@ -95,8 +94,8 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 
 inline pool_core& registry::make(pool_options const& options, sharing kind) {
     std::scoped_lock const lock(m_mutex);
-    // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache, which has
-    // room for a look at what waits.
+    // An incremental pool's allocations have more to do than the fast path: they go out of line, where the
+    // pool's extension is called.
     bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
     std::uint32_t id = is_far ? std::max(m_lowest_free, k_far_slot) : m_lowest_free;
     while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr)

@@ -12,6 +12,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/counted_checks.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <atomic>

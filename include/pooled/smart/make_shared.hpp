@@ -26,7 +26,7 @@ namespace detail {
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
 
-// Arrays and single objects differ in that the latter may be put off when they are dropped.
+// Arrays and single objects differ in that the latter may be deferred when they are dropped.
 template <class T, class Origin, initialise How = initialise::by_value>
 using making_allocator =
     control_block_allocator<element_of<T>, Origin,
@@ -36,11 +36,12 @@ template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
           initialise How = initialise::by_value, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_in(pool_core& core, Args&&... args) {
     t_making = &core;
-    if constexpr (!std::is_array_v<T> && k_may_cascade<T>)
-        if (core.is_incremental()) [[unlikely]]
-            return std::allocate_shared<T>(
-                making_allocator<T, from_pool<Sharing, OnFailure, teardown::incremental>, How>(),
-                std::forward<Args>(args)...);
+    if constexpr (!std::is_array_v<T> && k_is_deferrable_type<T>)
+        if (!core.is_immediate()) [[unlikely]] {
+            detail::prepare_deferral(core);
+            return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure, false>, How>(),
+                                           std::forward<Args>(args)...);
+        }
     return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure>, How>(),
                                    std::forward<Args>(args)...);
 }
