@@ -16,4 +16,6 @@
 #include "pooled/smart/make_unique.hpp"
 #include "pooled/smart/rc_from_this.hpp"
 #include "pooled/smart/rc_ptr.hpp"
+#include "pooled/teardown/destroy_in_place.hpp"
+#include "pooled/teardown/pending.hpp"
 #include "pooled/teardown/reclaim_scope.hpp"

@@ -295,8 +295,7 @@ TEST_F(teardown_depth, destructors_with_large_frames_nest_twice_at_most) {
     expect_gone(head);
 }
 
-// Between two steps down each node destroys some leaves, as many as it takes to use up whatever else than the stack the
-// recursion is bounded by.
+// Between two steps down each node destroys some leaves: they must not move the bound of the recursion.
 char const* g_lowest = nullptr;
 [[gnu::always_inline]] inline char const*
 stack_pointer() {  // not a local's address: AddressSanitizer has them elsewhere
@@ -325,7 +324,8 @@ TEST_F(teardown_depth, a_list_whose_nodes_own_leaves_needs_no_stack_however_many
             char const* const top = stack_pointer();
             g_lowest = top;
             head.reset();
-            EXPECT_LT(top - g_lowest, 48 << 10) << width << " leaves a node";
+            EXPECT_LT(top - g_lowest, static_cast<std::ptrdiff_t>(test::k_small_stack / 2 + (32U << 10)))
+                << width << " leaves a node";
             EXPECT_EQ(g_alive, 0U);
         });
     }
@@ -369,7 +369,7 @@ TEST_F(teardown_depth, a_random_tree_is_torn_down) {
     expect_gone(all);
 }
 
-// Large, and no node near the next: the drops are looked at, and from then on all of them wait.
+// Large, and no node near the next.
 TEST_F(teardown_depth, a_large_scattered_tree_is_torn_down) {
     std::vector<std::shared_ptr<twig>> nodes;
     for (std::size_t i = 0; i < test::depth(); ++i)

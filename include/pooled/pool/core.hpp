@@ -52,6 +52,7 @@ public:
     }
     // Requires that no block is in use and that nobody can reach the core.
     void destroy() noexcept {
+        if (pool_extension* const above = extension()) above->on_destroy();
         std::size_t const bytes = bytes_of(m_kind);
         this->~pool_core();
         g_metadata.deallocate(this, bytes);
@@ -60,8 +61,8 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
-    [[nodiscard]] pooled::teardown teardown() const noexcept { return m_teardown; }
     [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == pooled::teardown::incremental; }
+    [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     [[nodiscard]] pool_memory& memory() noexcept { return m_memory; }
     [[nodiscard]] cache_set& caches() noexcept { return m_memory.caches(); }
@@ -103,9 +104,14 @@ public:
         throw exhausted(name(), bytes, from.used(), from.max_bytes());
     }
 
-    // acquire: pairs with the release in set_extension.
+    // acquire: pairs with the releases below; the extension is seen constructed.
     [[nodiscard]] pool_extension* extension() const noexcept { return m_extension.load(std::memory_order_acquire); }
     void set_extension(pool_extension* one) noexcept { m_extension.store(one, std::memory_order_release); }
+    // False when it has one.
+    [[nodiscard]] bool set_extension_if_none(pool_extension& one) noexcept {
+        pool_extension* none = nullptr;
+        return m_extension.compare_exchange_strong(none, &one, std::memory_order_release, std::memory_order_relaxed);
+    }
 
     // The owner of the cache ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept {

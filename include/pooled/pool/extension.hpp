@@ -4,10 +4,13 @@
 // What a layer above the pool adds to one pool: an object_pool its idle objects, the teardown layer the deferred objects
 // of an incremental pool. The pool calls it at the turns of its own life, so that no header here includes one above.
 //
-// A pool has at most one extension, set before other threads know the pool. The pool does not own it.
+// A pool has at most one extension. The pool does not own it.
+
+#include "pooled/config.hpp"
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace pooled::detail {
 
@@ -22,8 +25,16 @@ public:
     // Destroys up to `budget` deferred objects of the pool, of whichever thread. Returns how many. No lock is held.
     virtual std::size_t drain(std::size_t /*budget*/) noexcept { return 0; }
 
+    // For an allocation that found no free block: destroys some deferred objects, or waits for those that other threads are
+    // destroying. False when since the last call with the same `seen` no object was destroyed, and none is left to be. No
+    // lock is held.
+    virtual bool relieve(std::uint64_t& /*seen*/) noexcept { return false; }
+
     // The pool's handle is about to go: after this, no thread allocates from it. No lock is held.
     virtual void on_close() noexcept {}
+
+    // No block is out and nobody can reach the pool any more: the last call. No lock is held.
+    virtual void on_destroy() noexcept {}
 
     // The cache's owner ended, or does not exist in this process: takes what the extension keeps there. Under the pool's
     // lock.
@@ -44,9 +55,12 @@ protected:
 };
 
 // Called when a pool has no free block left, before it reports that it is exhausted: destroys some objects whose
-// destruction was deferred. False when there are none. No lock is held. Null until the teardown layer defers an object
+// destruction was deferred. False when there are none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object
 // for the first time.
-using pressure_hook = bool (*)(pool_core& core) noexcept;
-inline constinit std::atomic<pressure_hook> g_pressure_hook{nullptr};
+using pressure_hook = bool (*)(pool_core& core, std::uint64_t& seen) noexcept;
+POOLED_EXPORT inline constinit std::atomic<pressure_hook> g_pressure_hook{nullptr};
+
+// Called at exit(), after the static objects that are younger than the first pool were destroyed. Null until then, too.
+POOLED_EXPORT inline constinit std::atomic<void (*)() noexcept> g_exit_hook{nullptr};
 
 }  // namespace pooled::detail

@@ -132,10 +132,11 @@ template <sharing Sharing>
 // What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
 template <class Allocate>
 [[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
-    auto const destroyed_some = [&core] {
-        // acquire: pairs with the release of the teardown layer.
+    std::uint64_t seen = ~std::uint64_t{0};
+    auto const destroyed_some = [&core, &seen] {
+        // acquire: pairs with the release of the teardown layer, which sets it.
         pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
-        return hook != nullptr && hook(core);
+        return hook != nullptr && hook(core, seen);
     };
     for (;;) {
         try {
@@ -173,7 +174,7 @@ POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().extension() != nullptr) [[unlikely]]
+        if (place.core().is_incremental()) [[unlikely]]
             return checks::on_allocate(allocate_slow(place.id(), c));
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
     return checks::on_allocate(block != nullptr ? block : allocate_slow(place.id(), c));
@@ -183,7 +184,7 @@ template <class Place>
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c, std::size_t bytes) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().extension() != nullptr) [[unlikely]]
+        if (place.core().is_incremental()) [[unlikely]]
             return allocate_slow_or_throw(place.id(), c, bytes);
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
     return block != nullptr ? checks::on_allocate(block) : allocate_slow_or_throw(place.id(), c, bytes);

@@ -12,15 +12,17 @@
 
 namespace pooled {
 
-// When destruction cascades (dropping the head of a list drops the next node, and so on). Either way without recursion,
-// and only for objects whose destructor is not trivial.
+// When objects that lost their last owner are destroyed, if their destructor is not trivial: docs/teardown.md.
 enum class teardown : unsigned char {
-    // Before the drop returns.
+    // At once, in the order of the standard's pointers. Only when the stack is nearly used up is the rest deferred, to the
+    // outermost drop; all of it is destroyed before that returns.
     immediate,
-    // The drop only takes note. Each later allocation of that thread from the pool destroys up to four objects that wait; a
-    // thread that only drops destroys some at each drop, once more than 1,024 wait. The rest is destroyed by drain(), when
-    // the thread ends, when the pool is exhausted, and before the pool goes: on whichever thread does that, so destructors
-    // must not mind which it is.
+    // Before the outermost drop returns; the order among the objects that it alone kept alive is unspecified.
+    unordered,
+    // The drop only defers. Each later allocation of that thread from the pool destroys up to four deferred objects; a thread
+    // that only drops destroys some at each drop, once more than 1,024 are deferred. The rest is destroyed by drain(), when
+    // the thread ends, when the pool is exhausted, and before the pool goes: on whichever thread does that. So a destructor
+    // must not take a lock that is held around an allocation.
     incremental,
 };
 

@@ -20,6 +20,7 @@
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <memory_resource>
@@ -40,16 +41,16 @@ concept not_array = !std::is_array_v<T>;
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
 
-// `count` objects of one type, each of class `a` or `b`; the shape is that of a large one. Throws exhausted, and what
-// upstream throws.
-inline void reserve_shape(pool_core& core, class_index a, class_index b, std::size_t bytes, std::size_t align,
-                          std::size_t count) {
-    if (count == 0) return;
-    // The calling thread's cache is made, and room for those of other threads.
+// The calling thread's cache is made, and room for those of other threads.
+inline void reserve_caches(pool_core& core) {
     if (!core.is_local() && g_registry.attach(core) != nullptr) registry::reserve_caches();
-    bool const is_reserved = a == k_large || b == k_large ? core.memory().reserve_large(bytes, align, count)
-                                                          : core.memory().reserve(a, b, count);
-    if (!is_reserved) core.throw_exhausted(saturating_multiply(count, bytes));
+}
+
+// `count` objects of one type, each of them a block of class `a` or `b`. Throws exhausted, and what upstream throws.
+inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count) {
+    detail::reserve_caches(core);
+    if (!core.memory().reserve(a, b, count))
+        core.throw_exhausted(saturating_multiply(count, k_geometry[std::max(a, b)].block_bytes));
 }
 
 template <sharing Sharing>
@@ -128,7 +129,11 @@ public:
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        reserve_shape(*m_core, class_for(bytes, align), class_for(bytes, align), bytes, align, count);
+        class_index const c = class_for(bytes, align);
+        if (c != k_large) return detail::reserve_classes(*m_core, c, c, count);
+        detail::reserve_caches(*m_core);
+        if (!m_core->memory().reserve_large(bytes, align, count))
+            m_core->throw_exhausted(saturating_multiply(count, bytes));
     }
 
     // Gives free memory back: chunks without a block in use and large blocks to upstream, and, if the pool takes its memory

@@ -24,6 +24,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <type_traits>
@@ -98,6 +99,9 @@ public:
 
 private:
     static void on_thread_exit(void* state) noexcept;
+    static void on_process_exit() noexcept {
+        if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
+    }
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
@@ -133,6 +137,8 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
         platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
+        // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
+        static_cast<void>(std::atexit(on_process_exit));
         m_is_ready = true;
     }
     pool_core& core = pool_core::create(options, kind, id);

@@ -19,9 +19,10 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/teardown/block_type.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+#include "pooled/teardown/destroy_in_place.hpp"
 #include "pooled/teardown/incremental.hpp"
 #include "pooled/teardown/teardown.hpp"
-#include "pooled/teardown/waiting.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +44,7 @@ struct count_header {
     static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
     static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
 
-    // Threads that pass the limit at the same moment still have room to be told.
+    // Threads that pass the limit at the same moment are still below the mask.
     static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
 
@@ -68,7 +69,7 @@ struct count_header {
     }
 
     // The header read `now`, and somebody lets go of the object. True: `counts` was all that was counted, and it is gone,
-    // or waits for the teardown.
+    // or deferred.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
         std::uint64_t const number = number_if(now, counts);
         if (number < k_class_count)
@@ -137,35 +138,41 @@ private:
                          std::memory_order_relaxed);
             return retire_observed(header);
         } else {
-            if constexpr (k_may_cascade<T>) {
-                if constexpr (Origin::k_is_incremental)
-                    return wait(header, false);
-                else if (!t_teardown.may_recurse()) [[unlikely]]
+            if constexpr (k_is_deferrable_type<T>)
+                if (!Origin::k_is_immediate || !t_teardown.may_recurse()) [[unlikely]]
                     return retire_slow(header);
-                std::destroy_at(object_of(header));
-            }
+            std::destroy_at(object_of(header));
             free(header);
         }
     }
     POOLED_NOINLINE static void retire_slow(void* header) noexcept {
-        if (!try_destroy(object_of(header))) return wait(header, false);
+        if (!is_destroyed(header)) return defer(header, false);
         free(header);
     }
 
     static void retire_observed(void* header) noexcept {
-        if constexpr (k_may_cascade<T>)
-            if (Origin::k_is_incremental || !try_destroy(object_of(header))) return wait(header, true);
+        if constexpr (k_is_deferrable_type<T>) {
+            if (!is_destroyed(header)) return defer(header, true);
+        } else {
+            std::destroy_at(object_of(header));
+        }
         header_at(header).release_weak();
     }
 
-    static void wait(void* header, bool is_observed) noexcept {
-        waiting const w(header, tag_of<k_type>(), is_observed);
-        T const* const object = object_of(header);
-        if constexpr (Origin::k_is_incremental) {
-            if (!put_off(w, object, sizeof(T))) tear_down_now(w);
-        } else {
-            t_teardown.push(w, object, sizeof(T));
-        }
+    // False: it must be deferred.
+    [[nodiscard]] static bool is_destroyed(void* header) noexcept {
+        if constexpr (Origin::k_is_immediate)
+            return detail::try_destroy(object_of(header), false);
+        else
+            return !detail::is_incremental(header) && detail::try_destroy(object_of(header), true);
+    }
+
+    static void defer(void* header, bool is_observed) noexcept {
+        deferred const d(header, detail::tag_of<k_type>(), is_observed);
+        if constexpr (Origin::k_is_immediate)
+            detail::defer_to_outermost(d, object_of(header), sizeof(T));
+        else
+            detail::defer_or_finish(d, object_of(header), sizeof(T));
     }
 
     static void finish(void* header) noexcept {

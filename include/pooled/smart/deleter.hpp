@@ -12,6 +12,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/counted_checks.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <atomic>
@@ -91,8 +92,7 @@ struct deleter<T[]> {
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
         for (std::size_t i = count; i-- != 0;)
             std::destroy_at(elements + i);  // in reverse, as delete[] does
-        detail::map_entry const entry = detail::g_page_map.find_owned(block);
-        detail::deallocate_found(entry, entry.size_class(), block);
+        detail::deallocate_found(block);
     }
 };
 

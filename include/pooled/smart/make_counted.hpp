@@ -71,10 +71,12 @@ template <class T, class... Args>
 
 // How the object is retired depends on the pool, its layout does not.
 template <class T, sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core const& core) {
-    if constexpr (k_may_cascade<T>)
-        if (core.is_incremental()) [[unlikely]]
-            return counted_object<T, from_pool<Sharing, on_failure::throws, teardown::incremental>>::tag();
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core& core) {
+    if constexpr (k_is_deferrable_type<T>)
+        if (!core.is_immediate()) [[unlikely]] {
+            detail::prepare_deferral(core);
+            return counted_object<T, from_pool<Sharing, on_failure::throws, false>>::tag();
+        }
     return counted_object<T, from_pool<Sharing>>::tag();
 }
 

@@ -11,6 +11,7 @@
 #include "pooled/smart/allocator.hpp"
 #include "pooled/smart/block_shape.hpp"
 #include "pooled/smart/control_block.hpp"
+#include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/origin.hpp"
 
 #include <cstddef>
@@ -26,7 +27,7 @@ namespace detail {
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
 
-// Arrays and single objects differ in that the latter may be put off when they are dropped.
+// Arrays and single objects differ in that the latter may be deferred when they are dropped.
 template <class T, class Origin, initialise How = initialise::by_value>
 using making_allocator =
     control_block_allocator<element_of<T>, Origin,
@@ -36,11 +37,12 @@ template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
           initialise How = initialise::by_value, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_in(pool_core& core, Args&&... args) {
     t_making = &core;
-    if constexpr (!std::is_array_v<T> && k_may_cascade<T>)
-        if (core.is_incremental()) [[unlikely]]
-            return std::allocate_shared<T>(
-                making_allocator<T, from_pool<Sharing, OnFailure, teardown::incremental>, How>(),
-                std::forward<Args>(args)...);
+    if constexpr (!std::is_array_v<T> && k_is_deferrable_type<T>)
+        if (!core.is_immediate()) [[unlikely]] {
+            detail::prepare_deferral(core);
+            return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure, false>, How>(),
+                                           std::forward<Args>(args)...);
+        }
     return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure>, How>(),
                                    std::forward<Args>(args)...);
 }
@@ -121,8 +123,13 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
 template <sharing Sharing>
 template <class T>
 void basic_pool<Sharing>::reserve(std::size_t count) {
-    block_shape const shape = shared_block_shape<T>();
-    reserve_bytes(count, shape.bytes, shape.align);
+    using counted = counted_object<T, from_default>;  // of make_unique and make_rc
+    block_shape const shared = shared_block_shape<T>();
+    class_index const c = class_for(shared.bytes, shared.align);
+    if (c != k_large && counted::k_class != k_large)
+        return detail::reserve_classes(*m_core, c, counted::k_class, count);
+    reserve_bytes(count, shared.bytes, shared.align);
+    if (counted::k_class != c) reserve_bytes(count, counted::k_bytes, counted::k_align);
 }
 
 }  // namespace detail

@@ -5,17 +5,17 @@
 // it as a parameter.
 //
 //   from_default          the default pool: known at compile time, nothing to look up
-//   from_pool<Sharing, …> the pool named in t_making for the one call; found again by the block's address. Whether it is
-//                         incremental is asked when an object is made, so that the drop need not ask
+//   from_pool<Sharing, …> the pool named in t_making for the one call; found again by the block's address. Whether its teardown
+//                         is immediate is asked when an object is made, so that the drop need not ask
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
+#include "pooled/teardown/incremental.hpp"
 
 #include <cstddef>
 #include <new>
@@ -28,11 +28,16 @@ POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 // Set when the allocation itself of a try_make_shared fails: it must be told from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
+// Before the first object of a pool that is not immediate. Throws std::bad_alloc.
+POOLED_NOINLINE inline void prepare_deferral(pool_core& core) {
+    if (core.is_incremental()) deferred_objects::attach_to(core);
+}
+
 enum class on_failure : bool { throws, marks_and_throws };
 
 struct from_default {
     static constexpr bool k_is_default = true;
-    static constexpr bool k_is_incremental = false;
+    static constexpr bool k_is_immediate = true;
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         return allocator<T>{}.allocate(n);
@@ -47,14 +52,14 @@ struct from_default {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return deallocate_bytes(in_pool<sharing::shared>(g_registry.default_core()), p, bytes, align);
-        deallocate(in_default_pool{}, c, p);
+        detail::deallocate(in_default_pool{}, c, p);
     }
 };
 
-template <sharing Sharing, on_failure OnFailure = on_failure::throws, teardown Pace = teardown::immediate>
+template <sharing Sharing, on_failure OnFailure = on_failure::throws, bool IsImmediate = true>
 struct from_pool {
     static constexpr bool k_is_default = false;
-    static constexpr bool k_is_incremental = Pace == teardown::incremental;
+    static constexpr bool k_is_immediate = IsImmediate;
 
     // Requires t_making.
     template <class T>
@@ -75,7 +80,7 @@ struct from_pool {
         map_entry const entry = g_page_map.find_owned(p);
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
-        deallocate(of_block<Sharing>(entry), k_class_of<T>, p);
+        detail::deallocate(of_block<Sharing>(entry), k_class_of<T>, p);
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
                                                       std::size_t align) noexcept {
@@ -83,7 +88,7 @@ struct from_pool {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return deallocate_bytes<Sharing>(*g_registry.find(entry.pool_id()), p, bytes, align);
-        deallocate(of_block<Sharing>(entry), c, p);
+        detail::deallocate(of_block<Sharing>(entry), c, p);
     }
 };
 

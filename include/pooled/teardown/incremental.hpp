@@ -1,176 +1,168 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Incremental teardown: a drop puts the object into its thread's batch, and the allocations that follow on that thread
-// destroy a few objects each. A thread that only drops, of which another one allocates, helps itself: with many waiting,
-// each drop destroys some, too, the more of them wait.
+// Incremental teardown: a drop only defers its object, and the allocations that follow on that thread destroy a few objects
+// each. A thread that only drops, of which another one allocates, helps itself: with many deferred, each drop destroys
+// some, too. An allocation that finds no memory drains, then waits for what other threads are destroying, unless they wait
+// themselves.
 //
-//   drop ──▶ thread_cache.waiting ──▶ step, at an allocation ──▶ drain, at the end of the thread, the pool, or its memory
-//
-// The batch is changed inside the cache's gate, or by a raider with the gates stopped. While its objects are destroyed it
-// is in nobody's reach: destructors allocate and drop as they like.
-//
-// Invariant: a batch is held by exactly one of a thread_cache, a pool_core, a pending, a function here.
+// No function here runs a destructor under a lock of the library. A fibre must not change threads within a destructor that
+// one of these functions runs.
 
-#include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/extension.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+#include "pooled/teardown/deferred_store.hpp"
 #include "pooled/teardown/teardown.hpp"
-#include "pooled/teardown/waiting.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <utility>
 
 namespace pooled::detail {
 
-// Objects destroyed at an allocation. More than one, so that what waits gets less; few, so that the allocation stays quick.
-inline constexpr std::size_t k_objects_per_allocation = 4;
+class deferred_objects final : public pool_extension {
+public:
+    // Those of an incremental pool, made at the first call. Throws std::bad_alloc.
+    static void attach_to(pool_core& core);
 
-// At a time, when memory runs out.
-inline constexpr std::size_t k_objects_per_retry = 256;
+    // False when the object must be destroyed now: the thread or the pool is ending, or there is no memory to note it.
+    [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
-// How many objects a drop destroys when `waiting` are noted already: none up to 1024, then so many that a thread which only
-// drops structures of n objects keeps no more than 64 n of them waiting; 128 at most, so n up to that.
-[[nodiscard]] constexpr std::size_t objects_per_drop(std::size_t waiting) noexcept {
-    return waiting <= 1024 ? 0 : std::min<std::size_t>(waiting / 64, 128);
+    // A list of all that is deferred, of whichever thread; null when nothing is. It is the caller's then.
+    [[nodiscard]] deferred_batch* take_all() noexcept { return m_store.take_all(); }
+
+    void on_allocate() noexcept override;
+    std::size_t drain(std::size_t budget) noexcept override;
+    bool relieve(std::uint64_t& seen) noexcept override;
+    void on_close() noexcept override;
+    void on_destroy() noexcept override { m_store.release_reference(); }
+    void lock() noexcept override { m_store.lock(); }
+    void unlock() noexcept override { m_store.unlock(); }
+    void after_fork_in_child() noexcept override { m_store.after_fork_in_child(); }
+
+private:
+    // Objects destroyed at an allocation. More than one, so that fewer and fewer are deferred; few, so that it stays quick.
+    static constexpr std::size_t k_objects_per_allocation = 4;
+    // An allocation in a destructor that a destructor's allocation ran, and so on: the innermost reports that it is exhausted.
+    static constexpr unsigned k_nested_reliefs = 8;
+    static constexpr unsigned k_attempts_before_report = 200'000;  // 10 s and more
+
+    // How many objects a drop destroys when `size` are deferred already: none up to 1024, then so many that a thread which
+    // only drops structures of n objects keeps no more than 64 n of them; 128 at most, so n up to that.
+    [[nodiscard]] static constexpr std::size_t objects_per_drop(std::size_t size) noexcept {
+        return size <= 1024 ? 0 : std::min<std::size_t>(size / 64, 128);
+    }
+
+    deferred_objects() noexcept : m_store(this, sizeof(deferred_objects)) {}
+    static void step(thread_deferred& mine, std::size_t budget) noexcept;
+
+    deferred_store m_store;
+};
+
+POOLED_NOINLINE inline void deferred_objects::attach_to(pool_core& core) {
+    if (core.extension() != nullptr) return;
+    install_hooks();
+    auto* const made = ::new (g_metadata.allocate(sizeof(deferred_objects))) deferred_objects;
+    if (!core.set_extension_if_none(*made)) made->m_store.release_reference();
 }
 
-// Runs `use` in the cache, for its owner. False when the cache is closed; waits while a raider is at work.
-template <class Use>
-[[nodiscard]] bool inside(thread_cache& cache, Use&& use) noexcept {
-    for (unsigned attempt = 0; !cache.door.enter(); platform::pause(attempt++))
-        if (cache.door.is_closed()) return false;
-    use();
-    cache.door.leave();
-    return true;
-}
-
-// Owner only. The batch, or null.
-[[nodiscard]] inline waiting_batch* take_own_waiting(thread_cache& cache) noexcept {
-    if (cache.waiting == nullptr) return nullptr;
-    waiting_batch* batch = nullptr;
-    static_cast<void>(inside(cache, [&] {
-        batch = cache.waiting;
-        cache.waiting = nullptr;
-    }));
-    if (batch != nullptr) batch->next = nullptr;
-    return batch;
-}
-
-// Owner only. False: the cache is closed, or has a batch of its own.
-[[nodiscard]] inline bool give_back_waiting(thread_cache& cache, waiting_batch& batch) noexcept {
-    bool is_kept = false;
-    static_cast<void>(inside(cache, [&] {
-        if (cache.waiting != nullptr) return;
-        cache.waiting = &batch;
-        is_kept = true;
-    }));
-    return is_kept;
-}
-
-// Whether a destructor has not destroyed the pool meanwhile, and the cache with it.
-[[nodiscard]] inline bool is_still_there(thread_cache const& cache, std::uint32_t pool_id,
-                                         bool is_local) noexcept {
-    if (!is_local) return t_state.find(pool_id) == &cache;
-    pool_core* const core = g_registry.find(pool_id);
-    return core != nullptr && core->is_local() && &core->local_cache() == &cache;
+inline bool deferred_objects::defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
+    thread_deferred* const mine = m_store.own_or_made();
+    if (mine == nullptr) return false;
+    std::size_t const size = m_store.push(*mine, d, object, object_bytes);
+    if (std::size_t const budget = objects_per_drop(size); budget != 0) [[unlikely]]
+        step(*mine, budget);
+    return size != 0;
 }
 
 // Owner only. Not within another step: that one goes on.
-POOLED_NOINLINE inline void tear_down_step(thread_cache& cache, std::size_t budget) noexcept {
-    if (t_teardown.elsewhere() != nullptr) return;
-    waiting_batch* const batch = take_own_waiting(cache);
-    if (batch == nullptr) return;
-    std::uint32_t const pool_id = cache.pool_id;
-    bool const is_local = cache.owner == nullptr;
-    t_teardown.take_some(batch->queue, budget);
-    if (batch->queue.empty()) return g_metadata.deallocate(batch, sizeof(waiting_batch));
-    if (!is_still_there(cache, pool_id, is_local) || !give_back_waiting(cache, *batch))
-        tear_down(batch);  // with the pool, all that waits is finished
+inline void deferred_objects::step(thread_deferred& mine, std::size_t budget) noexcept {
+    bool& is_stepping = t_deferrals.is_stepping;
+    if (is_stepping) return;
+    is_stepping = true;
+    for (; budget != 0 && deferred_store::destroy_one(mine); --budget) {}
+    is_stepping = false;
 }
 
-// Owner only, or null: at every allocation from an incremental pool.
-POOLED_ALWAYS_INLINE void step_at_allocation(thread_cache* cache) noexcept {
-    if (cache != nullptr && cache->waiting != nullptr) tear_down_step(*cache, k_objects_per_allocation);
-}
-
-// The calling thread's cache, or null if it can have none.
-[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
-    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
-}
-
-// Puts off an object of an incremental pool. False when it must be destroyed now: the thread or the pool is ending, or there
-// is no memory for the books.
-[[nodiscard]] POOLED_NOINLINE inline bool put_off(waiting w, void const* object,
-                                                  std::size_t object_bytes) noexcept {
-    if (waiting_queue* const elsewhere = t_teardown.elsewhere())
-        return elsewhere->push(w, object, object_bytes);
-    map_entry const entry = g_page_map.find_owned(w.header());
-    thread_cache* const cache = own_cache(*g_registry.find(entry.pool_id()));
-    if (cache == nullptr) return false;
-    bool is_put = false;
-    std::size_t size = 0;
-    static_cast<void>(inside(*cache, [&] {
-        if (cache->waiting == nullptr) {
-            void* const memory = g_metadata.try_allocate(sizeof(waiting_batch));
-            if (memory == nullptr) return;
-            cache->waiting = ::new (memory) waiting_batch;
-        }
-        waiting_batch* const batch = cache->waiting;
-        is_put = batch->queue.push(w, object, object_bytes);
-        size = batch->queue.size();
-    }));
-    if (std::size_t const budget = objects_per_drop(size); budget != 0) [[unlikely]]
-        tear_down_step(*cache, budget);
-    return is_put;
-}
-
-// Destroys what waits in the pool, of whichever thread. Returns how many objects, at most `budget`.
-inline std::size_t drain(pool_core& core, std::size_t budget) noexcept {
-    std::size_t done = 0;
-    waiting_batch* list = budget == 0 ? nullptr : core.take_waiting();
-    while (list != nullptr && done != budget) {
-        done += t_teardown.take_some(list->queue, budget - done);
-        if (!list->queue.empty()) break;
-        waiting_batch* const empty = std::exchange(list, list->next);
-        g_metadata.deallocate(empty, sizeof(waiting_batch));
+inline void deferred_objects::on_allocate() noexcept {
+    thread_deferred* mine = m_store.own();
+    if (mine == nullptr || mine->size == 0) {
+        if (!m_store.has_kept()) [[likely]]
+            return;
+        mine = m_store.own_or_made();
+        if (mine == nullptr || !m_store.collect(mine)) return;
     }
-    if (list != nullptr) core.keep_waiting(*list);
+    step(*mine, k_objects_per_allocation);
+}
+
+inline std::size_t deferred_objects::drain(std::size_t budget) noexcept {
+    std::size_t done = 0;
+    while (done != budget) {
+        thread_deferred* const mine = m_store.own_or_made();
+        if (mine != nullptr && deferred_store::destroy_one(*mine)) {
+            ++done;
+            continue;
+        }
+        if (!m_store.collect(mine)) break;
+        if ((mine == nullptr || mine->door.is_closed()) && m_store.destroy_one_kept()) ++done;
+    }
     return done;
 }
 
-// Some of what waits in the pool and nobody works on becomes the calling thread's: its next allocations go on with it.
-POOLED_NOINLINE inline void adopt_waiting(pool_core& core) noexcept {
-    thread_cache* const cache = own_cache(core);
-    if (cache == nullptr || cache->waiting != nullptr) return;
-    waiting_batch* const batch = core.take_kept_waiting();
-    if (batch != nullptr && !give_back_waiting(*cache, *batch)) core.keep_waiting(*batch);
+inline bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
+    if (t_deferrals.reliefs >= k_nested_reliefs) return false;
+    for (unsigned attempt = 0;; ++attempt) {
+        ++t_deferrals.reliefs;
+        std::size_t const done = drain(k_objects_per_retry);
+        --t_deferrals.reliefs;
+        if (done != 0) return true;
+        deferred_store::set_blocked(true);
+        deferred_store::progress const now = m_store.look();
+        bool const is_over = now.destroyed != seen || !now.is_any_left;
+        if (!is_over) platform::pause(attempt);
+        deferred_store::set_blocked(false);
+        if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;
+        POOLED_EXPENSIVE_CHECK(
+            attempt < k_attempts_before_report,
+            "pooled: an allocation from an exhausted incremental pool has waited long for a "
+            "destructor that another thread runs; does that destructor wait for a lock which is "
+            "held around this allocation?");
+    }
 }
 
-// What `allocate` gives; where it finds nothing, what waits is destroyed, some at a time, until it does: what this thread
-// has gathered, then what waits in an incremental pool.
-template <class Allocate>
-[[nodiscard]] void* after_teardown(pool_core& core, Allocate&& allocate) {
-    auto const is_more = [&core]() noexcept {
-        return t_teardown.make_room(k_objects_per_retry) != 0 ||
-               (core.is_incremental() && drain(core, k_objects_per_retry) != 0);
-    };
-    if (core.has_kept_waiting()) [[unlikely]]
-        adopt_waiting(core);
-    for (;;) {
-        try {
-            void* const block = allocate();
-            if (block != nullptr || !is_more()) return block;
-        } catch (std::bad_alloc const&) {
-            if (!is_more()) throw;
-        }
+// What is deferred is destroyed; what comes later is not deferred any more.
+inline void deferred_objects::on_close() noexcept {
+    drain(~std::size_t{0});
+    m_store.close();
+    while (m_store.destroy_one_kept()) {}
+}
+
+[[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
+    return *g_registry.find(g_page_map.find_owned(block).pool_id());
+}
+[[nodiscard]] inline bool is_incremental(void const* block) noexcept {
+    return core_of(block).is_incremental();
+}
+
+// Defers an object of a pool that is not immediate, or destroys it.
+POOLED_NOINLINE inline void defer_or_finish(deferred d, void const* object,
+                                            std::size_t object_bytes) noexcept {
+    pool_core& core = core_of(d.header());
+    if (!core.is_incremental()) return defer_to_outermost(d, object, object_bytes);
+    if (deferred_queue* const redirect = t_teardown.redirect) {
+        if (!redirect->push(d, object, object_bytes)) finish_now(d);
+        return;
     }
+    auto* const deferred_here = static_cast<deferred_objects*>(core.extension());
+    if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) finish_now(d);
 }
 
 }  // namespace pooled::detail

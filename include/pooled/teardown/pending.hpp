@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// pending: objects of an incremental pool that lost their last owner and are not destroyed yet, taken out of the pool so
-// that another thread can do it.
+// pending: deferred objects of an incremental pool, taken out of the pool so that another thread can destroy them.
 //
 //   latency-critical thread            cleaner thread
 //     cache.clear();                     while (auto work = queue.pop()) work.drain();
@@ -10,46 +9,72 @@
 //
 // Moved, not copied. One thread at a time. Destroys what is left when it is itself destroyed; may outlive the pool.
 
+#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/pool/pool.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+#include "pooled/teardown/incremental.hpp"
 #include "pooled/teardown/teardown.hpp"
-#include "pooled/teardown/waiting.hpp"
 
 #include <cstddef>
 #include <utility>
 
 namespace pooled {
 
+namespace detail {
+
+// Out of line: the fibre that runs it may change threads in a destructor.
+[[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
+    return std::exchange(t_teardown.redirect, to);
+}
+
+}  // namespace detail
+
 class [[nodiscard]] pending {
 public:
     pending() noexcept = default;
-    explicit pending(detail::waiting_batch* list) noexcept : m_list(list) {}  // for the pool
+    explicit pending(detail::deferred_batch* list) noexcept : m_list(list) {}  // for the pool
     pending(pending&& other) noexcept : m_list(std::exchange(other.m_list, nullptr)) {}
     pending& operator=(pending&& other) noexcept {
         pending(std::move(other)).swap(*this);
         return *this;
     }
-    ~pending() { detail::tear_down(m_list); }
+    ~pending() { drain(); }
 
     void swap(pending& other) noexcept { std::swap(m_list, other.m_list); }
     friend void swap(pending& a, pending& b) noexcept { a.swap(b); }
 
-    // Whether nothing waits.
+    // Whether nothing is left.
     [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }
 
-    // Destroys up to `budget` objects, and so many of those that they let go of. Returns how many.
+    // Destroys up to `budget` objects, those included that they let go of. Returns how many.
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
         std::size_t done = 0;
         while (m_list != nullptr && done != budget) {
-            done += detail::t_teardown.take_some(m_list->queue, budget - done);
-            if (!m_list->queue.empty()) break;
-            detail::waiting_batch* const empty = std::exchange(m_list, m_list->next);
-            detail::g_metadata.deallocate(empty, sizeof(detail::waiting_batch));
+            detail::deferred_queue& queue = m_list->queue;
+            detail::deferred_queue* const before = detail::redirect_deferred(&queue);
+            for (; done != budget && !queue.empty(); ++done)
+                queue.pop().finish();
+            static_cast<void>(detail::redirect_deferred(before));
+            if (!queue.empty()) break;
+            detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);
+            detail::g_metadata.deallocate(empty, sizeof(detail::deferred_batch));
         }
         return done;
     }
 
 private:
-    detail::waiting_batch* m_list = nullptr;
+    detail::deferred_batch* m_list = nullptr;
 };
+
+namespace detail {
+
+template <sharing Sharing>
+pending basic_pool<Sharing>::take_pending() noexcept {
+    pool_extension* const extension = m_core->is_incremental() ? m_core->extension() : nullptr;
+    return pending(extension != nullptr ? static_cast<deferred_objects*>(extension)->take_all() : nullptr);
+}
+
+}  // namespace detail
 
 }  // namespace pooled

@@ -1,288 +1,262 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Destruction that does not recurse deep. A drop destroys its object by plain recursion as long as there is stack for it;
-// below that, a drop leads: it destroys its object and then, one after the other, what that let go of, while the drops
-// within it only put their objects into the queue. So the stack does not grow with the depth of a structure, whatever
-// types, pools and handles it mixes.
+// When to defer. A drop destroys its object at once, within whatever destructor runs, as std::shared_ptr does. Only a drop
+// that finds the stack nearly used up becomes an outermost drop: it destroys its object and then, one after the other,
+// what that let go of, while drops further down only put their objects into its queue. So the stack does not grow with the
+// depth of a structure, whatever types, pools and handles it mixes.
 //
-//   drop(list) ─▶ stack left? yes ─▶ ~node ─▶ drop(next) ─▶ …
-//                      no
-//                      ▼
-//                somebody leads? no ─▶ lead: ~node ─▶ drop(next) ─▶ somebody leads: wait ─┐
-//                                               ▲                                        │
-//                                               └────────── take from the queue ◀────────┘
+//   thread's own stack            the bounds are asked of the system, once, when a drop is 12 KiB below the first one
+//     high ┐
+//          │ plain recursion      half of the stack, or all but 256 KiB of it
+//     limit│ outermost drop ─▶ 12 KiB of plain recursion, below that deferred
+//     low  ┘
+//   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 12 KiB of plain recursion
 //
-// Invariant: while nobody leads on a thread, its queue is empty. reclaim_scope leads without an object of its own.
-// Each thread has its own; constant-initialised and trivially destroyed, so it works while the thread or the process ends.
+// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer within
+// the window in which plain recursion is known to be right? A window is only ever a shortcut; what it stands for is
+// looked up again whenever the stack pointer is outside of it, so a thread may change stacks at any moment. The window is
+// empty while drops are gathered (reclaim_scope, teardown::unordered).
+//
+// One state a thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
+// function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
 
-#include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/teardown/block_type.hpp"
-#include "pooled/teardown/waiting.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/extension.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+#include "pooled/teardown/outermost_drop.hpp"
+#include "pooled/teardown/stack_bounds.hpp"
 
-#include <array>
-#include <chrono>
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 namespace pooled::detail {
 
+[[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t stack_pointer() noexcept {
+#if defined(__x86_64__)
+    std::uintptr_t pointer = 0;
+    asm("mov %%rsp, %0" : "=r"(pointer));  // the builtin would cost each caller a frame pointer
+    return pointer;
+#else
+    return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#endif
+}
+
+// How an object goes whose last owner lets go.
+enum class drop_way : unsigned char {
+    destroy,  // here and now, within whatever destructor runs
+    lead,     // the same, as an outermost drop
+    defer,    // to the outermost drop
+};
+
+bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
+void finish_deferred_at_exit() noexcept;
+
+// From here on the pool calls this layer: before the first object is deferred.
+inline void install_hooks() noexcept {
+    if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
+    g_exit_hook.store(finish_deferred_at_exit, std::memory_order_relaxed);
+    g_pressure_hook.store(relieve_pressure, std::memory_order_relaxed);
+}
+
 class teardown_state {
 public:
-    // How an object goes whose last owner lets go.
-    enum class way : unsigned char {
-        recurse,  // here and now, within whatever destructor runs
-        lead,     // the same, and then what it let go of
-        wait,     // somebody leads
-    };
-
-    // How far plain recursion goes: the quickest way as long as the processor finds the next object by itself, when it is
-    // near the last one (its prefetchers follow), or when all of them are in its caches. Where drops are slow and go far,
-    // again and again, the structure is large and scattered, and worth the queue's own prefetches (measured:
-    // docs/teardown.md).
-    struct reach {
-        std::uintptr_t line = k_gather;    // a drop at a stack pointer below it has something to find out
-        std::uintptr_t bottom = k_gather;  // below it, there is no recursion
-        std::uint32_t looks = 0;           // drops still to be looked at, for the sample under way
-        std::uint32_t far_samples = 0;     // in a row, or nearly
-    };
-
-    static constexpr std::uintptr_t k_gather = ~std::uintptr_t{0};  // above everything
-
     // True: destroy it here and now.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() const noexcept {
-        return stack_pointer() >= m_reach.line;
+        return stack_pointer() - m_window_low < m_window_bytes;
     }
 
-    // After may_recurse() said no.
-    [[nodiscard]] POOLED_NOINLINE way choose(void const* object, std::size_t object_bytes) noexcept {
-        std::uintptr_t const here = stack_pointer();
-        if (here < m_reach.bottom) {
-            if (m_leads) return way::wait;
-            if (m_reach.bottom != k_gather) return way::lead;
-            draw_line(here);  // the thread's first drop
-            return way::recurse;
+    // After may_recurse() said no, or for an object of an unordered pool.
+    [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
+        if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
+            m_first_drop = here;  // the highest so far: how far the stack goes on is not of interest yet
+            open_window(here - outermost_drop::k_depth, here + outermost_drop::k_above);
+            return drop_way::destroy;
         }
-        if (m_reach.looks != 0) look(address_of(object), object_bytes);
-        if (m_reach.far_samples != k_far_samples) {
-            if (!m_leads && here - m_reach.bottom > k_free_stack_bytes) draw_line(here);
-            return way::recurse;
+        if (outermost_drop const* const outermost = find(here)) {
+            if (here < outermost->low) return drop_way::defer;
+            if (is_unordered) return drop_way::lead;
+            open_window(outermost->low,
+                        is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
+            return drop_way::destroy;
         }
-        if (!m_leads) return way::lead;
-        m_reach.bottom = k_gather;
-        return way::wait;
+        if (is_unordered || !is_own(here) || here < limit()) return drop_way::lead;
+        open_window(limit(), m_bounds.high);
+        return drop_way::destroy;
     }
 
-    // A magazine of blocks goes home, so as many objects were dropped: a sample is due, perhaps.
-    void on_exchange(std::uint32_t blocks) noexcept {
-        m_dropped += blocks;
-        if (m_reach.line == k_gather || m_dropped < k_drops_between_samples) return;
-        auto const now = std::chrono::steady_clock::now();
-        bool const is_slow = now - std::exchange(m_sampled_at, now) > m_dropped * k_slow_drop;
-        m_dropped = 0;
-        if (!is_slow) return end_sample(false);
-        m_is_near = false;
-        m_reach.looks = k_sample_drops;  // where do they go?
-        m_reach.line = k_gather;
+    // The outermost drop that drops at this stack pointer are deferred to, or that stands around them; null: none.
+    [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
+        ask_bounds();
+        return is_own(here) ? m_innermost : g_outermost_drops.find(here);
     }
 
-    // Destroys by `destroy()` and then what waits, and what that lets go of, until nothing is left. Requires that nobody
-    // leads.
-    template <class Destroy>
-    void lead(Destroy&& destroy) noexcept {
-        reach const outside = m_reach;
-        m_leads = true;
-        bool const is_scattered = outside.far_samples == k_far_samples;
-        m_reach = reach{};
-        if (!is_scattered) m_reach.line = m_reach.bottom = stack_pointer() - k_led_stack_bytes;
-        destroy();
-        std::size_t const waited = empty_queue();
-        m_leads = false;
-        m_reach = outside;
-        if (!is_scattered) return;
-        // The first who lead are deep down in a structure, and get little of it.
-        m_small_leads = waited < k_large_structure ? m_small_leads + 1 : 0;
-        if (m_small_leads != k_small_leads) return;
-        m_small_leads = 0;
-        m_reach.far_samples = 0;
-        m_reach.line = m_reach.bottom;
+    void begin(outermost_drop& drop, std::uintptr_t here, bool gathers) noexcept {
+        install_hooks();
+        ask_bounds();
+        drop.top = here;
+        drop.low = gathers ? outermost_drop::k_gathers : here - outermost_drop::k_depth;
+        drop.is_on_own_stack = is_own(here);
+        if (drop.is_on_own_stack) {
+            drop.outer = m_innermost;
+            m_innermost = &drop;
+        } else {
+            g_outermost_drops.insert(drop);
+        }
+        close_window();
+    }
+    void end(outermost_drop& drop) noexcept {
+        if (drop.is_on_own_stack)
+            m_innermost = drop.outer;
+        else
+            g_outermost_drops.remove(drop);
+        close_window();
     }
 
-    // What the thread was at before it began to gather.
-    struct phase {
-        reach outside;
-        bool leads;
-    };
-
-    // Everything that is dropped waits, until stop_gathering(). If somebody led before, he does the work.
-    [[nodiscard]] phase start_gathering() noexcept {
-        return {std::exchange(m_reach, reach{}), std::exchange(m_leads, true)};
-    }
-    void stop_gathering(phase const& before) noexcept {
-        if (!before.leads) empty_queue();
-        m_leads = before.leads;
-        m_reach = before.outside;
-    }
-
-    // Destroys up to `budget` objects of a queue, and leaves in it what they let go of. Returns how many. May be called
-    // within any teardown.
-    std::size_t take_some(waiting_queue& queue, std::size_t budget) noexcept {
-        phase const before = start_gathering();
-        waiting_queue* const elsewhere = std::exchange(m_elsewhere, &queue);
-        std::size_t done = 0;
-        for (; done != budget && !queue.empty(); ++done)
-            queue.take();
-        m_elsewhere = elsewhere;
-        stop_gathering(before);
-        return done;
-    }
-
-    // Destroys some of what has been gathered, for an allocation that found no memory. Returns how many objects. Destructors
-    // that allocate in their turn find what there is: it does not nest.
-    std::size_t make_room(std::size_t budget) noexcept {
-        if (m_makes_room || current().empty()) return 0;
-        m_makes_room = true;
-        std::size_t const done = take_some(current(), budget);
-        m_makes_room = false;
-        return done;
-    }
-
-    // Puts off what must wait. If it cannot be noted for want of memory, it is destroyed here and now, within the destructor
-    // that let go of it.
-    void push(waiting w, void const* object, std::size_t object_bytes) noexcept {
-        if (!current().push(w, object, object_bytes)) w.finish();
-    }
-
-    // exit() was called, perhaps by a destructor or within a reclaim_scope: nobody comes back to what this thread has
-    // gathered, and what static objects let go of from here on must not wait for it.
+    // exit() was called, perhaps by a destructor or within a reclaim_scope: nobody returns to what is deferred to the
+    // outermost drops of this stack, and what static objects let go of from here on must not be deferred to them.
     void finish_at_exit() noexcept {
-        if (!m_leads) return;
-        m_reach = reach{};
-        if (m_elsewhere != nullptr)
-            while (!m_elsewhere->empty())
-                m_elsewhere->take();
-        m_elsewhere = nullptr;
-        m_makes_room = false;
-        empty_queue();
-        m_leads = false;
+        outermost_drop* drop = find(stack_pointer());
+        while (drop != nullptr) {
+            while (!drop->queue.empty())
+                drop->queue.pop().finish();
+            end(*drop);
+            drop = find(stack_pointer());
+        }
+        if (redirect != nullptr)
+            while (!redirect->empty())
+                redirect->pop().finish();
+        redirect = nullptr;
     }
 
-    [[nodiscard]] bool leads() const noexcept { return m_leads; }
-    // While objects of an incremental pool are destroyed: where those go that they let go of.
-    [[nodiscard]] waiting_queue* elsewhere() const noexcept { return m_elsewhere; }
-
-    // An object was put off; std::shared_ptr is about to deallocate its block.
+    // An object was deferred; std::shared_ptr is about to deallocate its block.
     type_tag awaited = k_no_type;
 
+    // While pooled::pending destroys: where those objects of incremental pools go that are let go of.
+    deferred_queue* redirect = nullptr;
+
 private:
-    static constexpr std::uintptr_t k_free_stack_bytes = 24576;  // below the highest drop of the thread
-    static constexpr std::uintptr_t k_led_stack_bytes = 16384;   // below the drop that leads
-    static constexpr std::uint32_t k_drops_between_samples = 1024;
-    static constexpr std::chrono::nanoseconds k_slow_drop{32};  // slower than from the last level of cache
-    static constexpr std::uint32_t k_sample_drops = 4;
-    static constexpr std::uint32_t k_far_samples = 32;
-    static constexpr std::uintptr_t k_near_bytes = 2048;
-    static constexpr std::size_t k_strides = 8;                 // objects of a size have slabs of their own
-    static constexpr std::size_t k_large_structure = 1U << 18;  // objects; smaller ones may be in the caches
-    static constexpr std::uint32_t k_small_leads = 64;          // in a row, until it is plain recursion again
+    static constexpr std::uintptr_t k_largest_reserve = 256 * 1024;
 
-    // Where drops come from. It may go up later, but never down: a structure that is wide and deep would take it along.
-    void draw_line(std::uintptr_t here) noexcept {
-        m_reach.bottom = here - k_free_stack_bytes;
-        if (m_reach.looks == 0) m_reach.line = m_reach.bottom;
+    [[nodiscard]] bool is_own(std::uintptr_t here) const noexcept { return m_bounds.contains(here); }
+
+    // What is left below it must do for the frames of two nested destructors, and for signal handlers.
+    [[nodiscard]] std::uintptr_t limit() const noexcept {
+        return m_bounds.low + std::min(m_bounds.bytes() / 2, k_largest_reserve);
     }
 
-    void look(std::uintptr_t object, std::size_t object_bytes) noexcept {
-        std::uintptr_t& before = m_last[object_bytes / 8 % k_strides];
-        m_is_near = m_is_near || object - before + k_near_bytes <= 2 * k_near_bytes;
-        before = object;
-        if (--m_reach.looks == 0) end_sample(!m_is_near);
+    POOLED_ALWAYS_INLINE void ask_bounds() noexcept {
+        if (m_knows_bounds) [[likely]]
+            return;
+        m_bounds = find_stack_bounds();
+        m_knows_bounds = true;
     }
 
-    void end_sample(bool is_far) noexcept {
-        if (is_far)
-            ++m_reach.far_samples;
-        else if (m_reach.far_samples != 0)
-            --m_reach.far_samples;
-        if (m_reach.far_samples != k_far_samples) m_reach.line = m_reach.bottom;
+    void open_window(std::uintptr_t low, std::uintptr_t high) noexcept {
+        m_window_low = low;
+        m_window_bytes = high - low;
     }
+    void close_window() noexcept { m_window_bytes = 0; }
 
-    [[nodiscard]] waiting_queue& current() noexcept {
-        return m_elsewhere != nullptr ? *m_elsewhere : m_queue;
-    }
-
-    std::size_t empty_queue() noexcept {
-        std::size_t done = 0;
-        for (; !m_queue.empty(); ++done)
-            m_queue.take();
-        return done;
-    }
-
-    [[nodiscard]] POOLED_ALWAYS_INLINE static std::uintptr_t stack_pointer() noexcept {
-#if defined(__x86_64__)
-        std::uintptr_t pointer = 0;
-        asm("mov %%rsp, %0" : "=r"(pointer));  // the builtin would cost each caller a frame pointer
-        return pointer;
-#else
-        return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-#endif
-    }
-
-    reach m_reach;
-    std::uint32_t m_dropped = 0;  // since the last sample
-    std::chrono::steady_clock::time_point m_sampled_at{};
-    std::uint32_t m_small_leads = 0;
-    bool m_is_near = false;  // one of those looked at
-    bool m_leads = false;
-    bool m_makes_room = false;
-    waiting_queue* m_elsewhere = nullptr;
-    std::array<std::uintptr_t, k_strides> m_last{};  // the object last looked at, for each kind of size
-    waiting_queue m_queue;
+    std::uintptr_t m_window_low = 0;
+    std::uintptr_t m_window_bytes = 0;
+    std::uintptr_t m_first_drop = 0;
+    stack_bounds m_bounds;
+    bool m_knows_bounds = false;
+    outermost_drop* m_innermost = nullptr;  // on the thread's own stack
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
 POOLED_EXPORT inline constinit thread_local teardown_state t_teardown{};
 
-// What has no destructor to speak of owns nothing: it is never put off.
-template <class T>
-inline constexpr bool k_may_cascade = !std::is_trivially_destructible_v<T>;
+// Out of line, so that a fibre that changes threads between two of them meets the state of the thread it is on.
+POOLED_NOINLINE inline drop_way choose_way(bool is_unordered) noexcept {
+    return t_teardown.choose(stack_pointer(), is_unordered);
+}
+POOLED_NOINLINE inline void begin_outermost(outermost_drop& drop, bool gathers) noexcept {
+    t_teardown.begin(drop, stack_pointer(), gathers);
+}
+POOLED_NOINLINE inline void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
+[[nodiscard]] POOLED_NOINLINE inline outermost_drop* find_outermost() noexcept {
+    return t_teardown.find(stack_pointer());
+}
 
-// Destroys the object here and now, with all that it lets go of, unless somebody leads. False: it must wait.
+// Destroys by `destroy()` and then what is deferred to this drop, and what that lets go of, until nothing is left.
+template <class Destroy>
+POOLED_NOINLINE void lead(bool gathers, Destroy destroy) noexcept {
+    outermost_drop self;
+    begin_outermost(self, gathers);
+    destroy();
+    while (!self.queue.empty())
+        self.queue.pop().finish();
+    end_outermost(self);
+}
+
+// Defers an object to the outermost drop of this stack. If there is no memory to note it, it is destroyed here and now,
+// within the destructor that let go of it.
+inline void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
+    outermost_drop* const outermost = find_outermost();
+    if (outermost == nullptr || !outermost->queue.push(d, object, object_bytes)) d.finish();
+}
+
+// Destroys the object here and now, unless it must be deferred: false.
 template <class T>
-[[nodiscard]] bool try_destroy(T* object) noexcept {
-    using way = teardown_state::way;
-    switch (t_teardown.choose(object, sizeof(T))) {
-    case way::recurse:
+[[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
+    switch (choose_way(is_unordered)) {
+    case drop_way::destroy:
         std::destroy_at(object);
         return true;
-    case way::lead:
-        t_teardown.lead([object] { std::destroy_at(object); });
+    case drop_way::lead:
+        lead(is_unordered, [object] { std::destroy_at(object); });
         return true;
-    case way::wait:
+    case drop_way::defer:
         break;
     }
     return false;
 }
 
-// An object that was to wait, but may not.
-POOLED_NOINLINE inline void tear_down_now(waiting w) noexcept {
-    if (t_teardown.leads()) return t_teardown.push(w, w.object(), w.type().object_bytes);
-    t_teardown.lead([w] { w.finish(); });
-}
-
-// All of a list of batches, which are gone afterwards.
-inline void tear_down(waiting_batch* list) noexcept {
-    while (list != nullptr) {
-        waiting_batch* const batch = list;
-        list = batch->next;
-        t_teardown.take_some(batch->queue, ~std::size_t{0});
-        g_metadata.deallocate(batch, sizeof(waiting_batch));
+// An object that was to be deferred and cannot be, or has been long enough.
+POOLED_NOINLINE inline void finish_now(deferred d) noexcept {
+    switch (choose_way(false)) {
+    case drop_way::destroy:
+        return d.finish();
+    case drop_way::lead:
+        return lead(false, [d] { d.finish(); });
+    case drop_way::defer:
+        return defer_to_outermost(d, d.object(), d.type().object_bytes);
     }
 }
+
+// At a time, when an allocation finds no memory.
+inline constexpr std::size_t k_objects_per_retry = 256;
+
+// Destroys some of what is deferred on this stack. Returns how many objects. Destructors that allocate in their turn find
+// what there is: it does not nest.
+inline std::size_t relieve_outermost() noexcept {
+    for (outermost_drop* drop = find_outermost(); drop != nullptr; drop = drop->outer) {
+        if (drop->is_relieving || drop->queue.empty()) continue;
+        drop->is_relieving = true;
+        std::size_t done = 0;
+        for (; done != k_objects_per_retry && !drop->queue.empty(); ++done)
+            drop->queue.pop().finish();
+        drop->is_relieving = false;
+        return done;
+    }
+    return 0;
+}
+
+// The hook of the pool for an allocation that found no memory: see pool/extension.hpp.
+inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
+    if (detail::relieve_outermost() != 0) return true;
+    pool_extension* const deferred_here = core.is_incremental() ? core.extension() : nullptr;
+    return deferred_here != nullptr && deferred_here->relieve(seen);
+}
+
+inline void finish_deferred_at_exit() noexcept { t_teardown.finish_at_exit(); }
 
 }  // namespace pooled::detail

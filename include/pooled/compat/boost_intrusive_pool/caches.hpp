@@ -9,7 +9,6 @@
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/compat/boost_intrusive_pool/threads.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/pool/core_caches.hpp"
 
 #include <algorithm>
 #include <cstddef>

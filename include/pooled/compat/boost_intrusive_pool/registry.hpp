@@ -12,7 +12,6 @@
 #include "pooled/compat/boost_intrusive_pool/threads.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/pool/core_caches.hpp"
 #include "pooled/pool/default_pool.hpp"
 
 #include <cstdint>

@@ -99,7 +99,7 @@ private:
         m_upstream.for_each_piece([this](std::byte* base, std::size_t bytes) {
             pooled::detail::map_entry const entry = pooled::detail::g_page_map.find(base);
             if (entry.empty() || entry.pool_id() != core().id()) return;
-            pooled::detail::class_index const c = entry.size_class();
+            pooled::detail::class_index const c = entry.is_large() ? pooled::detail::k_large : entry.slab_at()->size_class;
             if (c == pooled::detail::k_large)
                 return pooled::detail::deallocate_found(entry, c, base + k_large_align);
             std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Objects whose last owner is gone and that wait to be destroyed: a window of sixteen, first in, first out, and
-// behind it what does not fit.
+// The deferred queue: objects that lost their last owner and are to be destroyed later. A window of sixteen, first in,
+// first out, and behind it what does not fit.
 //
-//   push ──▶ window: 16 words ──▶ take: destroy, which pushes more
-//               ▲ when there is room
+//   push ──▶ window: 16 words ──▶ pop: destroy it, which pushes more
+//               ▲ when it is not full
 //            stack: segments of 510 words; without memory for one, linked through the blocks' own first words
 //
-//   waiting  | type: 14 | kind: 2 | address of the header or block: 48 |
+//   deferred  | type: 14 | kind: 2 | address of the header or block: 48 |
 //
 // When an object enters the window, the addresses of pool memory found in it are prefetched: by the time it is destroyed,
 // and drops what it owns, their counts have arrived. The order in the window makes independent chains take turns, so that
@@ -30,13 +30,13 @@
 
 namespace pooled::detail {
 
-class waiting {
+class deferred {
 public:
     static constexpr std::uint64_t k_address_mask = (std::uint64_t{1} << 48) - 1;
 
-    constexpr waiting() noexcept = default;
-    constexpr explicit waiting(std::uint64_t word) noexcept : m_word(word) {}
-    waiting(void* header, type_tag type, bool is_observed) noexcept
+    constexpr deferred() noexcept = default;
+    constexpr explicit deferred(std::uint64_t word) noexcept : m_word(word) {}
+    deferred(void* header, type_tag type, bool is_observed) noexcept
         : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {}
 
     [[nodiscard]] std::uint64_t word() const noexcept { return m_word; }
@@ -56,18 +56,18 @@ private:
     std::uint64_t m_word = 0;
 };
 
-class waiting_queue {
+class deferred_queue {
 public:
-    constexpr waiting_queue() noexcept = default;
-    waiting_queue(waiting_queue const&) = delete;
-    waiting_queue& operator=(waiting_queue const&) = delete;
+    constexpr deferred_queue() noexcept = default;
+    deferred_queue(deferred_queue const&) = delete;
+    deferred_queue& operator=(deferred_queue const&) = delete;
 
     [[nodiscard]] bool empty() const noexcept { return m_size == 0; }
     [[nodiscard]] std::size_t size() const noexcept { return m_size + m_behind; }
 
     // Requires an object that only this thread can still destroy; unless observed, its header is the queue's to write.
     // False: there is no memory to note an observed object, the caller must destroy it.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(waiting w, void const* object,
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool push(deferred w, void const* object,
                                                  std::size_t object_bytes) noexcept {
         if (m_size == k_window) [[unlikely]]
             return push_behind(w);
@@ -76,14 +76,14 @@ public:
         return true;
     }
 
-    // Requires that it is not empty. Destroys one object; what it alone owned is waiting afterwards.
-    void take() noexcept {
-        waiting const next = m_window[m_first];
+    // Requires that it is not empty. The object is then the caller's to finish().
+    [[nodiscard]] POOLED_ALWAYS_INLINE deferred pop() noexcept {
+        deferred const next = m_window[m_first];
         m_first = (m_first + 1) % k_window;
         --m_size;
         if (m_behind != 0) [[unlikely]]
             advance();
-        next.finish();
+        return next;
     }
 
 private:
@@ -97,7 +97,7 @@ private:
         static constexpr std::size_t k_words = 510;
         segment* below;
         std::size_t count;
-        std::array<waiting, k_words> words;
+        std::array<deferred, k_words> words;
     };
 
     // The object's own lines are here or on their way: its count was just written. A std::shared_ptr is two addresses in one
@@ -126,12 +126,12 @@ private:
         __builtin_prefetch(reinterpret_cast<void const*>(address + k_second_line), 1);
     }
 
-    void enter(waiting w) noexcept {
+    void enter(deferred w) noexcept {
         m_window[(m_first + m_size) % k_window] = w;
         ++m_size;
     }
 
-    [[nodiscard]] POOLED_NOINLINE bool push_behind(waiting w) noexcept {
+    [[nodiscard]] POOLED_NOINLINE bool push_behind(deferred w) noexcept {
         if (m_top == nullptr || m_top->count == segment::k_words) {
             auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
             if (fresh == nullptr) return push_without_memory(w);
@@ -144,7 +144,7 @@ private:
         return true;
     }
 
-    [[nodiscard]] bool push_without_memory(waiting w) noexcept {
+    [[nodiscard]] bool push_without_memory(deferred w) noexcept {
         if (w.is_observed()) return false;
         __builtin_memcpy(w.header(), &m_linked, sizeof(m_linked));
         m_linked = w;
@@ -155,7 +155,7 @@ private:
     // Requires room in the window and something behind it. What was pushed long ago has left the caches: it is called back
     // some steps before its turn.
     POOLED_NOINLINE void advance() noexcept {
-        waiting w = m_linked;
+        deferred w = m_linked;
         if (m_top != nullptr) {
             std::size_t const count = --m_top->count;
             w = m_top->words[count];
@@ -177,14 +177,14 @@ private:
     std::uint32_t m_size = 0;
     std::size_t m_behind = 0;  // in the segments and linked
     segment* m_top = nullptr;
-    waiting m_linked;
-    std::array<waiting, k_window> m_window{};
+    deferred m_linked;
+    std::array<deferred, k_window> m_window{};
 };
 
-// What waits in an incremental pool: a thread's own, or handed on.
-struct waiting_batch {
-    waiting_queue queue;
-    waiting_batch* next = nullptr;
+// A queue that changes hands: what one thread deferred in an incremental pool.
+struct deferred_batch {
+    deferred_queue queue;
+    deferred_batch* next = nullptr;
 };
 
 }  // namespace pooled::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the checked build (POOLED_CHECKED) verifies before the type in a header word is used: that an object of make_unique
+// starts there. In other builds it is empty. Any thread may call; O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/pool/checks.hpp"
+#include "pooled/teardown/block_type.hpp"
+
+#include <cstdint>
+
+namespace pooled::detail::checks {
+
+#if POOLED_CHECKED
+
+inline void on_deallocate_counted(void const* header) {
+    on_deallocate_found(const_cast<void*>(header));
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, header, sizeof(word));
+    map_entry const entry = g_page_map.find(header);
+    bool const is_known = is_plain(word) ? word != 0 && plain_class(word) == class_of(entry)
+                                         : g_block_types.find(word) != nullptr;
+    if (!is_known) report(entry.pool_id(), header, "no object starts there; it was freed before", 0, 0);
+}
+
+#else
+
+POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
+
+#endif
+
+}  // namespace pooled::detail::checks

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// outermost_drop: a drop to which drops further down the same stack are deferred, or a reclaim_scope. It lies on the stack
+// that it stands for. The table of those on stacks that are not a thread's own (fibres, sigaltstack) is keyed by address,
+// so that a fibre finds its own, whichever thread runs it and whatever other fibres did meanwhile.
+//
+//   top + 4 KiB   ┐ a drop in this range is on the same stack: of several records that match, the lowest is the innermost
+//   top           │ where the record was made
+//   low           │ = top − 12 KiB: below it, drops are deferred to this record (a record that gathers: everywhere)
+//   top − 32 KiB  ┘ the rest is for the frames of a single destructor
+//
+// Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace pooled::detail {
+
+struct outermost_drop {
+    // How far plain recursion goes below a drop on a stack of unknown bounds, and below one that leads.
+    static constexpr std::uintptr_t k_depth = 12 * 1024;
+    // A drop so far below (above) a record on a stack of unknown bounds is on the same one.
+    static constexpr std::uintptr_t k_below = 32 * 1024;
+    static constexpr std::uintptr_t k_above = 4 * 1024;
+    static constexpr std::uintptr_t k_gathers = ~std::uintptr_t{0};  // above every stack pointer
+
+    std::uintptr_t top = 0;
+    std::uintptr_t low = 0;
+    outermost_drop* outer = nullptr;  // on a thread's own stack: the record around this one
+    outermost_drop* next = nullptr;   // in the table
+    bool is_on_own_stack = false;
+    bool is_relieving = false;  // some of it is destroyed for an allocation that found no memory
+    deferred_queue queue;
+
+    [[nodiscard]] bool gathers() const noexcept { return low == k_gathers; }
+    [[nodiscard]] bool covers(std::uintptr_t here) const noexcept {
+        return here - (top - k_below) < k_below + k_above;
+    }
+};
+
+class outermost_drop_table {
+public:
+    constexpr outermost_drop_table() noexcept = default;
+    outermost_drop_table(outermost_drop_table const&) = delete;
+    outermost_drop_table& operator=(outermost_drop_table const&) = delete;
+
+    void insert(outermost_drop& drop) noexcept {
+        survive_fork();
+        shard& s = shard_of(drop.top);
+        std::scoped_lock const lock(s.lock);
+        drop.next = s.first;
+        s.first = &drop;
+    }
+
+    void remove(outermost_drop& drop) noexcept {
+        shard& s = shard_of(drop.top);
+        std::scoped_lock const lock(s.lock);
+        outermost_drop** link = &s.first;
+        while (*link != &drop)
+            link = &(*link)->next;
+        *link = drop.next;
+    }
+
+    // The innermost record on the stack that `here` is on, or null.
+    [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
+        outermost_drop* found = nullptr;
+        std::uintptr_t const first = (here - outermost_drop::k_above) >> k_shift;
+        std::uintptr_t const last = (here + outermost_drop::k_below) >> k_shift;
+        look(m_shards[first % k_shards], here, found);
+        if (last != first) look(m_shards[last % k_shards], here, found);
+        return found;
+    }
+
+private:
+    static constexpr unsigned k_shift = 16;
+    static constexpr std::size_t k_shards = 64;
+    static_assert(outermost_drop::k_below + outermost_drop::k_above < std::uintptr_t{1} << k_shift);
+
+    struct alignas(64) shard {
+        mutex lock;
+        outermost_drop* first = nullptr;
+    };
+
+    [[nodiscard]] shard& shard_of(std::uintptr_t address) noexcept {
+        return m_shards[(address >> k_shift) % k_shards];
+    }
+    static void look(shard& s, std::uintptr_t here, outermost_drop*& found) noexcept {
+        std::scoped_lock const lock(s.lock);
+        for (outermost_drop* d = s.first; d != nullptr; d = d->next)
+            if (d->covers(here) && (found == nullptr || d->top < found->top)) found = d;
+    }
+
+    inline void survive_fork() noexcept;
+    void lock_all() noexcept {
+        for (shard& s : m_shards)
+            s.lock.lock();
+    }
+    void unlock_all() noexcept {
+        for (shard& s : m_shards)
+            s.lock.unlock();
+    }
+
+    std::atomic<bool> m_survives_fork{false};
+    std::array<shard, k_shards> m_shards{};
+};
+
+POOLED_EXPORT inline constinit outermost_drop_table g_outermost_drops;
+
+// Another thread may be in the table at a fork; the child must find it unlocked.
+inline void outermost_drop_table::survive_fork() noexcept {
+    if (m_survives_fork.load(std::memory_order_relaxed) ||
+        m_survives_fork.exchange(true, std::memory_order_relaxed))
+        return;
+    platform::at_fork([] { g_outermost_drops.lock_all(); }, [] { g_outermost_drops.unlock_all(); },
+                      [] { g_outermost_drops.unlock_all(); });
+}
+
+}  // namespace pooled::detail

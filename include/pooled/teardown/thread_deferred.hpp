@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What one thread has deferred in incremental pools: a thread_deferred for each of them, in the thread's own list. Its owner
+// changes one inside its gate; see deferred_store.hpp for what others may do.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/cache/gate.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/teardown/deferred_queue.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class deferred_store;
+
+// Whether gates can be used: the registry, which every pool needs, has tried before.
+[[nodiscard]] inline bool has_heavy_barrier() noexcept {
+    static constinit std::atomic<int> known{0};  // no guarded static: a fork may come at any moment
+    int has = known.load(std::memory_order_relaxed);
+    if (has == 0) {
+        has = platform::enable_heavy_barrier() ? 1 : -1;
+        known.store(has, std::memory_order_relaxed);
+    }
+    return has == 1;
+}
+
+// What one thread has deferred in one pool. Freed by its owner, or in a forked child.
+struct thread_deferred {
+    gate<> door;
+    deferred_store* pool = nullptr;
+    deferred_batch* batch = nullptr;               // inside the gate
+    observed<std::size_t> size;                    // of the batch
+    std::atomic<std::uint64_t> in_destruction{0};  // owner writes; more than one when a destructor allocates
+    std::atomic<std::uint64_t> destroyed{0};       // owner writes
+    std::atomic<bool> is_blocked{false};           // the owner waits for other threads: no use to wait for it
+    void const* owner = nullptr;
+    thread_deferred* next_owned = nullptr;  // owner only
+    thread_deferred* next = nullptr;        // the pool's list: its mutex
+};
+
+// Constant-initialised and trivially destructible: it works to the very end of the thread.
+struct thread_deferrals {
+    thread_deferred* recent = nullptr;
+    thread_deferred* owned = nullptr;
+    bool is_stepping = false;
+    bool is_armed = false;
+    bool has_ended = false;
+    unsigned reliefs =
+        0;  // nested: allocations that found no memory, in destructors that such allocations run
+};
+POOLED_EXPORT inline constinit thread_local thread_deferrals t_deferrals{};
+
+}  // namespace pooled::detail
