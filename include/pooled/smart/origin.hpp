@@ -87,7 +87,7 @@ struct from_pool {
         map_entry const entry = g_page_map.find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
-            return deallocate_bytes<Sharing>(*g_registry.find(entry.pool_id()), p, bytes, align);
+            return deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
         detail::deallocate(of_block<Sharing>(entry), c, p);
     }
 };

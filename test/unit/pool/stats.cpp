@@ -64,7 +64,7 @@ TYPED_TEST(stats_of, new_pool_are_zero) {
     EXPECT_EQ(s.in_use + s.free + s.cached + s.high_water + s.bytes_in_use + s.upstream_bytes +
                   s.upstream_calls,
               0U);
-    EXPECT_EQ(s.magazines_exchanged + s.remote_frees + s.large_in_use + s.large_bytes + s.max_bytes, 0U);
+    EXPECT_EQ(s.refills + s.remote_frees + s.large_in_use + s.large_bytes + s.max_bytes, 0U);
 }
 
 TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
@@ -113,7 +113,7 @@ TYPED_TEST(stats_of, the_sum_are_the_sum_of_the_classes) {
     EXPECT_EQ(s.free, sum.free);
     EXPECT_EQ(s.cached, sum.cached);
     EXPECT_EQ(s.high_water, sum.high_water);
-    EXPECT_EQ(s.magazines_exchanged, sum.magazines_exchanged);
+    EXPECT_EQ(s.refills, sum.refills);
     EXPECT_EQ(s.bytes_in_use, bytes);
     for (auto const& b : blocks)
         pool.deallocate(b.p, b.bytes, b.align);
@@ -166,17 +166,17 @@ TYPED_TEST(stats_of, large_blocks_count_with_the_bytes_that_were_asked) {
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
-TYPED_TEST(stats_of, magazines_exchanged_are_those_that_went_to_the_depot_and_came_back) {
+TYPED_TEST(stats_of, refills_are_those_that_went_to_the_depot_and_came_back) {
     TypeParam pool;
     auto blocks = take(pool, k_slab_blocks);
-    EXPECT_EQ(pool.stats().magazines_exchanged, 0U) << "fresh blocks are no exchange";
+    EXPECT_EQ(pool.stats().refills, 0U) << "fresh blocks are no exchange";
     give_back(pool, blocks, k_slab_blocks);
     pooled::pool_stats const s = pool.stats();
-    EXPECT_EQ(s.magazines_exchanged * k_shape.magazine_blocks(), s.free);
+    EXPECT_EQ(s.refills * k_shape.magazine_blocks(), s.free);
     EXPECT_EQ(s.free + s.cached, k_slab_blocks);
     EXPECT_LE(s.cached, 2 * k_shape.magazine_blocks() + 1);
     blocks = take(pool, k_slab_blocks);
-    EXPECT_EQ(pool.stats().magazines_exchanged, 2 * s.magazines_exchanged);
+    EXPECT_EQ(pool.stats().refills, 2 * s.refills);
     give_back(pool, blocks, k_slab_blocks);
 }
 
@@ -205,7 +205,7 @@ TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
     EXPECT_EQ(json.at("free"), s.free);
     EXPECT_EQ(json.at("cached"), s.cached);
     EXPECT_EQ(json.at("high_water"), s.high_water);
-    EXPECT_EQ(json.at("magazines_exchanged"), s.magazines_exchanged);
+    EXPECT_EQ(json.at("refills"), s.refills);
     EXPECT_EQ(json.at("remote_frees"), s.remote_frees);
     EXPECT_EQ(json.at("bytes_in_use"), s.bytes_in_use);
     EXPECT_EQ(json.at("upstream_bytes"), s.upstream_bytes);

@@ -4,6 +4,7 @@
 // The part of a memorypool that deals with the threads' caches: what take() and put() do when the cache does not serve,
 // raids, threads that come and end, and fork.
 
+#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/compat/boost_intrusive_pool/core.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"

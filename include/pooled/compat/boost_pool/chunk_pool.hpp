@@ -97,15 +97,24 @@ private:
         m_upstream.refuse(false);
 
         m_upstream.for_each_piece([this](std::byte* base, std::size_t bytes) {
-            pooled::detail::map_entry const entry = pooled::detail::g_page_map.find(base);
-            if (entry.empty() || entry.pool_id() != core().id()) return;
-            pooled::detail::class_index const c = entry.is_large() ? pooled::detail::k_large : entry.slab_at()->size_class;
-            if (c == pooled::detail::k_large)
-                return pooled::detail::deallocate_found(entry, c, base + k_large_align);
-            std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
-            for (std::size_t at = 0; at + block_bytes <= bytes; at += block_bytes)
-                pooled::detail::deallocate_found(entry, c, base + at);
+            for (std::size_t at = 0; at < bytes;) {
+                pooled::detail::map_entry const entry = pooled::detail::g_page_map.find(base + at);
+                if (entry.empty() || entry.pool_id() != core().id()) return;
+                if (entry.is_large()) return pooled::detail::deallocate_found(entry.large_at()->payload);
+                at += deallocate_slab(*entry.slab_at());
+            }
         });
+    }
+
+    // Requires that all of its blocks are in use, or that it has no class. Returns its size.
+    static std::size_t deallocate_slab(pooled::detail::slab const& s) noexcept {
+        std::size_t const bytes = s.bytes;
+        std::byte* const base = s.base;
+        std::size_t const block_bytes =
+            s.total != 0 ? pooled::detail::k_geometry[s.size_class].block_bytes : 0;
+        for (std::size_t i = 0, total = s.total; i < total; ++i)
+            pooled::detail::deallocate_found(base + i * block_bytes);
+        return bytes;
     }
 
     user_upstream<UserAllocator> m_upstream;

@@ -67,7 +67,8 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE static void* allocate_one() {
         if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
             if (auto* const core = s_core.load(std::memory_order_acquire)) [[likely]]
-                if (void* const p = pooled::detail::pop_cached<k_sharing>(*core, k_class<Bytes, Align>))
+                if (void* const p = pooled::detail::allocate_cached<k_sharing>(
+                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>))
                     [[likely]]
                     return pooled::detail::checks::on_allocate(p);
         return allocate(Bytes, Align);
@@ -75,8 +76,9 @@ public:
     template <std::size_t Bytes, std::size_t Align>
     POOLED_ALWAYS_INLINE static void deallocate_one(void* p) noexcept {
         if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
-            pooled::detail::push<k_sharing>(*s_core.load(std::memory_order_acquire), k_class<Bytes, Align>,
-                                            p);
+            pooled::detail::deallocate(
+                pooled::detail::in_pool<k_sharing>(*s_core.load(std::memory_order_acquire)),
+                k_class<Bytes, Align>, p);
         else
             deallocate(p, Bytes, Align);
     }
