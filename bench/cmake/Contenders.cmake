@@ -80,7 +80,7 @@ set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_
   pooled_local_rc)
 # They must be pools that can be made once a run, or mallocs; the handle must be one that counts.
 set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
-set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
+set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new two_rings)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)
 # Readers share a packet, so the handle must be one that counts.
