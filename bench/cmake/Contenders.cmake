@@ -86,7 +86,8 @@ set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance p
 # Readers share a packet, so the handle must be one that counts.
 set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
 # A contender for one thread that is a true instance can be made once a thread.
-set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
+set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local
+  thread_local_list)
 # Pointers that drop what they own: a raw pointer's teardown is its user's loop.
 set(POOLED_CONTENDERS_e8_teardown make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
   pooled pooled_instance pooled_local pooled_recursive pooled_scope pooled_incremental pooled_rc)
