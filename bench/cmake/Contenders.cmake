@@ -73,7 +73,7 @@ set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARE
   pooled_scope pooled_incremental)
 set(POOLED_CONTENDERS_e2_packet_burst ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
   block_pool_mutex_raw block_pool_mutex_shared_ptr block_pool_spin_raw block_pool_spin_shared_ptr
-  pooled_raw pooled_shared_ptr pooled_allocate_shared)
+  pooled_raw pooled_shared_ptr pooled_allocate_shared bump)
 set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new make_unique new make_shared pooled
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
