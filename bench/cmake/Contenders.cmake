@@ -94,3 +94,5 @@ set(POOLED_CONTENDERS_e8_teardown make_shared boost_fast_pool pmr_synchronized p
 set(POOLED_CONTENDERS_e9_recycled new make_shared pooled pooled_instance pooled_rc pooled_recycled
   pooled_recycled_unique pooled_recycled_rc free_list)
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
+set(POOLED_CONTENDERS_e11_aging new make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
+  tbb_scalable pooled pooled_instance pooled_local pooled_rc)
