@@ -96,3 +96,5 @@ set(POOLED_CONTENDERS_e9_recycled new make_shared pooled pooled_instance pooled_
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
 set(POOLED_CONTENDERS_e11_aging new make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
   tbb_scalable pooled pooled_instance pooled_local pooled_rc)
+set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spin pmr_synchronized pmr_unsynchronized
+  tbb_scalable raw raw_new pooled pooled_instance pooled_local pooled_rc)
