@@ -98,3 +98,6 @@ set(POOLED_CONTENDERS_e11_aging new make_shared boost_fast_pool pmr_synchronized
   tbb_scalable pooled pooled_instance pooled_local pooled_rc)
 set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spin pmr_synchronized pmr_unsynchronized
   tbb_scalable raw raw_new pooled pooled_instance pooled_local pooled_rc)
+# Pools that fetch a thousand blocks at a time, or twice as much each time, are not made for these.
+set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchronized tbb_scalable raw_new pooled
+  pooled_instance pooled_local pooled_rc)
