@@ -22,17 +22,18 @@ template <class Base>
     static_assert(std::is_standard_layout_v<holder> && sizeof(holder) == sizeof(std::weak_ptr<Base>) &&
                       alignof(holder) == alignof(std::weak_ptr<Base>),
                   "pooled: std::enable_shared_from_this of this standard library is not one std::weak_ptr");
-    return *reinterpret_cast<std::weak_ptr<Base>*>(const_cast<holder*>(&object));
+    return *reinterpret_cast<std::weak_ptr<Base>*>(const_cast<holder*>(std::addressof(object)));
 }
 
 // Derives from one std::enable_shared_from_this, accessible and unambiguous: what std::shared_ptr asks for, too.
 template <class T>
-concept shares_from_this = requires(T const& object) { owner_of(object); };
+concept shares_from_this = requires(T const& object) { compat::detail::owner_of(object); };
 
 // From here on shared_from_this() shares `owner`. Requires an object that nobody else is using.
 template <class T>
 void let_share(std::shared_ptr<T> const& owner) noexcept {
-    if constexpr (shares_from_this<T>) owner_of(*owner) = std::const_pointer_cast<std::remove_cv_t<T>>(owner);
+    if constexpr (shares_from_this<T>)
+        compat::detail::owner_of(*owner) = std::const_pointer_cast<std::remove_cv_t<T>>(owner);
 }
 
 }  // namespace pooled::compat::detail

@@ -36,11 +36,11 @@ template <class T>
 // Any number of T; out of line, so that the one-object path stays small where it is inlined.
 template <class T, sharing Sharing>
 [[nodiscard]] POOLED_NOINLINE T* allocate_array(pool_core& core, std::size_t n) {
-    return static_cast<T*>(allocate_bytes_or_throw<Sharing>(core, array_bytes<T>(n), alignof(T)));
+    return static_cast<T*>(detail::allocate_bytes_or_throw<Sharing>(core, array_bytes<T>(n), alignof(T)));
 }
 template <class T, sharing Sharing>
 POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noexcept {
-    deallocate_bytes<Sharing>(core, p, n * sizeof(T), alignof(T));
+    detail::deallocate_bytes<Sharing>(core, p, n * sizeof(T), alignof(T));
 }
 
 }  // namespace detail

@@ -207,12 +207,12 @@ inline void defer_to_outermost(deferred d, void const* object, std::size_t objec
 // Destroys the object here and now, unless it must be deferred: false.
 template <class T>
 [[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
-    switch (choose_way(is_unordered)) {
+    switch (detail::choose_way(is_unordered)) {
     case drop_way::destroy:
         std::destroy_at(object);
         return true;
     case drop_way::lead:
-        lead(is_unordered, [object] { std::destroy_at(object); });
+        detail::lead(is_unordered, [object] { std::destroy_at(object); });
         return true;
     case drop_way::defer:
         break;
@@ -222,13 +222,13 @@ template <class T>
 
 // An object that was to be deferred and cannot be, or has been long enough.
 POOLED_NOINLINE inline void finish_now(deferred d) noexcept {
-    switch (choose_way(false)) {
+    switch (detail::choose_way(false)) {
     case drop_way::destroy:
         return d.finish();
     case drop_way::lead:
-        return lead(false, [d] { d.finish(); });
+        return detail::lead(false, [d] { d.finish(); });
     case drop_way::defer:
-        return defer_to_outermost(d, d.object(), d.type().object_bytes);
+        return detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
     }
 }
 
