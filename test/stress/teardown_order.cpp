@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,15 @@ namespace {
 // What destructors saw, in order: events of 64 bits.
 using log = std::vector<std::uint64_t>;
 
-enum class event : std::uint64_t { destroyed = 1, owner_alive, sibling_alive, reset_returned, guard, scope_left, element };
+enum class event : std::uint64_t {
+    destroyed = 1,
+    owner_alive,
+    sibling_alive,
+    reset_returned,
+    guard,
+    scope_left,
+    element
+};
 
 struct standard {
     template <class T>
@@ -133,7 +142,7 @@ struct node {
             shared[1].reset();
             note(event::reset_returned, number);
         }
-        if (number % 5 == 0) {
+        if (number % 5 == 0 && number != 0) {
             counted = Family::template make_rc<node>(0, *alive);
             note(event::reset_returned, number);
         }
@@ -171,8 +180,6 @@ log destroy_random(std::uint64_t seed, std::size_t count, std::size_t window) {
     std::shared_ptr<one> root = Family::template make_shared<one>(1, alive);
     std::vector<one*> made{root.get()};
     std::vector<std::size_t> depth{0};
-    std::shared_ptr<one> last;
-    typename Family::template rc<one> last_counted;
     for (std::size_t n = 2; n <= count; ++n) {
         std::size_t const reach = std::min(window, made.size());
         std::size_t at = made.size() - 1 - random.below(reach);
@@ -180,11 +187,13 @@ log destroy_random(std::uint64_t seed, std::size_t count, std::size_t window) {
         one& owner = *made[at];
         one* fresh = nullptr;
         std::size_t const kind = random.below(9);
-        if (kind < 3) {
+        if (kind < 3 && (owner.shared[kind] == nullptr || !owner.optional.has_value())) {
             auto p = Family::template make_shared<one>(n, alive);
             fresh = p.get();
             fresh->sibling = owner.shared[(kind + 1) % 3];
-            if (random.below(8) == 0) made[random.below(at + 1)]->shared[2] = p;
+            one& second = *made[random.below(at + 1)];
+            if (random.below(8) == 0 && &second != &owner && second.shared[2] == nullptr)
+                second.shared[2] = p;
             if (owner.shared[kind] == nullptr)
                 owner.shared[kind] = std::move(p);
             else
@@ -212,14 +221,9 @@ log destroy_random(std::uint64_t seed, std::size_t count, std::size_t window) {
             if (owner.many.size() > 1) fresh->counted_sibling = owner.many.front();
         }
         fresh->owner = owner.number;
-        // A replaced object is gone, with all that it owned: start again from those that are left.
-        if (std::size_t const gone = seen.size(); gone != 0) {
-            std::erase_if(made, [](one*) { return false; });
-        }
         std::size_t const its_depth = depth[at] + 1;
         made.push_back(fresh);
         depth.push_back(its_depth);
-        if (!seen.empty()) break;  // something was replaced: pointers in `made` may dangle
     }
     root.reset();
     t_log = nullptr;
