@@ -46,7 +46,8 @@ public:
         bool is_shared;
     };
 
-    central(context const& pool, class_index c) noexcept : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
+    central(context const& pool, class_index c) noexcept
+        : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
     central(central const&) = delete;
     central& operator=(central const&) = delete;
 
@@ -231,7 +232,8 @@ private:
 inline std::size_t central::purge() noexcept {
     std::size_t bytes = 0;
     for (slab const* s = m_slabs.first(); s != nullptr; s = s->next)
-        s->for_each_free_run([&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
+        s->for_each_free_run(
+            [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
     return bytes;
 }
 

@@ -255,7 +255,8 @@ private:
         if (!m_upstream.is_bounded() && bucket < k_buckets) return bucket_bytes(bucket);
         std::size_t const granules = round_up(spread, k_granule_bytes);
         if (granules <= m_upstream.room()) return granules;
-        return round_up(exact, k_granule_bytes) <= m_upstream.max_bytes() ? round_up(exact, k_granule_bytes) : exact;
+        return round_up(exact, k_granule_bytes) <= m_upstream.max_bytes() ? round_up(exact, k_granule_bytes)
+                                                                          : exact;
     }
 
     // A block that is neither in use nor kept. Null when the bound is reached.
@@ -293,7 +294,8 @@ private:
     [[nodiscard]] std::uint16_t next_offset(std::size_t align) noexcept {
         if (align >= k_offset_bytes) return 0;
         std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
-        return static_cast<std::uint16_t>(round_down(n * 13 % k_offsets * k_cache_line, std::max(align, k_cache_line)));
+        return static_cast<std::uint16_t>(
+            round_down(n * 13 % k_offsets * k_cache_line, std::max(align, k_cache_line)));
     }
 
     [[nodiscard]] map_entry entry_of(large_block const& b, std::uint64_t what) const noexcept {

@@ -49,7 +49,8 @@ public:
         bool is_shared;
         std::size_t slab_bytes;
         std::size_t chunk_bytes;
-        bool starts_small;  // chunks as large as all before them together, up to chunk_bytes: small pools are cheap
+        bool
+            starts_small;  // chunks as large as all before them together, up to chunk_bytes: small pools are cheap
     };
 
     slab_heap(shape const& what, upstream& from) noexcept
@@ -351,7 +352,8 @@ private:
 
     // Without the lock. Reserves free slabs until those that are reserved and free hold `count` blocks; counts them up in
     // `claimed`. False when there are too few.
-    [[nodiscard]] bool claim(reservation& r, class_index c, std::size_t count, std::size_t& claimed) noexcept {
+    [[nodiscard]] bool claim(reservation& r, class_index c, std::size_t count,
+                             std::size_t& claimed) noexcept {
         std::size_t const block_bytes = k_geometry[c].block_bytes;
         std::scoped_lock const lock(m_mutex);
         std::size_t free = 0;

@@ -119,8 +119,7 @@ private:
     };
 
     static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
-        return round_up(bytes == 0 ? 1 : bytes,
-                        bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
+        return round_up(bytes == 0 ? 1 : bytes, bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
     }
     static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
         return (piece_size / k_unit - 1) % k_lists;  // the compiler then sees the index in range

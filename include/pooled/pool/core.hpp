@@ -105,12 +105,15 @@ public:
     }
 
     // acquire: pairs with the releases below; the extension is seen constructed.
-    [[nodiscard]] pool_extension* extension() const noexcept { return m_extension.load(std::memory_order_acquire); }
+    [[nodiscard]] pool_extension* extension() const noexcept {
+        return m_extension.load(std::memory_order_acquire);
+    }
     void set_extension(pool_extension* one) noexcept { m_extension.store(one, std::memory_order_release); }
     // False when it has one.
     [[nodiscard]] bool set_extension_if_none(pool_extension& one) noexcept {
         pool_extension* none = nullptr;
-        return m_extension.compare_exchange_strong(none, &one, std::memory_order_release, std::memory_order_relaxed);
+        return m_extension.compare_exchange_strong(none, &one, std::memory_order_release,
+                                                   std::memory_order_relaxed);
     }
 
     // The owner of the cache ended, or does not exist in this process. Requires the lock of the caches.

@@ -84,7 +84,8 @@ POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_inde
 }
 void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
 POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
-    std::uint32_t const pool_id = cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+    std::uint32_t const pool_id =
+        cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
     bool const is_pushed = cache.classes[c].push_cold(block);
     cache.gate.leave();
     if (!is_pushed) deallocate_slow(pool_id, c, block);
@@ -109,7 +110,8 @@ template <sharing Sharing>
 
 // False when the owner cannot enter; the block is then still the caller's.
 template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c, void* block) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c,
+                                                          void* block) noexcept {
     if constexpr (Sharing == sharing::local) {
         return !cache->gate.is_closed() && cache->classes[c].push_hot(block);
     } else {
@@ -182,7 +184,8 @@ template <class Place>
 
 // Throws exhausted when the bound is reached. `bytes` is for the message.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c, std::size_t bytes) {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
+                                                           std::size_t bytes) {
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return allocate_slow_or_throw(place.id(), c, bytes);

@@ -86,8 +86,8 @@ public:
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align);
     [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name) noexcept {
         map_entry const entry = g_page_map.find(p);
-        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() || entry.large_at()->payload != p)
-            [[unlikely]]
+        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() ||
+            entry.large_at()->payload != p) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
         return m_large.deallocate(*entry.large_at());
     }

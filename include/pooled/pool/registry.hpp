@@ -151,7 +151,8 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     std::uint32_t const index = id - k_far_slot;
     if (index >= state.far_count) {
         std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
-        auto** const far = static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
+        auto** const far =
+            static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
         if (far == nullptr) return nullptr;
         std::copy_n(state.far, state.far_count, far);
         std::fill(far + state.far_count, far + count, nullptr);

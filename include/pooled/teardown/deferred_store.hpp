@@ -193,7 +193,9 @@ inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
     std::atomic_thread_fence(std::memory_order_release);
     mine.size = mine.batch->queue.size();
     mine.door.leave();
+    bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
     next.finish();
+    t_deferrals.is_destroying = was_destroying;
     mine.destroyed.store(mine.destroyed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) - 1,
                               std::memory_order_release);
@@ -229,7 +231,7 @@ inline bool deferred_store::destroy_one_kept() noexcept {
         }
         ++m_in_destruction;
     }
-    finish_now(next);
+    detail::finish_now(next);
     std::scoped_lock const lock(m_mutex);
     --m_in_destruction;
     ++m_destroyed;
@@ -355,7 +357,7 @@ inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
 // Destructors may defer more, in any pool, until nothing is left.
 inline void deferred_store::finish_thread() noexcept {
     thread_deferrals& mine = t_deferrals;
-    mine.is_stepping = true;  // allocations in destructors leave it to this
+    mine.is_destroying = true;  // allocations in destructors leave it to this
     for (thread_deferred* each = mine.owned; each != nullptr;)
         each = destroy_one(*each) ? mine.owned : each->next_owned;
     mine.has_ended = true;
