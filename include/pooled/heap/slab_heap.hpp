@@ -12,12 +12,10 @@
 // said otherwise.
 
 #include "pooled/base/bits.hpp"
-#include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
-#include "pooled/heap/live_map.hpp"
-#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -26,7 +24,6 @@
 #include "pooled/os/platform.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -34,39 +31,16 @@
 
 namespace pooled::detail {
 
-// Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
-[[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
-#if POOLED_CHECKED
-    if (!g_live_map.prepare(base, bytes)) return false;
-#endif
-    return g_page_map.prepare(base, bytes);
-}
-
 class slab_heap {
 public:
-    struct shape {
-        std::uint32_t pool_id;
-        bool is_shared;
-        std::size_t slab_bytes;
-        std::size_t chunk_bytes;
-        bool
-            starts_small;  // chunks as large as all before them together, up to chunk_bytes: small pools are cheap
-    };
-
-    slab_heap(shape const& what, upstream& from) noexcept
-        : m_upstream(from),
-          m_pool_id(what.pool_id),
-          m_is_shared(what.is_shared),
-          m_slab_bytes(what.slab_bytes),
-          m_chunk_bytes(what.chunk_bytes),
-          m_starts_small(what.starts_small),
-          m_mutex(what.is_shared) {}
+    slab_heap(chunk_source::shape const& what, upstream& from) noexcept
+        : m_source(what, from), m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {
         forget_reservations();
         while (m_chunks != nullptr)
-            release(detach(*m_chunks));
+            m_source.deallocate(detach(*m_chunks));
     }
 
     // A slab of class `c` with all blocks free, or null: grow() then.
@@ -94,7 +68,7 @@ public:
     // More free slabs, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(slabs of a chunk).
     [[nodiscard]] bool grow(class_index c) {
-        chunk* const fresh = new_chunk(k_geometry[c].block_bytes);
+        chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes);
         if (fresh == nullptr) return false;
         std::scoped_lock const lock(m_mutex);
         link(*fresh);
@@ -114,7 +88,7 @@ public:
         };
         try {
             while (!claim(r, c, count, claimed)) {
-                chunk* const fresh = new_chunk(k_geometry[c].block_bytes);
+                chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes);
                 if (fresh == nullptr) {
                     undo();
                     return false;
@@ -127,7 +101,7 @@ public:
             undo();
             throw;
         }
-        if (touch && m_upstream.is_system()) touch_free(r);
+        if (touch && m_source.from().is_system()) touch_free(r);
         return true;
     }
 
@@ -164,7 +138,7 @@ public:
         while (released != nullptr) {
             chunk* const c = released;
             released = c->next;
-            release(*c);
+            m_source.deallocate(*c);
         }
         return bytes;
     }
@@ -172,7 +146,7 @@ public:
     // Gives the pages of up to `most` free slabs back to the system, those first that were free longest. Returns how many
     // bytes. O(slabs).
     std::size_t purge(std::size_t most = k_size_max) noexcept {
-        if (!m_upstream.is_system()) return 0;
+        if (!m_source.from().is_system()) return 0;
         std::size_t bytes = 0;
         std::scoped_lock const lock(m_mutex);
         for (slab* s = m_free.last(); s != nullptr && most != 0; s = s->previous, --most) {
@@ -186,7 +160,7 @@ public:
 
     // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab const& s, std::size_t first, std::size_t end) noexcept {
-        return m_upstream.is_system() ? platform::release_pages(s.base + first, end - first) : 0;
+        return m_source.from().is_system() ? platform::release_pages(s.base + first, end - first) : 0;
     }
 
     // The fewest slabs that were free at once since the last call: so many were of no use.
@@ -198,7 +172,7 @@ public:
     }
 
     [[nodiscard]] optional_mutex& lock() noexcept { return m_mutex; }  // for fork only
-    [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_slab_bytes; }
+    [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }
 
     // Walks every structure. O(slabs).
     [[nodiscard]] bool is_valid() noexcept {
@@ -274,67 +248,6 @@ private:
         return c;
     }
 
-    // Without the lock.
-    [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
-        if (!m_starts_small) return m_chunk_bytes;
-        std::size_t const used = m_upstream.used();
-        return used >= m_chunk_bytes ? m_chunk_bytes : std::max(m_slab_bytes, std::bit_ceil(used));
-    }
-
-    // Without the lock. A chunk of which every slab is free, in no list; null when the bound is reached.
-    [[nodiscard]] chunk* new_chunk(std::size_t block_bytes) {
-        // A block larger than this pool's slabs gets a chunk to itself.
-        std::size_t const slab_bytes = std::max(m_slab_bytes, round_up(block_bytes, k_granule_bytes));
-        std::size_t bytes = slab_bytes > m_slab_bytes ? slab_bytes : next_chunk_bytes();
-        if (bytes > m_upstream.room()) {
-            // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-            bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
-            bytes = round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
-        }
-        if (bytes < block_bytes) return nullptr;
-
-        std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
-        std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
-        void* const descriptor = g_metadata.allocate(descriptor_bytes);
-        void* base = nullptr;
-        try {
-            base = m_upstream.allocate(bytes, k_granule_bytes);
-            if (base != nullptr && !prepare_maps(base, bytes)) {
-                m_upstream.deallocate(base, bytes, k_granule_bytes);
-                throw std::bad_alloc();
-            }
-        } catch (...) {
-            g_metadata.deallocate(descriptor, descriptor_bytes);
-            throw;
-        }
-        if (base == nullptr) {
-            g_metadata.deallocate(descriptor, descriptor_bytes);
-            return nullptr;
-        }
-
-        auto* const c = ::new (descriptor) chunk;
-        c->base = static_cast<std::byte*>(base);
-        c->bytes = bytes;
-        c->outer = g_page_map.find(base);
-        c->slab_count = static_cast<std::uint32_t>(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
-            s->base = c->base + i * slab_bytes;
-            s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
-            s->owner = c;
-            g_page_map.assign(s->base, s->bytes,
-                              map_entry(m_pool_id, s, m_is_shared ? map_entry::none : map_entry::local));
-        }
-        return c;
-    }
-
-    // Without the lock. Requires a chunk in no list.
-    void release(chunk& c) noexcept {
-        g_page_map.assign(c.base, c.bytes, c.outer);
-        m_upstream.deallocate(c.base, c.bytes, k_granule_bytes);
-        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
-    }
-
     // Without the lock. Throws std::bad_alloc.
     [[nodiscard]] reservation& reservation_for(reservation const& key) {
         void* const memory = g_metadata.allocate(sizeof(reservation));
@@ -402,13 +315,7 @@ private:
         }
     }
 
-    upstream& m_upstream;
-    std::uint32_t m_pool_id;
-    bool m_is_shared;
-    std::size_t m_slab_bytes;
-    std::size_t m_chunk_bytes;
-    bool m_starts_small;
-
+    chunk_source m_source;
     optional_mutex m_mutex;
     chunk* m_chunks = nullptr;
     slab_list m_free;
