@@ -94,7 +94,7 @@ public:
             slab::put_result const result = s.put(blocks);
             m_free.add(result.count);
             blocks = blocks.subspan(result.count);
-            if (result.error != slab::put_error::none) [[unlikely]]
+            if (result.error != slab::put_error::none || result.count == 0) [[unlikely]]
                 fail_deallocation(m_pool.pool_name, blocks.front(),
                                   result.error == slab::put_error::already_free
                                       ? "the block is free already (double free)"
@@ -131,6 +131,15 @@ public:
         collect(cache);
         cache.add_net_taken(-cache.net_taken());
         cache.release();
+    }
+
+    // Reserves slabs that are partly in use, until `count` blocks of them are free. Returns how many are, at most `count`.
+    // Throws std::bad_alloc. O(slabs).
+    [[nodiscard]] std::size_t reserve(reservation const& key, std::size_t count) {
+        std::size_t free = 0;
+        for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
+            if (m_pool.heap.reserve_in_use(key, *s)) free += s->free;
+        return std::min(free, count);
     }
 
     // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes were free in

@@ -24,10 +24,11 @@ namespace pooled::detail {
 
 // Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
+    if (!g_page_map.prepare(base, bytes)) return false;
 #if POOLED_CHECKED
     if (!g_live_map.prepare(base, bytes)) return false;
 #endif
-    return g_page_map.prepare(base, bytes);
+    return true;
 }
 
 class chunk_source {
@@ -42,19 +43,20 @@ public:
 
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
 
-    [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
+    [[nodiscard]] upstream& from() const noexcept { return m_upstream; }
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_shape.slab_bytes; }
 
     // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
     // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
-    [[nodiscard]] chunk* allocate(std::size_t block_bytes) {
+    // `under_way` must end after the chunk is where other threads find it.
+    [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
         // A block larger than this pool's slabs gets a chunk to itself.
         std::size_t const slab_bytes = std::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
         std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
-        if (bytes > m_upstream.room()) {
+        if (std::size_t const room = m_upstream.room(); bytes > room) {
             // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
             bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
-            bytes = round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
+            bytes = round_down(room, is_tiny ? k_min_block_bytes : k_granule_bytes);
         }
         if (bytes < block_bytes) return nullptr;
 
@@ -63,7 +65,7 @@ public:
         void* const descriptor = g_metadata.allocate(descriptor_bytes);
         void* base = nullptr;
         try {
-            base = m_upstream.allocate(bytes, k_granule_bytes);
+            base = m_upstream.allocate(bytes, k_granule_bytes, under_way);
             if (base != nullptr && !prepare_maps(base, bytes)) {
                 m_upstream.deallocate(base, bytes, k_granule_bytes);
                 throw std::bad_alloc();

@@ -181,6 +181,12 @@ public:
         (m_first != nullptr ? m_first->previous : m_last) = &s;
         m_first = &s;
     }
+    void push_back(slab& s) noexcept {
+        s.next = nullptr;
+        s.previous = m_last;
+        (m_last != nullptr ? m_last->next : m_first) = &s;
+        m_last = &s;
+    }
     void remove(slab& s) noexcept {
         (s.previous != nullptr ? s.previous->next : m_first) = s.next;
         (s.next != nullptr ? s.next->previous : m_last) = s.previous;

@@ -39,6 +39,10 @@ public:
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {
         forget_reservations();
+        while (reservation* const r = m_reservations) {
+            m_reservations = r->next;
+            g_metadata.deallocate(r, sizeof(reservation));
+        }
         while (m_chunks != nullptr)
             m_source.deallocate(detach(*m_chunks));
     }
@@ -68,7 +72,8 @@ public:
     // More free slabs, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(slabs of a chunk).
     [[nodiscard]] bool grow(class_index c) {
-        chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes);
+        upstream::call under_way(m_source.from());
+        chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes, under_way);
         if (fresh == nullptr) return false;
         std::scoped_lock const lock(m_mutex);
         link(*fresh);
@@ -88,7 +93,8 @@ public:
         };
         try {
             while (!claim(r, c, count, claimed)) {
-                chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes);
+                upstream::call under_way(m_source.from());
+                chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes, under_way);
                 if (fresh == nullptr) {
                     undo();
                     return false;
@@ -105,16 +111,29 @@ public:
         return true;
     }
 
+    // A slab of class `c` that is partly in use: it is reserved from here on. False when it is already.
+    bool reserve_in_use(reservation const& key, slab& s) {
+        reservation& r = reservation_for(key);
+        std::scoped_lock const lock(m_mutex);
+        if (s.reserved_for != nullptr) return s.reserved_for == &r;
+        s.reserved_for = &r;
+        ++m_reserved_slabs;
+        return true;
+    }
+    [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        if (m_reserved_slabs == 0) return false;
+        for (reservation const* r = m_reservations; r != nullptr; r = r->next)
+            if (r->serves(c)) return true;
+        return false;
+    }
+
     // Ends all reservations. O(slabs).
     void forget_reservations() noexcept {
         std::scoped_lock const lock(m_mutex);
         for (chunk* c = m_chunks; c != nullptr; c = c->next)
             for (slab& s : c->slabs())
                 if (s.reserved_for != nullptr) unreserve(s);
-        while (reservation* const r = m_reservations) {
-            m_reservations = r->next;
-            g_metadata.deallocate(r, sizeof(reservation));
-        }
     }
     [[nodiscard]] bool has_reservations() noexcept {
         std::scoped_lock const lock(m_mutex);
@@ -125,11 +144,13 @@ public:
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
         chunk* released = nullptr;
         std::size_t bytes = 0;
+        upstream::call under_way(m_source.from());
         {
             std::scoped_lock const lock(m_mutex);
             for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
                 next = c->next;
                 if (c->held != 0 || c->bytes > most - bytes) continue;
+                under_way.begin();
                 bytes += c->bytes;
                 detach(*c).next = released;
                 released = c;
@@ -296,22 +317,21 @@ private:
         make_free(s);
     }
 
-    // Without the lock: the slabs are out of their list meanwhile, so that nobody uses them while pages are written.
+    // Without the lock, which is held for one slab at a time: nobody uses it while its pages are written.
     void touch_free(reservation& r) noexcept {
-        slab_list touched;
-        for (;;) {
-            std::unique_lock lock(m_mutex);
-            slab* const s = r.free.first();
-            if (s == nullptr) break;
-            r.free.remove(*s);
-            lock.unlock();
-            platform::touch_pages(s->base, s->bytes);
-            touched.push_front(*s);
+        std::size_t left = 0;
+        {
+            std::scoped_lock const lock(m_mutex);
+            for (slab const* s = r.free.first(); s != nullptr; s = s->next)
+                ++left;
         }
-        std::scoped_lock const lock(m_mutex);
-        while (slab* const s = touched.first()) {
-            touched.remove(*s);
-            r.free.push_front(*s);
+        for (; left != 0; --left) {
+            std::scoped_lock const lock(m_mutex);
+            slab* const s = r.free.first();
+            if (s == nullptr) return;
+            platform::touch_pages(s->base, s->bytes);
+            r.free.remove(*s);
+            r.free.push_back(*s);
         }
     }
 

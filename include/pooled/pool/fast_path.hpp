@@ -245,9 +245,11 @@ inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std
 
 // For callers that know neither the pool nor the size. Requires a block in use.
 POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
-    map_entry const entry = g_page_map.find_owned(p);
+    map_entry const entry = g_page_map.find(p);
     if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
-    class_index const c = entry.slab_at()->size_class;
+    class_index const c = entry.empty() ? k_no_class : entry.slab_at()->size_class;
+    if (c >= k_class_count) [[unlikely]]
+        detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
     if (entry.is_local())
         detail::deallocate(of_block<sharing::local>(entry), c, p);
     else

@@ -72,7 +72,7 @@ public:
         for (;;) {
             if (void* const block = m_caches.allocate(c, cache)) return block;
             // What other threads have cached of the class is used before upstream is asked, whatever it is.
-            if (!steal(c) && !grow(c)) return nullptr;
+            if (!steal(c) && !collect_reserved(c) && !grow(c)) return nullptr;
         }
     }
 
@@ -126,6 +126,12 @@ private:
         std::scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
     }
+    // Blocks of one class that lie in caches may keep slabs in use that were reserved for another, too.
+    [[nodiscard]] bool collect_reserved(class_index c) noexcept {
+        if (!m_slabs.is_reserved_for(c)) return false;
+        std::scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+    }
     [[nodiscard]] bool grow(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
@@ -150,7 +156,6 @@ private:
 // True when it is worth trying again. An upstream that fails is a bound of its own.
 inline bool pool_memory::grow(class_index c) {
     try {
-        upstream::call const under_way(m_upstream);
         if (m_slabs.grow(c)) return true;
     } catch (...) {
         if (find_room(c)) return true;
@@ -160,45 +165,43 @@ inline bool pool_memory::grow(class_index c) {
 }
 
 // At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
-// when at that moment there was neither a free block nor a free slab, nor one under way from upstream.
+// when at that moment there was neither a free block nor a free slab, nor memory on its way from upstream or back.
 POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     for (;;) {
+        std::uint64_t const before = m_upstream.calls_ended();
         bool const found = [&] {
             std::scoped_lock const lock(m_caches.mutex());
             return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
         }();
         if (found) return true;
         // Blocks larger than a slab of this pool need a chunk of their own.
-        m_large.release_idle(large_heap::idle::unreserved);
-        m_slabs.release_chunks();
+        bool const released =
+            m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
         try {
-            upstream::call const under_way(m_upstream);
             if (m_slabs.grow(c)) return true;
         } catch (std::bad_alloc const&) {
             return false;
         }
-        if (!m_upstream.wait_for_calls()) return false;
+        if (!released && !m_upstream.wait_for_call(before)) return false;
     }
 }
 
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align) {
     if (void* const p = m_large.take(bytes, align)) return p;
     if (bytes > m_upstream.max_bytes()) return nullptr;
-    auto const grow_large = [&] {
-        upstream::call const under_way(m_upstream);
-        return m_large.grow(bytes, align);
-    };
     try {
-        if (void* const p = grow_large()) return p;
-    } catch (std::bad_alloc const&) {
+        if (void* const p = m_large.grow(bytes, align)) return p;
+    } catch (...) {
         if (collect_for_room() == 0) throw;
-        return grow_large();
+        return m_large.grow(bytes, align);
     }
-    do {
-        collect_for_room();
-        if (void* const p = grow_large()) return p;
-    } while (m_upstream.wait_for_calls());
-    return m_large.take(bytes, align);
+    for (;;) {
+        std::uint64_t const before = m_upstream.calls_ended();
+        if (void* const p = m_large.take(bytes, align)) return p;
+        bool const released = collect_for_room() != 0;
+        if (void* const p = m_large.grow(bytes, align)) return p;
+        if (!released && !m_upstream.wait_for_call(before)) return nullptr;
+    }
 }
 
 // All that is free and not reserved goes back to upstream, what threads have cached included. Returns how many bytes.
@@ -215,25 +218,30 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     class_index const larger = std::max(a, b);
     std::size_t const block_bytes = k_geometry[larger].block_bytes;
     if (count > k_max_reserved_bytes / block_bytes) return refuse_reserve();
+    reservation const key{.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr};
+    auto const free_in = [&](class_index c) {
+        std::scoped_lock const lock(m_caches[c]);
+        return m_caches[c].reserve(key, count);
+    };
     {
         std::scoped_lock const lock(m_caches.mutex());
         m_caches.steal(a);  // what threads have cached counts, and is not stolen later
         m_caches.steal(b);
     }
-    std::size_t const free = std::min(m_caches[a].free(), m_caches[b].free());
+    std::size_t const free_a = free_in(a);
+    std::size_t const free = a != b ? std::min(free_a, free_in(b)) : free_a;
     if (count <= free) return true;
     std::size_t wanted = count - free;
     if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    upstream::call const under_way(m_upstream);
-    return m_slabs.reserve({.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr}, larger, wanted,
-                           m_touches_reserved);
+    auto const reserve_slabs = [&] { return m_slabs.reserve(key, larger, wanted, m_touches_reserved); };
+    return reserve_slabs() || (collect_for_room() != 0 && reserve_slabs());
 }
 
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
     if (count > k_max_reserved_bytes / std::max<std::size_t>(bytes, 1)) return refuse_reserve();
-    upstream::call const under_way(m_upstream);
-    return m_large.reserve(bytes, align, count, m_touches_reserved);
+    auto const reserve_blocks = [&] { return m_large.reserve(bytes, align, count, m_touches_reserved); };
+    return reserve_blocks() || (collect_for_room() != 0 && reserve_blocks());
 }
 
 // What no address space holds is refused at once, not chunk by chunk. False: the bound is the reason.
