@@ -93,7 +93,7 @@ public:
             slab::put_result const result = s.put(blocks);
             m_free.add(result.count);
             blocks = blocks.subspan(result.count);
-            if (result.error != slab::put_error::none) [[unlikely]]
+            if (result.count == 0 || result.error != slab::put_error::none) [[unlikely]]
                 fail_deallocation(m_pool.pool_name, blocks.front(),
                                   result.error == slab::put_error::already_free
                                       ? "the block is free already (double free)"

@@ -7,12 +7,14 @@
 //   region  | offset | payload | rest |             the descriptor lies in the metadata arena
 //
 //   buckets   eight sizes to the doubling, from 16 KiB to 1 GiB; regions are rounded up to a bucket's size where the bound
-//             allows it. A request is served from its own bucket or one of the next three, so at most half of a region is unused
+//             allows it. A request is served from its own bucket or one of the next two
 //   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
 //             few sets of each cache
-//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more
+//   bound     a freed block is kept if, with it, 64 MiB are kept and not reserved, or as many bytes as large blocks in use
+//             have, whichever is more. So at most half of the most that was in use is kept, or 64 MiB
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
+// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets,
+//             reserved_idle_bytes = of those that are reserved.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
 
 #include "pooled/base/bits.hpp"
@@ -33,6 +35,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 
 namespace pooled::detail {
 
@@ -44,15 +47,16 @@ struct alignas(k_cache_line) large_block {
     std::size_t bytes = 0;    // what was asked
     map_entry outer;          // what the page map said before: upstream may be a pool
     large_block* next = nullptr;
-    std::uint32_t idle_since = 0;  // in periods of release_unused()
+    std::size_t reserved_bytes = 0;  // what was asked, if it was made for a reservation
+    std::uint32_t reservation = 0;   // number of the last one, 0: none
+    std::uint32_t idle_since = 0;    // in periods of release_unused()
     std::uint16_t offset = 0;
-    bool is_reserved = false;
 
-    // Where `bytes` at `align` begin, or null when they do not fit.
+    // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
     [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {
         for (std::size_t const from : {std::size_t{offset}, std::size_t{0}}) {
             std::size_t const skip = round_up(address_of(base) + from, alignment) - address_of(base);
-            if (skip <= total && size <= total - skip) return base + skip;
+            if (skip < total && size <= total - skip) return base + skip;
         }
         return nullptr;
     }
@@ -66,22 +70,27 @@ public:
     large_heap& operator=(large_heap const&) = delete;
     ~large_heap() { release_idle(idle::all); }
 
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
+    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits. O(kept blocks of
+    // about that size that are reserved for another or do not fit at that alignment).
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
-        std::size_t const first = bucket_down(least_total(bytes));
+        std::size_t const end = last_bucket(bytes, align) + 1;
         std::scoped_lock const lock(m_mutex);
-        for (std::size_t i = first; i < std::min(first + k_buckets_tried, k_buckets); ++i) {
-            large_block* const b = m_idle[i];
-            void* const payload = b != nullptr ? b->place(bytes, align) : nullptr;
-            if (payload == nullptr) continue;
-            m_idle[i] = b->next;
-            m_idle_bytes -= b->total;
-            mark(*b, map_entry::large);
-            use(*b, payload, bytes);
-            return payload;
-        }
+        for (std::size_t i = bucket_down(least_total(bytes)); i < end; ++i)
+            for (large_block** link = &m_idle[i]; *link != nullptr; link = &(*link)->next) {
+                large_block& b = **link;
+                void* const payload = is_for_others(b, bytes) ? nullptr : b.place(bytes, align);
+                if (payload == nullptr) continue;
+                *link = b.next;
+                forget_idle(b);
+                mark(b, map_entry::large);
+                use(b, payload, bytes);
+                return payload;
+            }
         return nullptr;
     }
+
+    // Whether grow() has a chance within the bound.
+    [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return bytes <= m_upstream.room(); }
 
     // The same from upstream. Null when the bound does not allow it. Throws what upstream throws, std::bad_alloc for sizes
     // that no address space holds; the heap is then as before.
@@ -95,22 +104,25 @@ public:
     }
 
     // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block.
+    // caller has to count the block. The block counts as in use until nothing here needs the heap any more: from then on
+    // another thread may close and destroy it.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
-        bool is_kept = false;
-        bool is_closed = false;
         {
             std::scoped_lock const lock(m_mutex);
             b.payload = nullptr;
-            --m_in_use;
             m_in_use_bytes -= b.bytes;
-            is_kept = b.is_reserved || (b.total <= k_largest_kept &&
-                                        m_idle_bytes + b.total <= std::max(k_kept_bytes, m_in_use_bytes));
-            if (is_kept) keep(b);
-            is_closed = m_is_closed;
+            if (is_reserved(b) ||
+                (b.total <= k_largest_kept &&
+                 m_idle_bytes - m_reserved_idle_bytes + b.bytes <= std::max(k_kept_bytes, m_in_use_bytes))) {
+                keep(b);
+                --m_in_use;
+                return m_is_closed;
+            }
         }
-        if (!is_kept) release(b);
-        return is_closed;
+        release(b);
+        std::scoped_lock const lock(m_mutex);
+        --m_in_use;
+        return m_is_closed;
     }
 
     // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, and what
@@ -131,7 +143,7 @@ public:
                     undo();
                     return false;
                 }
-                b->is_reserved = true;
+                b->reserved_bytes = bytes;
                 b->next = made;
                 made = b;
                 if (touch && m_upstream.is_system()) platform::touch_pages(b->base, b->total);
@@ -143,6 +155,7 @@ public:
         std::scoped_lock const lock(m_mutex);
         while (large_block* const b = made) {
             made = b->next;
+            b->reservation = m_reservation;
             keep(*b);
         }
         return true;
@@ -155,6 +168,7 @@ public:
     };
     // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
+        std::optional<upstream::call> under_way;
         large_block* released = nullptr;
         std::size_t bytes = 0;
         {
@@ -163,18 +177,20 @@ public:
             for (large_block*& bucket : m_idle) {
                 for (large_block** link = &bucket; *link != nullptr;) {
                     large_block* const b = *link;
-                    if ((which != idle::all && b->is_reserved) ||
+                    if ((which != idle::all && is_reserved(*b)) ||
                         (which == idle::unused && m_period - b->idle_since < 2)) {
                         link = &b->next;
                         continue;
                     }
+                    if (!under_way) under_way.emplace(m_upstream);  // from here on, nobody finds these blocks
                     *link = b->next;
+                    forget_idle(*b);
                     b->next = released;
                     released = b;
-                    m_idle_bytes -= b->total;
                     bytes += b->total;
                 }
             }
+            if (which == idle::all) ++m_reservation;
         }
         while (large_block* const b = released) {
             released = b->next;
@@ -204,13 +220,15 @@ public:
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
+        std::size_t reserved = 0;
         bool valid = true;
         for (std::size_t i = 0; i < k_buckets; ++i)
             for (large_block const* b = m_idle[i]; b != nullptr; b = b->next) {
                 bytes += b->total;
+                reserved += is_reserved(*b) ? b->total : 0;
                 valid = valid && b->payload == nullptr && bucket_down(b->total) == i;
             }
-        return valid && bytes == m_idle_bytes;
+        return valid && bytes == m_idle_bytes && reserved == m_reserved_idle_bytes;
     }
 
 private:
@@ -219,7 +237,7 @@ private:
     static constexpr unsigned k_most_log = 30;
     static constexpr std::size_t k_largest_kept = std::size_t{1} << k_most_log;
     static constexpr std::size_t k_buckets = (k_most_log - k_least_log) * k_steps + 1;
-    static constexpr std::size_t k_buckets_tried = 4;
+    static constexpr std::size_t k_buckets_above = 2;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
     static constexpr std::size_t k_offsets = 64;
     static constexpr std::size_t k_offset_bytes = k_offsets * k_cache_line;
@@ -246,14 +264,22 @@ private:
         return round_up(std::max<std::size_t>(bytes, 1), k_granule_bytes);
     }
 
+    // Where a request is looked for at last: a little above the bucket of a region made for it.
+    [[nodiscard]] static constexpr std::size_t last_bucket(std::size_t bytes, std::size_t align) noexcept {
+        return std::min(bucket_up(least_total(spread(bytes, align))) + k_buckets_above, k_buckets - 1);
+    }
+    [[nodiscard]] static constexpr std::size_t spread(std::size_t bytes, std::size_t align) noexcept {
+        return saturating_add(std::max<std::size_t>(bytes, 1), align < k_offset_bytes ? k_offset_bytes : 0);
+    }
+
     // Whole granules, if the bound allows: the page map then claims nobody else's memory.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = std::max<std::size_t>(bytes, 1);
-        std::size_t const spread = saturating_add(exact, align < k_offset_bytes ? k_offset_bytes : 0);
-        if (spread > k_size_max / 2) throw std::bad_alloc();
-        std::size_t const bucket = bucket_up(round_up(spread, k_granule_bytes));
+        std::size_t const wanted = spread(bytes, align);
+        if (wanted > k_size_max / 2) throw std::bad_alloc();
+        std::size_t const bucket = bucket_up(round_up(wanted, k_granule_bytes));
         if (!m_upstream.is_bounded() && bucket < k_buckets) return bucket_bytes(bucket);
-        std::size_t const granules = round_up(spread, k_granule_bytes);
+        std::size_t const granules = round_up(wanted, k_granule_bytes);
         if (granules <= m_upstream.room()) return granules;
         return round_up(exact, k_granule_bytes) <= m_upstream.max_bytes() ? round_up(exact, k_granule_bytes) : exact;
     }
@@ -323,18 +349,31 @@ private:
         b.next = bucket;
         bucket = &b;
         m_idle_bytes += b.total;
+        if (is_reserved(b)) m_reserved_idle_bytes += b.total;
         mark(b, map_entry::idle);
+    }
+    void forget_idle(large_block const& b) noexcept {
+        m_idle_bytes -= b.total;
+        if (is_reserved(b)) m_reserved_idle_bytes -= b.total;
+    }
+    [[nodiscard]] bool is_reserved(large_block const& b) const noexcept { return b.reservation == m_reservation; }
+    // One type's control blocks differ by a few words.
+    [[nodiscard]] bool is_for_others(large_block const& b, std::size_t bytes) const noexcept {
+        return is_reserved(b) &&
+               std::max(bytes, b.reserved_bytes) - std::min(bytes, b.reserved_bytes) > 2 * k_cache_line;
     }
     [[nodiscard]] std::size_t reserve_idle(std::size_t bytes, std::size_t align, std::size_t count) noexcept {
         std::size_t have = 0;
-        std::size_t const first = bucket_down(least_total(bytes));
+        std::size_t const end = last_bucket(bytes, align) + 1;
         std::scoped_lock const lock(m_mutex);
-        for (std::size_t i = first; i < std::min(first + k_buckets_tried, k_buckets); ++i)
-            for (large_block* b = m_idle[i]; b != nullptr && have < count; b = b->next)
-                if (b->place(bytes, align) != nullptr) {
-                    b->is_reserved = true;
-                    ++have;
-                }
+        for (std::size_t i = bucket_down(least_total(bytes)); i < end; ++i)
+            for (large_block* b = m_idle[i]; b != nullptr && have < count; b = b->next) {
+                if (is_for_others(*b, bytes) || b->place(bytes, align) == nullptr) continue;
+                if (!is_reserved(*b)) m_reserved_idle_bytes += b->total;
+                b->reservation = m_reservation;
+                b->reserved_bytes = bytes;
+                ++have;
+            }
         return have;
     }
 
@@ -349,6 +388,8 @@ private:
     std::uint64_t m_in_use = 0;
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
+    std::size_t m_reserved_idle_bytes = 0;
+    std::uint32_t m_reservation = 1;  // number of those that trim() has not ended
     std::array<large_block*, k_buckets> m_idle{};
 };
 

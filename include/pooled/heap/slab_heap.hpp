@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 
 namespace pooled::detail {
 
@@ -88,6 +89,11 @@ public:
         std::scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
+    }
+
+    // Whether grow(c) has a chance within the bound.
+    [[nodiscard]] bool has_room(class_index c) const noexcept {
+        return usable_room() >= k_geometry[c].block_bytes;
     }
 
     // More free slabs, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
@@ -148,6 +154,7 @@ public:
 
     // Gives chunks without a slab in use back to upstream, up to `most` bytes. Returns how many bytes. O(chunks).
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
+        std::optional<upstream::call> under_way;
         chunk* released = nullptr;
         std::size_t bytes = 0;
         {
@@ -155,6 +162,7 @@ public:
             for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
                 next = c->next;
                 if (c->held != 0 || c->bytes > most - bytes) continue;
+                if (!under_way) under_way.emplace(m_upstream);  // from here on, nobody finds these slabs
                 bytes += c->bytes;
                 detach(*c).next = released;
                 released = c;
@@ -280,16 +288,18 @@ private:
         return used >= m_chunk_bytes ? m_chunk_bytes : std::max(m_slab_bytes, std::bit_ceil(used));
     }
 
+    // Without the lock. Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+    [[nodiscard]] std::size_t usable_room() const noexcept {
+        bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
+        return round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
+    }
+
     // Without the lock. A chunk of which every slab is free, in no list; null when the bound is reached.
     [[nodiscard]] chunk* new_chunk(std::size_t block_bytes) {
         // A block larger than this pool's slabs gets a chunk to itself.
         std::size_t const slab_bytes = std::max(m_slab_bytes, round_up(block_bytes, k_granule_bytes));
         std::size_t bytes = slab_bytes > m_slab_bytes ? slab_bytes : next_chunk_bytes();
-        if (bytes > m_upstream.room()) {
-            // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-            bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
-            bytes = round_down(m_upstream.room(), is_tiny ? k_min_block_bytes : k_granule_bytes);
-        }
+        if (bytes > m_upstream.room()) bytes = usable_room();
         if (bytes < block_bytes) return nullptr;
 
         std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;

@@ -5,7 +5,8 @@
 // what it took and keeps it within the pool's bound.
 //
 // Invariant: used() = bytes allocated and not deallocated, those of calls under way included; used() <= max_bytes().
-// A call is under way as long as an upstream::call exists: until what was allocated is where other threads find it.
+// A call is under way as long as an upstream::call exists: until what was allocated is where other threads find it, or from
+// where they no longer find what is given back until that is done.
 // Any thread may call; no lock is held while the resource runs, so it may use the pool itself. O(1), besides what the
 // resource takes.
 
@@ -58,6 +59,7 @@ public:
         } while (!m_used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
         void* const p = allocate_within_bound(bytes, align, used == 0);
         m_calls.fetch_add(1, std::memory_order_relaxed);
+        note_change();
         return p;
     }
 
@@ -68,6 +70,7 @@ public:
         else
             platform::unmap_pages(p, mapped(bytes));
         m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        note_change();
     }
 
     // Only pages of the operating system can be given back one by one, and touched in advance.
@@ -78,17 +81,32 @@ public:
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 
-    // Until no call is under way. False when there was none. A thread that is itself in a call, and uses a pool there, does
+    // What calls had done at a moment.
+    struct moment {
+        std::uint64_t changes;
+        bool had_calls;
+    };
+    [[nodiscard]] moment now() const noexcept {
+        // acquire: pairs with the release in note_change(); a call whose change is counted here is seen under way, or over.
+        std::uint64_t const changes = m_changes.load(std::memory_order_acquire);
+        return {changes, m_under_way.load(std::memory_order_acquire) > 0};  // acquire: pairs with the release in ~call
+    }
+
+    // Waits until no call is under way. True when memory may have come or gone since `before`, so that who looked for some
+    // after that moment, and found none, has to look again. A thread that is itself in a call, and uses a pool there, does
     // not wait: the other one may be waiting for it.
-    [[nodiscard]] bool wait_for_calls() const noexcept {
-        if (t_upstream_calls != 0) return false;
-        bool waited = false;
-        // acquire: pairs with the release in ~call.
-        for (unsigned attempt = 0; m_under_way.load(std::memory_order_acquire) > 0; ++attempt) {
-            platform::pause(attempt);
-            waited = true;
+    [[nodiscard]] bool wait_for_calls(moment before) const noexcept {
+        bool waited = before.had_calls;
+        if (t_upstream_calls != 0) {
+            waited = false;
+        } else {
+            // acquire: pairs with the release in ~call.
+            for (unsigned attempt = 0; m_under_way.load(std::memory_order_acquire) > 0; ++attempt) {
+                platform::pause(attempt);
+                waited = true;
+            }
         }
-        return waited;
+        return waited || m_changes.load(std::memory_order_relaxed) != before.changes;
     }
 
     // In a forked child: the calls that other threads had under way do not end there.
@@ -98,6 +116,9 @@ public:
     }
 
 private:
+    // release: pairs with the acquire in now().
+    void note_change() noexcept { m_changes.fetch_add(1, std::memory_order_release); }
+
     [[nodiscard]] void* allocate_within_bound(std::size_t bytes, std::size_t align, bool is_first) {
         struct claim {
             upstream& from;
@@ -136,6 +157,7 @@ private:
     std::atomic<std::size_t> m_used{0};
     std::atomic<std::size_t> m_claimed{0};  // by calls under way
     std::atomic<std::uint64_t> m_calls{0};
+    std::atomic<std::uint64_t> m_changes{0};  // of used(), by calls that succeeded
     std::atomic<std::int32_t> m_under_way{0};
     bool m_huge_pages;
 };

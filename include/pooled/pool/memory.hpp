@@ -127,6 +127,7 @@ private:
         return m_caches.steal(c);
     }
     [[nodiscard]] bool grow(class_index c);
+    [[nodiscard]] bool ask_upstream(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
     [[nodiscard]] bool refuse_reserve() const;
@@ -150,8 +151,7 @@ private:
 // True when it is worth trying again. An upstream that fails is a bound of its own.
 inline bool pool_memory::grow(class_index c) {
     try {
-        upstream::call const under_way(m_upstream);
-        if (m_slabs.grow(c)) return true;
+        if (ask_upstream(c)) return true;
     } catch (...) {
         if (find_room(c)) return true;
         throw;
@@ -159,10 +159,18 @@ inline bool pool_memory::grow(class_index c) {
     return find_room(c);
 }
 
+// Not under way when the bound does not allow it: others need not wait for that.
+inline bool pool_memory::ask_upstream(class_index c) {
+    if (!m_slabs.has_room(c)) return false;
+    upstream::call const under_way(m_upstream);
+    return m_slabs.grow(c);
+}
+
 // At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
-// when at that moment there was neither a free block nor a free slab, nor one under way from upstream.
+// when at that moment there was neither a free block nor a free slab, nor one under way from or to upstream.
 POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     for (;;) {
+        upstream::moment const before = m_upstream.now();
         bool const found = [&] {
             std::scoped_lock const lock(m_caches.mutex());
             return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
@@ -171,13 +179,8 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
         // Blocks larger than a slab of this pool need a chunk of their own.
         m_large.release_idle(large_heap::idle::unreserved);
         m_slabs.release_chunks();
-        try {
-            upstream::call const under_way(m_upstream);
-            if (m_slabs.grow(c)) return true;
-        } catch (std::bad_alloc const&) {
-            return false;
-        }
-        if (!m_upstream.wait_for_calls()) return false;
+        if (ask_upstream(c)) return true;
+        if (!m_upstream.wait_for_calls(before)) return false;
     }
 }
 
@@ -194,11 +197,14 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align) {
         if (collect_for_room() == 0) throw;
         return grow_large();
     }
-    do {
+    for (;;) {
+        upstream::moment const before = m_upstream.now();
+        if (void* const p = m_large.take(bytes, align)) return p;
         collect_for_room();
-        if (void* const p = grow_large()) return p;
-    } while (m_upstream.wait_for_calls());
-    return m_large.take(bytes, align);
+        if (m_large.has_room(bytes))
+            if (void* const p = grow_large()) return p;
+        if (!m_upstream.wait_for_calls(before)) return nullptr;
+    }
 }
 
 // All that is free and not reserved goes back to upstream, what threads have cached included. Returns how many bytes.
