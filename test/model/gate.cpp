@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The gate between a thread's cache and a raider (freelist/gate.hpp), production code, under Relacy's scheduler and
+// The gate between a thread's cache and a stealing thread (cache/gate.hpp), production code, under Relacy's scheduler and
 // memory model. What the gate guards is an rl::var, on which Relacy reports every unordered pair of accesses.
 //
-//   raid            one owner, a raider that comes twice
-//   closing         the raider closes the gate for good; the owner then frees what the raider touched
-//   slow path       two owners with a depot, a raider that must find every block that was freed before it came
+//   steal           one owner, a thread that steals twice
+//   closing         a thread closes the gate for good; the owner then frees what that thread touched
+//   slow path       two owners with a central free list, a stealing thread that must find every free block
 //   controls        the same with one part of the protocol left out: Relacy must find the race, or it sees nothing at all
 
 #include "pooled/cache/gate.hpp"
@@ -19,55 +19,55 @@ struct no_light_barrier : model::relacy_atomics {
     static void light_barrier() {}
 };
 
-enum class raider_omits { nothing, heavy_barrier, waiting };
+enum class left_out { nothing, heavy_barrier, waiting };
 
-template <class Atomics, raider_omits Omits>
-struct raid_parts {
+template <class Atomics, left_out Omits>
+struct steal_parts {
     using gate = pooled::detail::gate<Atomics>;
 
     // The production sequence, with the parts that it is given.
-    static void stop(gate& door) {
-        pooled::detail::stop_all([&](auto&& visit) { visit(door); }, barrier, wait);
+    static void stop(gate& one) {
+        pooled::detail::stop_all([&](auto&& visit) { visit(one); }, barrier, wait);
     }
     static void barrier() {
-        if constexpr (Omits != raider_omits::heavy_barrier) model::heavy_barrier();
+        if constexpr (Omits != left_out::heavy_barrier) model::heavy_barrier();
     }
     static void wait(gate& g) {
-        if constexpr (Omits != raider_omits::waiting)
+        if constexpr (Omits != left_out::waiting)
             while (!g.is_idle())
                 model::yield();
     }
 };
 
-template <class Atomics, raider_omits Omits, rl::test_result_e Expected>
-struct raid : rl::test_suite<raid<Atomics, Omits, Expected>, 2, Expected> {
-    using parts = raid_parts<Atomics, Omits>;
-    typename parts::gate door;
+template <class Atomics, left_out Omits, rl::test_result_e Expected>
+struct steal_twice : rl::test_suite<steal_twice<Atomics, Omits, Expected>, 2, Expected> {
+    using parts = steal_parts<Atomics, Omits>;
+    typename parts::gate one;
     rl::var<int> cache;
 
     void before() { cache($) = 0; }
     void thread(unsigned index) {
         if (index == 0) {
             for (int i = 0; i < 3; ++i) {
-                if (!door.enter()) continue;
+                if (!one.enter()) continue;
                 cache($) = cache($) + 1;
-                door.leave();
+                one.leave();
             }
         } else {
             for (int i = 0; i < 2; ++i) {
-                parts::stop(door);
+                parts::stop(one);
                 cache($) = cache($) + 1;
-                door.resume();
+                one.resume();
             }
         }
     }
 };
 
-// close() is the raider's last access: an owner that sees the gate closed may free the cache at once.
-template <class Atomics, raider_omits Omits, rl::test_result_e Expected>
+// close() is the stealing thread's last access: an owner that sees the gate closed may free the cache at once.
+template <class Atomics, left_out Omits, rl::test_result_e Expected>
 struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> {
-    using parts = raid_parts<Atomics, Omits>;
-    typename parts::gate door;
+    using parts = steal_parts<Atomics, Omits>;
+    typename parts::gate one;
     rl::var<int> cache;
 
     void before() { cache($) = 0; }
@@ -75,41 +75,41 @@ struct closing : rl::test_suite<closing<Atomics, Omits, Expected>, 2, Expected> 
         if (index == 0) {
             bool is_freed = false;
             for (int i = 0; i < 3 && !is_freed; ++i) {
-                if (door.enter()) {
+                if (one.enter()) {
                     cache($) = cache($) + 1;
-                    door.leave();
-                } else if (door.is_closed()) {
-                    cache($) = -1;             // stands for freeing it
-                    RL_ASSERT(!door.enter());  // for good
+                    one.leave();
+                } else if (one.is_closed()) {
+                    cache($) = -1;            // stands for freeing it
+                    RL_ASSERT(!one.enter());  // for good
                     is_freed = true;
                 }
             }
         } else {
-            parts::stop(door);
+            parts::stop(one);
             RL_ASSERT(cache($) >= 0);
             cache($) = 100;
-            door.close();
+            one.close();
         }
     }
 };
 
-// Threads 0 and 1 own a cache each and share a depot under a lock; thread 2 raids. An owner that is turned away works on
-// its own cache under the lock, as push_slow and pop_slow do. Blocks are numbers in vars.
+// Threads 0 and 1 own a cache each and share a central free list under a lock; thread 2 steals. An owner that cannot enter works on
+// its own cache under the lock, as cache_set does. Blocks are numbers in vars.
 template <bool SlowPathLocks, rl::test_result_e Expected>
 struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expected> {
     using gate = pooled::detail::gate<model::relacy_atomics>;
     static constexpr int k_blocks = 3;
 
-    gate doors[2];
+    gate gates[2];
     rl::var<int> caches[2];
-    rl::var<int> depot;
+    rl::var<int> central;
     rl::mutex lock;
     rl::var<int> held[3];  // blocks that each thread has for itself
 
     void before() {
         caches[0]($) = 0;
         caches[1]($) = 0;
-        depot($) = k_blocks;
+        central($) = k_blocks;
         for (rl::var<int>& h : held)
             h($) = 0;
     }
@@ -122,16 +122,16 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     }
 
     bool pop(unsigned self) {
-        if (doors[self].enter()) {
+        if (gates[self].enter()) {
             bool const found = caches[self]($) > 0;
             if (found) caches[self]($) = caches[self]($) - 1;
-            doors[self].leave();
+            gates[self].leave();
             if (found) return true;
         }
         lock_class();
-        if (caches[self]($) == 0) {  // a whole magazine
-            caches[self]($) = int(depot($));
-            depot($) = 0;
+        if (caches[self]($) == 0) {  // all there are
+            caches[self]($) = int(central($));
+            central($) = 0;
         }
         bool const found = caches[self]($) > 0;
         if (found) caches[self]($) = caches[self]($) - 1;
@@ -140,9 +140,9 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     }
 
     void push(unsigned self) {
-        if (doors[self].enter()) {
+        if (gates[self].enter()) {
             caches[self]($) = caches[self]($) + 1;
-            doors[self].leave();
+            gates[self].leave();
             return;
         }
         lock_class();
@@ -150,23 +150,23 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
         unlock_class();
     }
 
-    bool raid() {
+    bool steal() {
         auto const each = [this](auto&& visit) {
-            for (gate& door : doors)
-                visit(door);
+            for (gate& one : gates)
+                visit(one);
         };
         pooled::detail::stop_all(each, model::heavy_barrier,
-                                 raid_parts<model::relacy_atomics, raider_omits::nothing>::wait);
+                                 steal_parts<model::relacy_atomics, left_out::nothing>::wait);
         lock_class();
         for (rl::var<int>& cache : caches) {
-            depot($) = depot($) + cache($);
+            central($) = central($) + cache($);
             cache($) = 0;
         }
-        bool const found = depot($) > 0;
-        if (found) depot($) = depot($) - 1;
+        bool const found = central($) > 0;
+        if (found) central($) = central($) - 1;
         unlock_class();
-        for (gate& door : doors)
-            door.resume();
+        for (gate& one : gates)
+            one.resume();
         return found;
     }
 
@@ -178,7 +178,7 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
             }
             if (pop(index)) held[index]($) = 1;
         } else {
-            bool const found = raid();
+            bool const found = steal();
             if (found) held[2]($) = 1;
             // Two others can have one block each, so a third is free at any moment.
             RL_ASSERT(found);
@@ -186,7 +186,8 @@ struct slow_path : rl::test_suite<slow_path<SlowPathLocks, Expected>, 3, Expecte
     }
 
     void after() {
-        RL_ASSERT(caches[0]($) + caches[1]($) + depot($) + held[0]($) + held[1]($) + held[2]($) == k_blocks);
+        RL_ASSERT(caches[0]($) + caches[1]($) + central($) + held[0]($) + held[1]($) + held[2]($) ==
+                  k_blocks);
     }
 };
 
@@ -199,21 +200,22 @@ constexpr unsigned k_iterations = 500'000;
 }  // namespace
 
 int main() {
-    using raid_as_is = raid<relacy_atomics, raider_omits::nothing, k_success>;
-    using closing_as_is = closing<relacy_atomics, raider_omits::nothing, k_success>;
+    using steal_as_is = steal_twice<relacy_atomics, left_out::nothing, k_success>;
+    using closing_as_is = closing<relacy_atomics, left_out::nothing, k_success>;
     bool ok = true;
-    ok &= model::run<raid_as_is>("owner and raider are never in the cache together", k_iterations);
+    ok &= model::run<steal_as_is>("owner and stealing thread are never in the cache together", k_iterations);
     ok &= model::run<closing_as_is>("an owner that sees its gate closed may free the cache", k_iterations);
-    ok &= model::run<slow_path<true, k_success>>("a raid finds every free block, none is lost", k_iterations);
+    ok &=
+        model::run<slow_path<true, k_success>>("stealing finds every free block, none is lost", k_iterations);
 
-    using raid_light = raid<no_light_barrier, raider_omits::nothing, k_race>;
-    using raid_heavy = raid<relacy_atomics, raider_omits::heavy_barrier, k_race>;
-    using raid_hasty = raid<relacy_atomics, raider_omits::waiting, k_race>;
-    using closing_light = closing<no_light_barrier, raider_omits::nothing, k_race>;
-    using closing_hasty = closing<relacy_atomics, raider_omits::waiting, k_race>;
-    ok &= model::run<raid_light>("without the owner's barrier a raid races", k_iterations);
-    ok &= model::run<raid_heavy>("without the raider's barrier a raid races", k_iterations);
-    ok &= model::run<raid_hasty>("without waiting for the owner a raid races", k_iterations);
+    using steal_light = steal_twice<no_light_barrier, left_out::nothing, k_race>;
+    using steal_heavy = steal_twice<relacy_atomics, left_out::heavy_barrier, k_race>;
+    using steal_hasty = steal_twice<relacy_atomics, left_out::waiting, k_race>;
+    using closing_light = closing<no_light_barrier, left_out::nothing, k_race>;
+    using closing_hasty = closing<relacy_atomics, left_out::waiting, k_race>;
+    ok &= model::run<steal_light>("without the owner's barrier stealing races", k_iterations);
+    ok &= model::run<steal_heavy>("without the heavy barrier stealing races", k_iterations);
+    ok &= model::run<steal_hasty>("without waiting for the owner stealing races", k_iterations);
     ok &= model::run<closing_light>("without the owner's barrier closing races", k_iterations);
     ok &= model::run<closing_hasty>("without waiting for the owner closing races", k_iterations);
     ok &= model::run<slow_path<false, k_race>>("without the class lock the slow path races", k_iterations);

@@ -123,9 +123,9 @@ TEST_F(bounds_stress, a_free_block_is_found_while_threads_are_born_and_end) {
 }
 
 // Dekker's handshake itself, as often as it goes. There are four blocks. One thread takes and frees them without a pause,
-// through its gate; the other raids for one without a pause, and hands it over, so that it has to raid again. If both take
+// through its gate; the other steals one without a pause, and hands it over, so that it has to steal again. If both take
 // the same block, one finds the other's mark.
-TEST_F(bounds_stress, an_owner_and_a_raider_never_take_the_same_block) {
+TEST_F(bounds_stress, an_owner_and_a_stealing_thread_never_take_the_same_block) {
     constexpr std::size_t k_bytes = 4096;
     pooled::pool small{{.name = "small", .max_bytes = 4 * k_bytes}};
     using word = std::atomic<std::uint64_t>;
@@ -153,18 +153,18 @@ TEST_F(bounds_stress, an_owner_and_a_raider_never_take_the_same_block) {
             drop(handed_over.exchange(nullptr, std::memory_order_acquire), 3);
         }
     });
-    std::size_t raided = 0;
+    std::size_t stolen = 0;
     auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(scaled(1000, 500));
     while (std::chrono::steady_clock::now() < end) {
         word* const p = take(3);
         if (p == nullptr) continue;
-        ++raided;
+        ++stolen;
         drop(handed_over.exchange(p, std::memory_order_acq_rel), 3);
     }
     stop = true;
     owner.join();
     drop(handed_over, 3);
-    EXPECT_GT(raided, 0U);
+    EXPECT_GT(stolen, 0U);
     EXPECT_EQ(small.stats().in_use, 0U);
     EXPECT_TRUE(small.is_valid());
 }

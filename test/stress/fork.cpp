@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: the process forks again and again while threads allocate, free, raid and end. Each child must find every pool
+// Plan: the process forks again and again while threads allocate, free, steal and end. Each child must find every pool
 // usable: it checks and frees what it inherited, allocates, makes threads, trims, and leaves. One that hangs is killed by
 // its alarm, one that finds damage ends with a status of its own.
 // Not under ThreadSanitizer, which does not support threads in a child of a process with threads.
@@ -41,7 +41,7 @@ int in_child(Function&& function, unsigned seconds = 30) {
     return WIFEXITED(result) ? WEXITSTATUS(result) : 1000 + WTERMSIG(result);
 }
 
-// Blocks in number of what a child may find in caches and depot, so that each is handed out once at least.
+// Blocks in number of what a child may find in caches and central free lists, so that each is handed out once at least.
 template <class Pool>
 int use(Pool& pool, std::size_t count) {
     int worst = k_fine;

@@ -89,7 +89,7 @@ TEST(hand_off_stress, memory_does_not_grow_with_what_passes_from_thread_to_threa
     }
     pooled::pool_stats const s = pool.stats();
     EXPECT_EQ(s.in_use, 0U);
-    EXPECT_LT(s.upstream_bytes, std::size_t{24} << 20) << "more than the objects alive and a few magazines";
+    EXPECT_LT(s.upstream_bytes, std::size_t{24} << 20) << "more than the objects alive and a few caches";
     EXPECT_TRUE(pool.is_valid());
 }
 

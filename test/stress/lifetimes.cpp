@@ -97,7 +97,7 @@ TEST_F(lifetimes_stress, a_pool_ends_while_other_threads_drop_what_they_hold) {
             }
         },
         [&](std::size_t w) {
-            // Made by other threads; each worker in an order of its own, so that any kind may be the last to come home.
+            // Made by other threads; each worker in an order of its own, so that any kind may be the last to be returned.
             std::vector<block>& others = raw[(w + 2) % k_workers];
             if (w != 0) held[(w + 1) % k_workers].clear();
             for (std::size_t i = 0; i < others.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Plan: blocks of every kind wander between threads that live long, and between threads that are born and end, while
-// others raid, trim and count. Each block is full of a mark of its own, looked at when it is freed.
+// others steal, trim and count. Each block is full of a mark of its own, looked at when it is freed.
 
 #include "pooled/pooled.hpp"
 
@@ -70,7 +70,7 @@ TEST_F(threads_stress, random_replacement_with_frees_on_other_threads_loses_and_
             deallocate(pool, b);
     });
     if (!POOLED_STRESS_SANITIZED) {
-        EXPECT_GT(pool.stats().magazines_exchanged, 0U);
+        EXPECT_GT(pool.stats().refills, 0U);
     }
     expect_nothing_lost();
 }
@@ -95,9 +95,9 @@ TEST_F(threads_stress, trim_stats_reserve_and_is_valid_run_beside_traffic) {
     expect_nothing_lost();
 }
 
-TEST_F(threads_stress, threads_end_while_a_raid_runs) {
+TEST_F(threads_stress, threads_end_while_another_steals) {
     {
-        repeatedly const raider([&] { pool.trim(); });
+        repeatedly const thief([&] { pool.trim(); });
         std::size_t const rounds = scaled(300, 60);
         for (std::size_t round = 0; round < rounds; ++round)
             on_threads(3, [&](std::size_t i) { swap_blocks(20, round * 3 + i); });

@@ -10,9 +10,11 @@
 //             served from its own bucket or one of the next five, so at most half of a region is unused
 //   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
 //             few sets of each cache
-//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more
+//   bound     a freed block is kept if, with it, 64 MiB are kept and not reserved, or as many bytes as large blocks in use
+//             have, whichever is more. So at most half of the most that was in use is kept, or 64 MiB
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
+// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets,
+//             reserved_idle_bytes = of those that are reserved.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
 
 #include "pooled/base/bits.hpp"
@@ -33,6 +35,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 
 namespace pooled::detail {
 
@@ -50,7 +53,8 @@ public:
         }
     }
 
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
+    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits. O(kept blocks of
+    // about that size that are reserved for another or do not fit at that alignment).
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         std::scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
@@ -68,6 +72,9 @@ public:
         return payload;
     }
 
+    // Whether grow() has a chance within the bound.
+    [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return bytes <= m_upstream.room(); }
+
     // The same from upstream. Null when the bound does not allow it. Throws what upstream throws, std::bad_alloc for sizes
     // that no address space holds; the heap is then as before.
     [[nodiscard]] void* grow(std::size_t bytes, std::size_t align) {
@@ -81,7 +88,8 @@ public:
     }
 
     // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block.
+    // caller has to count the block. The block counts as in use until nothing here needs the heap any more: from then on
+    // another thread may close and destroy it.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
         std::size_t const bytes = b.bytes;
         {
@@ -158,6 +166,7 @@ public:
     };
     // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
+        std::optional<upstream::call> under_way;
         large_block* released = nullptr;
         std::size_t bytes = 0;
         upstream::call under_way(m_upstream);
@@ -185,6 +194,7 @@ public:
                 r->count = 0;
                 release_some(r->idle);
             }
+            if (which == idle::all) ++m_reservation;
         }
         while (large_block* const b = released) {
             released = b->next;
@@ -214,6 +224,7 @@ public:
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
+        std::size_t reserved = 0;
         bool valid = true;
         for (std::size_t i = 0; i < large_buckets::k_count; ++i)
             for (large_block const* b = m_idle[i]; b != nullptr; b = b->next) {
@@ -226,7 +237,7 @@ public:
                 bytes += b->total;
                 valid = valid && b->payload == nullptr && b->reserved_for == r;
             }
-        return valid && bytes == m_idle_bytes;
+        return valid && bytes == m_idle_bytes && reserved == m_reserved_idle_bytes;
     }
 
 private:
@@ -315,6 +326,7 @@ private:
         b.next = list;
         list = &b;
         m_idle_bytes += b.total;
+        if (is_reserved(b)) m_reserved_idle_bytes += b.total;
         mark(b, map_entry::idle);
     }
     [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {

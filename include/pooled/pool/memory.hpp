@@ -133,6 +133,7 @@ private:
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     [[nodiscard]] bool grow(class_index c);
+    [[nodiscard]] bool ask_upstream(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
     [[nodiscard]] bool refuse_reserve() const;
@@ -162,6 +163,13 @@ inline bool pool_memory::grow(class_index c) {
         throw;
     }
     return find_room(c);
+}
+
+// Not under way when the bound does not allow it: others need not wait for that.
+inline bool pool_memory::ask_upstream(class_index c) {
+    if (!m_slabs.has_room(c)) return false;
+    upstream::call const under_way(m_upstream);
+    return m_slabs.grow(c);
 }
 
 // At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only

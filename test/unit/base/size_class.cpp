@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -56,15 +57,18 @@ TEST(size_class, keeps_classes_distinct_and_ascending) {
     EXPECT_EQ(sizes.size(), k_class_count);
 }
 
-TEST(size_class, fits_a_carrier_into_its_block) {
+TEST(size_class, finds_the_index_of_every_block_from_its_offset) {
     for (class_geometry const g : k_geometry)
-        EXPECT_LE(2 * sizeof(void*) + g.slots * sizeof(void*), g.block_bytes) << g.block_bytes;
+        for (std::uint32_t offset = 0; offset < k_slab_bytes; offset += 8)
+            ASSERT_EQ(g.index_of(offset), offset / g.block_bytes)
+                << offset << " in blocks of " << g.block_bytes;
 }
 
-TEST(size_class, gives_a_magazine_4_to_256_blocks) {
+TEST(size_class, lets_a_thread_cache_2_to_256_blocks_and_at_most_128_kib) {
     for (class_geometry const g : k_geometry) {
-        EXPECT_GE(g.magazine_blocks(), 4U) << g.block_bytes;
-        EXPECT_LE(g.magazine_blocks(), 256U) << g.block_bytes;
+        EXPECT_GE(g.cache_blocks, 2U) << g.block_bytes;
+        EXPECT_LE(g.cache_blocks, k_max_cached_blocks) << g.block_bytes;
+        EXPECT_LE(g.cache_blocks * std::size_t{g.block_bytes}, std::size_t{128} << 10) << g.block_bytes;
     }
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
-// One thread's cache: last in, first out, and nothing is lost when the array is full, missing or replaced.
+// What one thread keeps of one size class: last in, first out, and nothing is lost when the array is full, missing or
+// replaced.
 
 #include "pooled/cache/class_cache.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace {
 
@@ -18,8 +18,7 @@ using pooled::detail::class_cache;
 class class_cache_test : public testing::Test {
 protected:
     ~class_cache_test() override {
-        std::vector<void*> rest(cache.capacity() + std::size_t{1});
-        static_cast<void>(cache.take_all(rest.data()));
+        static_cast<void>(cache.drop_oldest(static_cast<std::uint32_t>(cache.oldest(256).size())));
         cache.release();
     }
     [[nodiscard]] void* block(std::size_t i) { return &blocks[i]; }
@@ -40,6 +39,7 @@ TEST_F(class_cache_test, without_an_array_holds_one_block) {
     EXPECT_EQ(cache.capacity(), 0U);
     EXPECT_EQ(cache.pop(), block(0));
     EXPECT_EQ(cache.held(), 0U);
+    EXPECT_TRUE(cache.is_valid());
 }
 
 TEST_F(class_cache_test, gives_out_the_block_pushed_last) {
@@ -66,25 +66,37 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
 TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
     ASSERT_TRUE(cache.reserve(6));
     push(0, 7);
-    std::array<void*, 7> out{};
-    EXPECT_EQ(cache.take_oldest(out.data(), 3), 3U);
+    std::span<void* const> oldest = cache.oldest(3);
+    ASSERT_EQ(oldest.size(), 3U);
     for (std::size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(out[i], block(i));
+        EXPECT_EQ(oldest[i], block(i));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
     EXPECT_EQ(cache.held(), 4U);
-    EXPECT_EQ(cache.take_oldest(out.data(), 10), 3U) << "all of the array, and not the hot block";
-    EXPECT_EQ(out[2], block(5));
+    oldest = cache.oldest(10);
+    ASSERT_EQ(oldest.size(), 3U) << "all of the array, and not the hot block";
+    EXPECT_EQ(oldest[2], block(5));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
     EXPECT_EQ(cache.pop(), block(6));
+    EXPECT_EQ(cache.pop(), nullptr);
 }
 
-TEST_F(class_cache_test, gives_up_everything_in_the_order_of_age) {
-    ASSERT_TRUE(cache.reserve(6));
-    push(0, 5);
-    std::array<void*, 7> out{};
-    EXPECT_EQ(cache.take_all(out.data()), 5U);
-    for (std::size_t i = 0; i < 5; ++i)
-        EXPECT_EQ(out[i], block(i));
-    EXPECT_EQ(cache.held(), 0U);
-    EXPECT_EQ(cache.take_all(out.data()), 0U);
+TEST_F(class_cache_test, keeps_the_order_of_the_rest_when_the_oldest_go) {
+    ASSERT_TRUE(cache.reserve(8));
+    push(0, 8);
+    static_cast<void>(cache.drop_oldest(4));
+    for (std::size_t i = 8; i-- != 4;)
+        EXPECT_EQ(cache.pop(), block(i));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, uses_an_array_that_was_filled_from_its_end) {
+    ASSERT_TRUE(cache.reserve(4));
+    void** const array = cache.fill(3);
+    for (std::size_t i = 0; i < 3; ++i)
+        array[i] = block(2 - i);
+    EXPECT_EQ(cache.held(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(cache.pop_cold(), block(i));
 }
 
 TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
@@ -101,8 +113,37 @@ TEST_F(class_cache_test, can_be_used_again_after_its_array_was_released) {
     ASSERT_TRUE(cache.reserve(2));
     cache.release();
     EXPECT_EQ(cache.capacity(), 0U);
+    EXPECT_TRUE(cache.is_valid());
     ASSERT_TRUE(cache.reserve(2));
     push(0, 3);
+}
+
+TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
+    ASSERT_TRUE(cache.reserve(8));
+    push(0, 7);  // six in the array, one in front
+    cache.begin_interval();
+    EXPECT_EQ(cache.least_held(), 6U);
+    for (int i = 0; i < 4; ++i)
+        static_cast<void>(cache.pop());
+    push(0, 2);
+    EXPECT_EQ(cache.least_held(), 3U);
+    cache.begin_interval();
+    EXPECT_EQ(cache.least_held(), 4U);
+    while (cache.pop() != nullptr) {}
+    EXPECT_EQ(cache.least_held(), 0U);
+}
+
+TEST_F(class_cache_test, counts_the_blocks_that_other_threads_allocated_and_this_one_freed) {
+    ASSERT_TRUE(cache.reserve(8));
+    cache.add_net_taken(3);  // taken from the central free list, and in use
+    EXPECT_EQ(cache.net_frees(), 0U);
+    push(0, 3);
+    EXPECT_EQ(cache.net_frees(), 0U) << "these are its own";
+    push(3, 5);
+    EXPECT_EQ(cache.net_frees(), 2U);
+    static_cast<void>(cache.drop_oldest(4));
+    cache.add_net_taken(-4);
+    EXPECT_EQ(cache.net_frees(), 2U) << "also after a flush";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The gate: who may be behind it, and that owner and raider never are together.
+// The gate: when its owner may enter, and that owner and stealing thread are never inside together.
 
 #include "pooled/cache/gate.hpp"
 
@@ -17,62 +17,62 @@ namespace {
 using namespace pooled::detail;
 
 TEST(gate, lets_its_owner_in_when_open) {
-    gate<> door;
-    EXPECT_TRUE(door.is_idle());
-    EXPECT_TRUE(door.enter());
-    EXPECT_FALSE(door.is_idle());
-    door.leave();
-    EXPECT_TRUE(door.is_idle());
+    gate<> one;
+    EXPECT_TRUE(one.is_idle());
+    EXPECT_TRUE(one.enter());
+    EXPECT_FALSE(one.is_idle());
+    one.leave();
+    EXPECT_TRUE(one.is_idle());
 }
 
-TEST(gate, turns_its_owner_away_while_stopped_and_is_idle_then) {
-    gate<> door;
-    door.stop();
-    EXPECT_FALSE(door.enter());
-    EXPECT_TRUE(door.is_idle());
-    EXPECT_FALSE(door.is_closed());
-    door.resume();
-    EXPECT_TRUE(door.enter());
-    door.leave();
+TEST(gate, refuses_its_owner_while_stopped_and_is_idle_then) {
+    gate<> one;
+    one.stop();
+    EXPECT_FALSE(one.enter());
+    EXPECT_TRUE(one.is_idle());
+    EXPECT_FALSE(one.is_closed());
+    one.resume();
+    EXPECT_TRUE(one.enter());
+    one.leave();
 }
 
 TEST(gate, stays_shut_once_closed) {
-    gate<> door;
-    door.stop();
-    door.close();
-    EXPECT_TRUE(door.is_closed());
-    EXPECT_FALSE(door.enter());
-    EXPECT_TRUE(door.is_idle());
+    gate<> one;
+    one.stop();
+    one.close();
+    EXPECT_TRUE(one.is_closed());
+    EXPECT_FALSE(one.enter());
+    EXPECT_TRUE(one.is_idle());
 }
 
-TEST(gate, keeps_owner_and_raider_apart) {
+TEST(gate, keeps_owner_and_stealing_thread_apart) {
     if (!platform::enable_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
-    gate<> door;
+    gate<> one;
     long guarded = 0;  // written by both without a lock: the gate is the lock
     long entered = 0;
     std::atomic<bool> done{false};
     std::thread owner([&] {
         while (!done.load(std::memory_order_relaxed)) {
-            if (!door.enter()) continue;
+            if (!one.enter()) continue;
             ++guarded;
             ++entered;
-            door.leave();
+            one.leave();
         }
     });
-    long const raids = test::k_sanitized ? 300 : 3000;
-    for (long i = 0; i < raids; ++i) {
-        door.stop();
+    long const steals = test::k_sanitized ? 300 : 3000;
+    for (long i = 0; i < steals; ++i) {
+        one.stop();
         platform::heavy_barrier();
-        while (!door.is_idle())
+        while (!one.is_idle())
             platform::pause(0);
         long const before = guarded;
         std::atomic_signal_fence(std::memory_order_seq_cst);
         guarded = before + 1;
-        door.resume();
+        one.resume();
     }
     done = true;
     owner.join();
-    EXPECT_EQ(guarded, entered + raids);
+    EXPECT_EQ(guarded, entered + steals);
 }
 
 }  // namespace

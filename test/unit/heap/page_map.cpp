@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The map from an address to its pool and size class. It never reads what an address points to, so the addresses here
+// The map from an address to its pool and the descriptor of the memory there. It never reads what an address points to, so the addresses here
 // are made up.
 
 #include "pooled/heap/page_map.hpp"
@@ -15,66 +15,85 @@ using namespace pooled::detail;
 
 void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // NOLINT: never read
 
-TEST(map_entry, keeps_pool_class_and_kind_apart) {
+map_entry entry(std::uint32_t pool_id) {
+    alignas(k_cache_line) static std::byte descriptor[k_cache_line];
+    return {pool_id, descriptor, map_entry::none};
+}
+
+TEST(map_entry, keeps_pool_descriptor_and_flags_apart) {
+    alignas(k_cache_line) static std::byte descriptors[4 * k_cache_line];
     for (std::uint32_t const id : {0U, 1U, 31U, 32U, 255U, 256U, k_max_pools - 1})
-        for (bool const is_local : {false, true})
-            for (class_index c = 0; c <= k_class_count; ++c) {
-                class_index const wanted = c == k_class_count ? k_large : c;
-                map_entry const entry(id, wanted, is_local);
+        for (std::uint64_t const what : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U})
+            for (std::size_t i = 0; i < 4; ++i) {
+                void* const descriptor = &descriptors[i * k_cache_line];
+                map_entry const entry(map_entry(id, descriptor, what).bits());
                 ASSERT_EQ(entry.pool_id(), id);
-                ASSERT_EQ(entry.size_class(), wanted);
-                ASSERT_EQ(entry.is_local(), is_local);
+                ASSERT_EQ(entry.is_local(), (what & map_entry::local) != 0);
+                ASSERT_EQ(entry.is_large(), (what & map_entry::large) != 0);
+                ASSERT_EQ(entry.is_idle(), (what & map_entry::idle) != 0);
+                ASSERT_EQ(static_cast<void*>(entry.slab_at()), descriptor);
+                ASSERT_EQ(static_cast<void*>(entry.large_at()), descriptor);
                 ASSERT_FALSE(entry.empty());
-                ASSERT_EQ(map_entry(entry.bits()).size_class(), wanted);
             }
 }
 
-TEST(address_map, knows_no_address_at_first) {
-    static address_map map;
+TEST(page_map, knows_no_address_at_first) {
+    static page_map map;
     for (std::uintptr_t const address :
          {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{1} << 47, (std::uintptr_t{1} << 48) - 1,
           std::uintptr_t{1} << 48, ~std::uintptr_t{0}})
         EXPECT_TRUE(map.find(at(address)).empty()) << address;
 }
 
-TEST(address_map, finds_every_byte_of_a_range_and_none_beside_it) {
-    static address_map map;
+TEST(page_map, finds_every_byte_of_a_range_and_none_beside_it) {
+    static page_map map;
     std::uintptr_t const base = 0x7f12'3456'4000;
     ASSERT_TRUE(map.prepare(at(base), 3 * k_granule_bytes));
-    map.assign(at(base), 3 * k_granule_bytes, map_entry(7, 3, false));
+    map.assign(at(base), 3 * k_granule_bytes, entry(7));
     EXPECT_EQ(map.find(at(base)).pool_id(), 7U);
-    EXPECT_EQ(map.find(at(base + 3 * k_granule_bytes - 1)).size_class(), 3U);
+    EXPECT_EQ(map.find(at(base + 3 * k_granule_bytes - 1)).bits(), entry(7).bits());
     EXPECT_TRUE(map.find(at(base - 1)).empty());
     EXPECT_TRUE(map.find(at(base + 3 * k_granule_bytes)).empty());
 }
 
-TEST(address_map, holds_a_range_across_4_gib) {
-    static address_map map;
+TEST(page_map, holds_a_range_across_4_gib) {
+    static page_map map;
     std::uintptr_t const base = (std::uintptr_t{0x123} << 32) - k_granule_bytes;
     ASSERT_TRUE(map.prepare(at(base), 2 * k_granule_bytes));
-    map.assign(at(base), 2 * k_granule_bytes, map_entry(9, 1, true));
+    map.assign(at(base), 2 * k_granule_bytes, entry(9));
     for (std::uintptr_t const offset : {std::uintptr_t{0}, k_granule_bytes, 2 * k_granule_bytes - 1}) {
         EXPECT_EQ(map.find(at(base + offset)).pool_id(), 9U);
         EXPECT_EQ(map.find_owned(at(base + offset)).pool_id(), 9U);
     }
 }
 
-TEST(address_map, forgets_a_range_that_is_given_back) {
-    static address_map map;
+TEST(page_map, forgets_a_range_that_is_given_back) {
+    static page_map map;
     std::uintptr_t const base = 0x5555'0000'0000;
     ASSERT_TRUE(map.prepare(at(base), k_granule_bytes));
-    map.assign(at(base), k_granule_bytes, map_entry(1, 1, false));
+    map.assign(at(base), k_granule_bytes, entry(1));
     map.assign(at(base), k_granule_bytes, {});
     EXPECT_TRUE(map.find(at(base)).empty());
 }
 
-TEST(address_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
-    static address_map map;
+TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {
+    static page_map map;
     std::uintptr_t const end = std::uintptr_t{1} << 48;
     EXPECT_TRUE(map.prepare(at(end - k_granule_bytes), k_granule_bytes));
-    map.assign(at(end - k_granule_bytes), k_granule_bytes, map_entry(2, 2, false));
+    map.assign(at(end - k_granule_bytes), k_granule_bytes, entry(2));
     EXPECT_EQ(map.find(at(end - 1)).pool_id(), 2U);
     EXPECT_FALSE(map.prepare(at(end - k_granule_bytes), k_granule_bytes + 1));
+}
+
+TEST(page_map, spans_all_memory_that_it_was_prepared_for) {
+    static page_map map;
+    EXPECT_FALSE(map.span().contains(0x5555'0000'0000));
+    ASSERT_TRUE(map.prepare(at(0x5555'0000'0000), k_granule_bytes));
+    ASSERT_TRUE(map.prepare(at(0x7f12'0000'0000), k_granule_bytes));
+    EXPECT_TRUE(map.span().contains(0x5555'0000'0000));
+    EXPECT_TRUE(map.span().contains(0x7f12'0000'0000 + k_granule_bytes - 1));
+    EXPECT_FALSE(map.span().contains(0x5555'0000'0000 - 1));
+    EXPECT_FALSE(map.span().contains(0x7f12'0000'0000 + k_granule_bytes));
 }
 
 }  // namespace

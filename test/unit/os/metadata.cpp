@@ -10,11 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <random>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 namespace {
 
-using pooled::detail::metadata_arena;
+using namespace pooled::detail;
 
 struct piece {
     void* p;
@@ -43,16 +47,45 @@ TEST(metadata, uses_a_piece_again) {
     EXPECT_EQ(arena.allocate(1000), first);
 }
 
-TEST(metadata, does_not_lose_the_rest_of_an_arena) {
+TEST(metadata, gives_back_the_region_that_has_no_piece_in_use) {
     static metadata_arena arena;
-    // 3 of 64 KiB and one of 32 KiB leave 32 KiB, too little for the next 64 KiB: it must be found by smaller pieces.
+    constexpr std::size_t k_piece = 1000;
+    std::vector<void*> pieces;
+    for (int i = 0; i < 1000; ++i)  // far more than one region holds
+        pieces.push_back(arena.allocate(k_piece));
+    for (void* const p : pieces)
+        arena.deallocate(p, k_piece);
+    std::size_t mapped = 0;
+    for (void* const p : pieces) {
+        auto const page =
+            reinterpret_cast<std::uintptr_t>(p) / platform::k_page_bytes * platform::k_page_bytes;
+        unsigned char state = 0;
+        mapped += ::mincore(reinterpret_cast<void*>(page), 1, &state) == 0 ? 1 : 0;  // NOLINT: an address
+    }
+    EXPECT_LE(mapped, (std::size_t{64} << 10) / k_piece) << "one region is kept";
+    EXPECT_GT(mapped, 0U);
+}
+
+TEST(metadata, is_what_a_list_of_its_pieces_says_whatever_is_done_to_it) {
+    static metadata_arena arena;
+    std::mt19937 random(3);
     std::vector<test::raw_block> pieces;
-    for (std::size_t const bytes : {65536U, 65536U, 65536U, 32768U})
-        pieces.push_back({arena.allocate(bytes), bytes, 64});
-    auto* const last = static_cast<std::byte*>(pieces.back().p);
-    static_cast<void>(arena.allocate(65536));
-    auto* const next = static_cast<std::byte*>(arena.allocate(32768));
-    EXPECT_TRUE(next == last - 32768 || next == last + 32768) << "it was cut from either end";
+    for (int step = 0; step < 20'000; ++step) {
+        if (pieces.empty() || random() % 9 < 5) {
+            std::size_t const bytes = std::size_t{1} << random() % 16;
+            pieces.push_back({arena.allocate(bytes), bytes, 2 * k_cache_line});
+            ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pieces.back().p) % (2 * k_cache_line), 0U);
+            test::fill_pattern(pieces.back().p, bytes, bytes);
+        } else {
+            std::swap(pieces[random() % pieces.size()], pieces.back());
+            ASSERT_TRUE(test::has_pattern(pieces.back().p, pieces.back().bytes, pieces.back().bytes));
+            arena.deallocate(pieces.back().p, pieces.back().bytes);
+            pieces.pop_back();
+        }
+    }
+    EXPECT_FALSE(test::overlap(pieces));
+    for (auto const& [p, bytes, align] : pieces)
+        arena.deallocate(p, bytes);
 }
 
 TEST(metadata, has_set_aside_what_was_reserved) {

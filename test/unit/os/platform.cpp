@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
+#include <vector>
+
+#include <sys/mman.h>
 
 namespace {
 
@@ -74,6 +78,46 @@ TEST(platform, passes_its_own_barrier_once_enabled) {
     if (!platform::enable_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
     platform::heavy_barrier();
     EXPECT_TRUE(platform::enable_heavy_barrier()) << "enabling twice is allowed";
+}
+
+std::size_t resident_pages(void* p, std::size_t bytes) {
+    std::vector<unsigned char> state(bytes / platform::k_page_bytes);
+    EXPECT_EQ(::mincore(p, bytes, state.data()), 0);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(state, [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+TEST(platform, touches_pages_without_changing_them) {
+    constexpr std::size_t k_bytes = 64 * platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(k_bytes, platform::k_page_bytes));
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(resident_pages(p, k_bytes), 0U);
+    p[5 * platform::k_page_bytes + 7] = std::byte{42};
+    platform::touch_pages(p, k_bytes);
+    EXPECT_EQ(resident_pages(p, k_bytes), 64U);
+    EXPECT_EQ(p[5 * platform::k_page_bytes + 7], std::byte{42});
+    platform::unmap_pages(p, k_bytes);
+}
+
+TEST(platform, releases_only_whole_pages_within_a_range) {
+    constexpr std::size_t k_page = platform::k_page_bytes;
+    auto* const p = static_cast<std::byte*>(platform::map_pages(8 * k_page, k_page));
+    ASSERT_NE(p, nullptr);
+    std::fill_n(p, 8 * k_page, std::byte{1});
+    EXPECT_EQ(platform::release_pages(p + 100, 4 * k_page), 3 * k_page);
+    EXPECT_EQ(p[k_page - 1], std::byte{1});
+    EXPECT_EQ(p[k_page], std::byte{0});
+    EXPECT_EQ(p[4 * k_page - 1], std::byte{0});
+    EXPECT_EQ(p[4 * k_page], std::byte{1});
+    EXPECT_EQ(platform::release_pages(p + 1, k_page), 0U);
+    EXPECT_EQ(platform::release_pages(p + 1, 100), 0U);
+    platform::unmap_pages(p, 8 * k_page);
+}
+
+TEST(platform, has_a_clock_that_goes_on) {
+    std::int64_t const begin = platform::coarse_time();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_GE(platform::coarse_time() - begin, 10'000'000);
 }
 
 }  // namespace

@@ -127,7 +127,21 @@ TYPED_TEST(bounded, pool_counts_large_blocks_against_the_bound) {
     pool.deallocate(large, 600 * k_kib);
     void* const again = pool.allocate(600 * k_kib);
     pool.deallocate(again, 600 * k_kib);
+    EXPECT_LE(this->upstream.most_bytes(), k_mib);
+    pool.trim();
     EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(bounded, pool_takes_back_the_large_blocks_that_it_keeps) {
+    TypeParam pool{{.max_bytes = k_mib, .upstream = &this->upstream}};
+    pool.deallocate(pool.allocate(900 * k_kib), 900 * k_kib);
+    void* const other = pool.try_allocate(300 * k_kib);
+    EXPECT_NE(other, nullptr) << "a kept block of 900 KiB is too large to serve it";
+    auto blocks = take_all(pool, 48);
+    EXPECT_GE(blocks.size() * 48, 600 * k_kib);
+    give_back(pool, blocks, 48);
+    pool.deallocate(other, 300 * k_kib);
+    EXPECT_TRUE(pool.is_valid());
 }
 
 TYPED_TEST(bounded, pool_frees_small_chunks_to_make_room_for_a_large_block) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A pool may go before its blocks: memory lives until the last one has come home, and goes then.
+// A pool may go before its blocks: memory lives until the last one is returned, and goes then.
 
 #include "pooled/pooled.hpp"
 

@@ -64,7 +64,9 @@ TYPED_TEST(stats_of, new_pool_are_zero) {
     EXPECT_EQ(s.in_use + s.free + s.cached + s.high_water + s.bytes_in_use + s.upstream_bytes +
                   s.upstream_calls,
               0U);
-    EXPECT_EQ(s.refills + s.remote_frees + s.large_in_use + s.large_bytes + s.max_bytes, 0U);
+    EXPECT_EQ(s.refills + s.flushes + s.remote_frees + s.large_in_use + s.large_bytes + s.large_cached_bytes +
+                  s.max_bytes,
+              0U);
 }
 
 TYPED_TEST(stats_of, blocks_in_use_are_exact_at_every_step) {
@@ -114,6 +116,7 @@ TYPED_TEST(stats_of, the_sum_are_the_sum_of_the_classes) {
     EXPECT_EQ(s.cached, sum.cached);
     EXPECT_EQ(s.high_water, sum.high_water);
     EXPECT_EQ(s.refills, sum.refills);
+    EXPECT_EQ(s.flushes, sum.flushes);
     EXPECT_EQ(s.bytes_in_use, bytes);
     for (auto const& b : blocks)
         pool.deallocate(b.p, b.bytes, b.align);
@@ -166,18 +169,31 @@ TYPED_TEST(stats_of, large_blocks_count_with_the_bytes_that_were_asked) {
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
-TYPED_TEST(stats_of, refills_are_those_that_went_to_the_depot_and_came_back) {
+TYPED_TEST(stats_of, large_blocks_that_are_kept_count_with_all_that_upstream_gave) {
     TypeParam pool;
+    pool.deallocate(pool.allocate(100'000), 100'000);
+    EXPECT_GE(pool.stats().large_cached_bytes, 100'000U);
+    EXPECT_EQ(pool.stats().large_cached_bytes, pool.stats().upstream_bytes);
+    pool.trim();
+    EXPECT_EQ(pool.stats().large_cached_bytes, 0U);
+}
+
+TYPED_TEST(stats_of, refills_and_flushes_are_exchanges_with_the_central_free_list) {
+    TypeParam pool;
+    std::size_t const half = k_shape.cache_blocks / 2;
     auto blocks = take(pool, k_slab_blocks);
-    EXPECT_EQ(pool.stats().refills, 0U) << "fresh blocks are no exchange";
+    pooled::pool_stats s = pool.stats();
+    EXPECT_GE(s.refills, k_slab_blocks / half) << "each brings half an array at most";
+    EXPECT_LE(s.refills, k_slab_blocks / half + 3) << "the array grows in three steps";
+    EXPECT_EQ(s.flushes, 0U);
+    EXPECT_EQ(s.classes[k_class].refills, s.refills);
     give_back(pool, blocks, k_slab_blocks);
-    pooled::pool_stats const s = pool.stats();
-    EXPECT_EQ(s.refills * k_shape.magazine_blocks(), s.free);
-    EXPECT_EQ(s.free + s.cached, k_slab_blocks);
-    EXPECT_LE(s.cached, 2 * k_shape.magazine_blocks() + 1);
-    blocks = take(pool, k_slab_blocks);
-    EXPECT_EQ(pool.stats().refills, 2 * s.refills);
-    give_back(pool, blocks, k_slab_blocks);
+    s = pool.stats();
+    EXPECT_EQ(s.free + s.cached,
+              s.classes[k_class].slab_bytes / pooled::detail::k_slab_bytes * k_slab_blocks);
+    EXPECT_LE(s.cached, k_shape.cache_blocks + 1);
+    EXPECT_EQ(s.flushes * half, k_slab_blocks - s.cached);
+    EXPECT_EQ(s.classes[k_class].flushes, s.flushes);
 }
 
 TYPED_TEST(stats_of, one_thread_know_no_remote_frees) {
@@ -206,6 +222,7 @@ TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
     EXPECT_EQ(json.at("cached"), s.cached);
     EXPECT_EQ(json.at("high_water"), s.high_water);
     EXPECT_EQ(json.at("refills"), s.refills);
+    EXPECT_EQ(json.at("flushes"), s.flushes);
     EXPECT_EQ(json.at("remote_frees"), s.remote_frees);
     EXPECT_EQ(json.at("bytes_in_use"), s.bytes_in_use);
     EXPECT_EQ(json.at("upstream_bytes"), s.upstream_bytes);
@@ -214,6 +231,7 @@ TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
     EXPECT_EQ(json.at("threads"), s.threads);
     EXPECT_EQ(json.at("large_in_use"), s.large_in_use);
     EXPECT_EQ(json.at("large_bytes"), s.large_bytes);
+    EXPECT_EQ(json.at("large_cached_bytes"), s.large_cached_bytes);
     ASSERT_EQ(json.at("classes").size(), 1U);
     EXPECT_EQ(json["classes"][0].at("block_bytes"), k_shape.block_bytes);
     EXPECT_EQ(json["classes"][0].at("in_use"), 100U);
@@ -301,7 +319,7 @@ TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
-TYPED_TEST(stats_of, high_water_is_exact_also_around_the_rest_of_a_run) {
+TYPED_TEST(stats_of, high_water_is_exact_also_when_blocks_are_used_again) {
     TypeParam pool;
     auto blocks = take(pool, 1000);
     give_back(pool, blocks, 1000);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSL-1.0
+// The bitmap of a slab: which blocks are free, lowest first, and what is no block in use. The memory that a slab describes
+// is never read or written, so the addresses here are made up.
+
+#include "pooled/heap/slab.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+constexpr std::uintptr_t k_base = 0x7f12'3456'0000;
+
+class slab_test : public testing::Test {
+protected:
+    void make(class_index c, std::size_t bytes = k_slab_bytes) {
+        one.base = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
+        one.bytes = static_cast<std::uint32_t>(bytes);
+        one.assign(c);
+    }
+    [[nodiscard]] std::vector<void*> take(std::uint32_t count) {
+        std::vector<void*> blocks;
+        std::uint32_t const taken = one.take(count, [&](std::byte* p) { blocks.push_back(p); });
+        EXPECT_EQ(taken, blocks.size());
+        return blocks;
+    }
+    [[nodiscard]] void* at(std::size_t offset) const {
+        return reinterpret_cast<void*>(k_base + offset);  // NOLINT: never read
+    }
+    [[nodiscard]] slab::put_result put(void* p) { return one.put({&p, 1}); }
+
+    slab one;
+};
+
+constexpr class_index k_48 = class_for(48, 8);
+
+TEST_F(slab_test, without_a_class_has_no_blocks) {
+    EXPECT_TRUE(one.is_valid());
+    EXPECT_EQ(one.total, 0U);
+    EXPECT_EQ(one.free, 0U);
+}
+
+TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
+    for (std::size_t const bytes : {k_slab_bytes, k_small_slab_bytes, std::size_t{1024}, std::size_t{16}})
+        for (class_index c = 0; c < k_class_count; ++c) {
+            if (k_geometry[c].block_bytes > bytes) continue;
+            make(c, bytes);
+            ASSERT_EQ(one.total, bytes / k_geometry[c].block_bytes);
+            ASSERT_EQ(one.free, one.total);
+            ASSERT_TRUE(one.is_empty());
+            ASSERT_TRUE(one.is_valid());
+            auto const blocks = take(one.total + 1);
+            ASSERT_EQ(blocks.size(), one.total);
+            for (std::size_t i = 0; i < blocks.size(); ++i)
+                ASSERT_EQ(blocks[i], at(i * k_geometry[c].block_bytes));
+            ASSERT_TRUE(one.is_valid());
+            ASSERT_EQ(one.put(blocks).count, one.total);
+            ASSERT_TRUE(one.is_empty());
+            one.unassign();
+            ASSERT_TRUE(one.is_valid());
+        }
+}
+
+TEST_F(slab_test, gives_out_the_lowest_free_blocks_in_ascending_order) {
+    make(k_48);
+    auto blocks = take(one.total);
+    std::vector<void*> freed;
+    for (std::size_t i = 0; i < blocks.size(); i += 3)
+        freed.push_back(blocks[i]);
+    auto shuffled = freed;
+    std::ranges::shuffle(shuffled, std::mt19937(1));
+    ASSERT_EQ(one.put(shuffled).count, shuffled.size());
+    EXPECT_EQ(take(10), std::vector<void*>(freed.begin(), freed.begin() + 10));
+    EXPECT_EQ(take(one.total), std::vector<void*>(freed.begin() + 10, freed.end()));
+    EXPECT_EQ(take(1), std::vector<void*>());
+}
+
+TEST_F(slab_test, gives_out_a_block_below_those_taken_before) {
+    make(k_48);
+    auto const blocks = take(one.total);
+    ASSERT_EQ(put(blocks[1000]).count, 1U);
+    ASSERT_EQ(put(blocks[3]).count, 1U) << "the first word with a free block moves down";
+    EXPECT_TRUE(one.is_valid());
+    EXPECT_EQ(take(2), (std::vector<void*>{blocks[3], blocks[1000]}));
+}
+
+TEST_F(slab_test, takes_back_a_batch_up_to_the_first_block_of_another_slab) {
+    make(k_48);
+    auto blocks = take(4);
+    void* const foreign = at(k_slab_bytes);
+    void* const below = at(std::size_t{0} - 48);
+    std::array<void*, 4> batch{blocks[0], blocks[1], foreign, blocks[2]};
+    slab::put_result result = one.put(batch);
+    EXPECT_EQ(result.count, 2U);
+    EXPECT_EQ(result.error, slab::put_error::none);
+    result = put(below);
+    EXPECT_EQ(result.count, 0U);
+    EXPECT_EQ(result.error, slab::put_error::none);
+    EXPECT_TRUE(one.is_valid());
+}
+
+TEST_F(slab_test, refuses_a_block_that_is_free) {
+    make(k_48);
+    EXPECT_EQ(put(at(48)).error, slab::put_error::already_free);
+    auto const blocks = take(3);
+    std::array<void*, 3> const batch{blocks[0], blocks[1], blocks[0]};
+    slab::put_result const result = one.put(batch);
+    EXPECT_EQ(result.count, 2U);
+    EXPECT_EQ(result.error, slab::put_error::already_free);
+    EXPECT_EQ(one.free, one.total - 1);
+    EXPECT_TRUE(one.is_valid()) << "what was right about the batch is recorded";
+}
+
+TEST_F(slab_test, refuses_what_is_no_start_of_a_block) {
+    make(k_48);
+    static_cast<void>(take(one.total));
+    for (std::size_t const offset : {1UL, 8UL, 16UL, 47UL, 49UL, 64UL * 48 + 24})
+        EXPECT_EQ(put(at(offset)).error, slab::put_error::not_a_block) << offset;
+    std::size_t const rest = std::size_t{one.total} * 48;
+    ASSERT_LT(rest, k_slab_bytes);
+    EXPECT_EQ(put(at(rest)).error, slab::put_error::not_a_block) << "behind the last block";
+    EXPECT_EQ(one.free, 0U);
+    EXPECT_TRUE(one.is_valid());
+}
+
+TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
+    make(k_48);
+    auto const blocks = take(one.total);
+    for (std::size_t const i : {0U, 1U, 5U, 63U, 64U, 65U})
+        ASSERT_EQ(put(blocks[i]).count, 1U);
+    std::vector<std::pair<std::size_t, std::size_t>> runs;
+    one.for_each_free_run(
+        [&](std::size_t first, std::size_t end) { runs.emplace_back(first / 48, end / 48); });
+    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {5, 6}, {63, 66}}));
+}
+
+TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
+    std::mt19937 random(7);
+    for (class_index const c : {class_index{0}, k_48, class_for(1500, 8), class_for(32768, 8)}) {
+        make(c);
+        std::set<void*> free;
+        for (std::size_t i = 0; i < one.total; ++i)
+            free.insert(at(i * k_geometry[c].block_bytes));
+        std::vector<void*> used;
+        for (int step = 0; step < 3000; ++step) {
+            if (random() % 2 == 0) {
+                for (void* const p : take(static_cast<std::uint32_t>(random() % 40))) {
+                    ASSERT_EQ(p, *free.begin());
+                    free.erase(free.begin());
+                    used.push_back(p);
+                }
+            } else {
+                std::ranges::shuffle(used, random);
+                std::size_t const count = std::min<std::size_t>(used.size(), random() % 40);
+                std::span<void* const> const batch(used.data(), count);
+                ASSERT_EQ(one.put(batch).count, count);
+                free.insert(batch.begin(), batch.end());
+                used.erase(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(count));
+            }
+            ASSERT_TRUE(one.is_valid());
+            ASSERT_EQ(one.free, free.size());
+            ASSERT_EQ(one.is_empty(), used.empty());
+        }
+        ASSERT_EQ(one.put(used).count, used.size());
+        one.unassign();
+        ASSERT_TRUE(one.is_valid());
+    }
+}
+
+TEST(slab, has_a_bit_for_each_block_of_the_smallest_class) {
+    EXPECT_LE(k_slab_bytes / k_geometry.front().block_bytes, slab::k_words * slab::k_word_bits);
+}
+
+TEST(slab_list, adds_in_front_and_removes_anywhere) {
+    std::array<slab, 3> slabs;
+    slab_list list;
+    EXPECT_TRUE(list.empty());
+    for (slab& s : slabs)
+        list.push_front(s);
+    EXPECT_EQ(list.first(), &slabs[2]);
+    EXPECT_EQ(list.last(), &slabs[0]);
+    list.remove(slabs[1]);
+    EXPECT_EQ(slabs[2].next, &slabs[0]);
+    EXPECT_EQ(slabs[0].previous, &slabs[2]);
+    list.remove(slabs[2]);
+    EXPECT_EQ(list.first(), &slabs[0]);
+    list.remove(slabs[0]);
+    EXPECT_TRUE(list.empty());
+    EXPECT_EQ(list.last(), nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSL-1.0
+// The memory of a pool in slabs, without threads' caches: who gets a slab, when chunks come and go, reservations, and that
+// an upstream that fails changes nothing.
+
+#include "pooled/heap/slab_heap.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <sys/mman.h>
+
+namespace {
+
+using namespace pooled::detail;
+
+constexpr class_index k_48 = class_for(48, 8);
+constexpr class_index k_1500 = class_for(1500, 8);
+constexpr class_index k_32k = class_for(32768, 8);
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+constexpr std::uint32_t k_pool_id = 60'000;  // no pool of this program has it
+
+slab_heap::shape shape_of(std::size_t slab_bytes, std::size_t chunk_bytes, bool starts_small = false) {
+    return {.pool_id = k_pool_id,
+            .is_shared = true,
+            .slab_bytes = slab_bytes,
+            .chunk_bytes = chunk_bytes,
+            .starts_small = starts_small};
+}
+
+class slab_heap_test : public testing::Test {
+protected:
+    [[nodiscard]] slab& take_or_grow(slab_heap& heap, class_index c) {
+        slab* s = heap.take(c);
+        if (s == nullptr) {
+            EXPECT_TRUE(heap.grow(c));
+            s = heap.take(c);
+        }
+        EXPECT_TRUE(heap.is_valid());
+        return *s;
+    }
+
+    test::counting_upstream memory;
+    upstream from{&memory, 0, false};
+};
+
+TEST_F(slab_heap_test, has_nothing_at_first) {
+    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    EXPECT_EQ(heap.take(k_48), nullptr);
+    EXPECT_FALSE(heap.has_free(k_48));
+    EXPECT_EQ(heap.release_chunks(), 0U);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(memory.allocations(), 0U);
+}
+
+TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
+    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    slab& first = take_or_grow(heap, k_48);
+    EXPECT_EQ(memory.bytes(), k_mib);
+    for (std::size_t i = 1; i < k_mib / k_slab_bytes; ++i) {
+        slab* const next = heap.take(k_1500);
+        ASSERT_NE(next, nullptr);
+        EXPECT_EQ(next->base, first.base + i * k_slab_bytes);
+    }
+    EXPECT_EQ(heap.take(k_48), nullptr);
+    EXPECT_EQ(memory.allocations(), 1U);
+}
+
+TEST_F(slab_heap_test, describes_its_memory_in_the_page_map) {
+    std::byte* base = nullptr;
+    {
+        slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+        slab& s = take_or_grow(heap, k_48);
+        base = s.base;
+        for (std::size_t const offset : {std::size_t{0}, k_granule_bytes, k_slab_bytes - 1}) {
+            EXPECT_EQ(g_page_map.find(base + offset).slab_at(), &s);
+            EXPECT_EQ(g_page_map.find(base + offset).pool_id(), k_pool_id);
+        }
+        EXPECT_NE(g_page_map.find(base + k_slab_bytes).slab_at(), &s);
+    }
+    EXPECT_TRUE(g_page_map.find(base).empty());
+    EXPECT_TRUE(g_page_map.find(base + k_mib - 1).empty());
+}
+
+TEST_F(slab_heap_test, gives_an_empty_slab_to_any_other_class) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    for (class_index c = 0; c < k_class_count; ++c) {
+        slab& s = take_or_grow(heap, c);
+        EXPECT_EQ(s.size_class, c);
+        EXPECT_EQ(s.total, k_slab_bytes / k_geometry[c].block_bytes);
+        heap.put(s);
+        EXPECT_TRUE(heap.is_valid());
+    }
+    EXPECT_EQ(memory.allocations(), 1U);
+}
+
+TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
+    slab_heap heap(shape_of(k_slab_bytes, 2 * k_mib, true), from);
+    std::vector<std::size_t> sizes;
+    for (int i = 0; i < 9; ++i) {
+        std::size_t const before = memory.bytes();
+        ASSERT_TRUE(heap.grow(k_48));
+        sizes.push_back((memory.bytes() - before) >> 10);
+    }
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, gives_a_block_larger_than_its_slabs_a_chunk_of_its_own) {
+    slab_heap heap(shape_of(k_small_slab_bytes, k_small_slab_bytes), from);
+    slab& small = take_or_grow(heap, k_48);
+    EXPECT_EQ(small.bytes, k_small_slab_bytes);
+    heap.put(small);
+    slab& large = take_or_grow(heap, k_32k);
+    EXPECT_GE(large.bytes, 32768U);
+    EXPECT_EQ(large.total, 1U);
+}
+
+TEST_F(slab_heap_test, returns_only_chunks_without_a_slab_in_use) {
+    slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+    slab& a = take_or_grow(heap, k_48);
+    slab& b = take_or_grow(heap, k_48);
+    slab& c = take_or_grow(heap, k_1500);
+    EXPECT_EQ(heap.release_chunks(), 0U);
+    heap.put(a);
+    EXPECT_EQ(heap.release_chunks(), 0U) << "the chunk's other slab is in use";
+    heap.put(b);
+    EXPECT_EQ(heap.release_chunks(k_slab_bytes), 0U) << "no more than asked for";
+    EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(memory.bytes(), 2 * k_slab_bytes);
+    heap.put(c);
+    EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
+    EXPECT_EQ(memory.bytes(), 0U);
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, returns_everything_when_destroyed_also_slabs_in_use) {
+    {
+        slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+        static_cast<void>(take_or_grow(heap, k_48));
+        ASSERT_TRUE(
+            heap.reserve({.classes = {k_1500, k_1500}, .free = {}, .next = nullptr}, k_1500, 500, false));
+    }
+    EXPECT_EQ(memory.bytes(), 0U);
+    EXPECT_EQ(from.used(), 0U);
+}
+
+TEST_F(slab_heap_test, knows_the_fewest_slabs_that_were_free_in_a_period) {
+    slab_heap heap(shape_of(k_slab_bytes, 8 * k_slab_bytes), from);
+    slab& a = take_or_grow(heap, k_48);
+    static_cast<void>(heap.take_fewest_free());
+    slab& b = take_or_grow(heap, k_48);
+    slab& c = take_or_grow(heap, k_48);
+    heap.put(b);
+    EXPECT_EQ(heap.take_fewest_free(), 5U);
+    EXPECT_EQ(heap.take_fewest_free(), 6U) << "the next period begins with what is free now";
+    heap.put(a);
+    heap.put(c);
+    heap.release_chunks();
+    EXPECT_EQ(heap.take_fewest_free(), 0U);
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, within_a_bound_takes_what_is_left_and_then_no_more) {
+    upstream bounded(&memory, 5 * k_granule_bytes + 100, false);
+    {
+        slab_heap heap(shape_of(k_small_slab_bytes, 2 * k_small_slab_bytes), bounded);
+        for (int i = 0; i < 5; ++i)
+            static_cast<void>(take_or_grow(heap, k_48));
+        EXPECT_FALSE(heap.grow(k_48));
+        EXPECT_TRUE(heap.is_valid());
+    }
+    EXPECT_EQ(memory.most_bytes(), 5 * k_granule_bytes);
+}
+
+TEST_F(slab_heap_test, within_a_bound_under_a_granule_uses_what_there_is) {
+    upstream bounded(&memory, 1000, false);
+    slab_heap heap(shape_of(k_small_slab_bytes, k_small_slab_bytes), bounded);
+    slab& s = take_or_grow(heap, k_48);
+    EXPECT_EQ(s.total, 992U / 48);
+    EXPECT_EQ(memory.bytes(), 992U);
+    EXPECT_EQ(heap.take(k_32k), nullptr);
+    EXPECT_FALSE(heap.grow(k_32k));
+}
+
+TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
+    test::failing_upstream failing(memory);
+    upstream source(&failing, 0, false);
+    slab_heap heap(shape_of(k_slab_bytes, k_mib), source);
+    failing.fail_at_next_call();
+    EXPECT_THROW(static_cast<void>(heap.grow(k_48)), test::injected_failure);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(source.used(), 0U);
+    EXPECT_TRUE(heap.grow(k_48));
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, purges_pages_only_of_memory_from_the_system) {
+    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    heap.put(take_or_grow(heap, k_48));
+    EXPECT_EQ(heap.purge(), 0U);
+}
+
+std::size_t resident_pages(void const* p, std::size_t bytes) {
+    std::vector<unsigned char> state(bytes / platform::k_page_bytes);
+    EXPECT_EQ(::mincore(const_cast<void*>(p), bytes, state.data()), 0);
+    std::size_t count = 0;
+    for (unsigned char const one : state)
+        count += one & 1;
+    return count;
+}
+
+TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    slab& a = *heap.take(k_48);
+    slab& b = *heap.take(k_48);
+    platform::touch_pages(a.base, a.bytes);
+    platform::touch_pages(b.base, b.bytes);
+    heap.put(a);
+    ASSERT_EQ(resident_pages(a.base, a.bytes), a.bytes / platform::k_page_bytes);
+    EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
+    EXPECT_EQ(resident_pages(a.base, a.bytes), 0U);
+    EXPECT_EQ(resident_pages(b.base, b.bytes), b.bytes / platform::k_page_bytes) << "it is in use";
+    EXPECT_EQ(heap.purge(), 0U) << "a second time there is nothing to give";
+    heap.put(b);
+    EXPECT_EQ(heap.purge(), k_slab_bytes);
+    slab& again = *heap.take(k_48);
+    heap.put(again);
+    EXPECT_EQ(heap.purge(), k_slab_bytes) << "it was used since";
+}
+
+TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    slab& a = *heap.take(k_48);
+    slab& b = *heap.take(k_48);
+    heap.put(b);
+    heap.put(a);
+    EXPECT_EQ(heap.purge(1), k_slab_bytes);
+    EXPECT_TRUE(b.is_purged);
+    EXPECT_FALSE(a.is_purged);
+}
+
+// Reservations.
+
+reservation for_classes(class_index a, class_index b) {
+    return {.classes = {a, b}, .free = {}, .next = nullptr};
+}
+
+TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_1500), k_1500, 3 * (k_slab_bytes / 1536), false));
+    EXPECT_TRUE(heap.has_reservations());
+    EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
+    EXPECT_FALSE(heap.has_free(k_32k));
+    EXPECT_EQ(heap.take(k_32k), nullptr);
+    slab* const a = heap.take(k_48);
+    slab* const b = heap.take(k_1500);
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    heap.put(*a);
+    EXPECT_EQ(heap.take(k_32k), nullptr) << "it stays reserved through all its uses";
+    EXPECT_EQ(heap.release_chunks(), 0U);
+    EXPECT_TRUE(heap.is_valid());
+    heap.put(*b);
+    heap.forget_reservations();
+    EXPECT_FALSE(heap.has_reservations());
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(heap.release_chunks(), 3 * k_slab_bytes);
+}
+
+TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 1, false));
+    slab* const used = heap.take(k_48);
+    ASSERT_NE(used, nullptr);
+    heap.forget_reservations();
+    EXPECT_TRUE(heap.is_valid());
+    heap.put(*used);
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it now";
+}
+
+TEST_F(slab_heap_test, reserves_free_slabs_before_it_asks_upstream) {
+    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+    EXPECT_EQ(memory.allocations(), 1U);
+    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), false));
+    EXPECT_EQ(memory.allocations(), 1U) << "what is reserved and free counts";
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, is_as_before_when_a_reservation_goes_over_the_bound) {
+    upstream bounded(&memory, 4 * k_slab_bytes, false);
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), bounded);
+    slab& used = take_or_grow(heap, k_1500);
+    std::size_t const before = memory.bytes();
+    EXPECT_FALSE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+    EXPECT_EQ(memory.bytes(), before);
+    EXPECT_FALSE(heap.has_reservations());
+    EXPECT_TRUE(heap.is_valid());
+    heap.put(used);
+    EXPECT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+}
+
+TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reservation) {
+    for (std::size_t n = 1; n <= 5; ++n) {
+        test::failing_upstream failing(memory, n + 1);
+        upstream source(&failing, 0, false);
+        slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), source);
+        ASSERT_TRUE(heap.grow(k_48));
+        EXPECT_THROW(static_cast<void>(heap.reserve(for_classes(k_48, k_48), k_48, 8000, false)),
+                     test::injected_failure);
+        EXPECT_TRUE(heap.is_valid());
+        EXPECT_FALSE(heap.has_reservations());
+        EXPECT_EQ(source.used(), memory.bytes());
+        EXPECT_LE(memory.bytes(), k_slab_bytes);
+        EXPECT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 8000, false));
+        EXPECT_TRUE(heap.is_valid());
+    }
+}
+
+TEST(slab_heap_of_system_memory, touches_reserved_pages_when_asked_and_else_none) {
+    upstream from(nullptr, 0, false);
+    for (bool const touch : {false, true}) {
+        slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+        ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), touch));
+        for (int i = 0; i < 2; ++i) {
+            slab const* const s = heap.take(k_48);
+            ASSERT_NE(s, nullptr);
+            EXPECT_EQ(resident_pages(s->base, s->bytes), touch ? s->bytes / platform::k_page_bytes : 0U);
+        }
+        EXPECT_TRUE(heap.is_valid());
+    }
+}
+
+TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now_and_then) {
+    std::mt19937 random(11);
+    test::failing_upstream failing(memory);
+    upstream source(&failing, 40 * k_slab_bytes, false);
+    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), source);
+    std::vector<slab*> used;
+    for (int step = 0; step < 5000; ++step) {
+        if (random() % 8 == 0) failing.fail_at_next_call();
+        auto const c = static_cast<class_index>(random() % k_class_count);
+        try {
+            switch (random() % 12) {
+            case 0:
+                heap.release_chunks(random() % 4 == 0 ? k_size_max : random() % 10 * k_slab_bytes);
+                break;
+            case 1:
+                heap.forget_reservations();
+                break;
+            case 2:
+                static_cast<void>(heap.reserve(for_classes(c, c), c, random() % 2000, false));
+                break;
+            case 3:
+                static_cast<void>(heap.take_fewest_free());
+                break;
+            case 4:
+                static_cast<void>(heap.grow(c));
+                break;
+            case 5:
+            case 6:
+            case 7:
+            case 8:
+                if (slab* const s = heap.take(c)) used.push_back(s);
+                break;
+            default:
+                if (used.empty()) break;
+                std::swap(used[random() % used.size()], used.back());
+                heap.put(*used.back());
+                used.pop_back();
+            }
+        } catch (test::injected_failure const&) {  // NOLINT: what failed must have changed nothing
+        }
+        ASSERT_TRUE(heap.is_valid()) << "after step " << step;
+        ASSERT_EQ(source.used(), memory.bytes());
+        ASSERT_LE(memory.bytes(), 40 * k_slab_bytes);
+    }
+    for (slab* const s : used)
+        heap.put(*s);
+    heap.forget_reservations();
+    heap.release_chunks();
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+}  // namespace
