@@ -38,11 +38,11 @@ struct alignas(k_cache_line) large_block {
     std::uint16_t offset = 0;
     large_reservation* reserved_for = nullptr;
 
-    // Where `bytes` at `align` begin, or null when they do not fit.
+    // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
     [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {
         for (std::size_t const from : {std::size_t{offset}, std::size_t{0}}) {
             std::size_t const skip = round_up(address_of(base) + from, alignment) - address_of(base);
-            if (skip <= total && size <= total - skip) return base + skip;
+            if (skip < total && size <= total - skip) return base + skip;
         }
         return nullptr;
     }

@@ -10,11 +10,9 @@
 //             served from its own bucket or one of the next five, so at most half of a region is unused
 //   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
 //             few sets of each cache
-//   bound     a freed block is kept if, with it, 64 MiB are kept and not reserved, or as many bytes as large blocks in use
-//             have, whichever is more. So at most half of the most that was in use is kept, or 64 MiB
+//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets,
-//             reserved_idle_bytes = of those that are reserved.
+// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
 
 #include "pooled/base/bits.hpp"
@@ -35,7 +33,6 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <optional>
 
 namespace pooled::detail {
 
@@ -53,14 +50,14 @@ public:
         }
     }
 
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits. O(kept blocks of
-    // about that size that are reserved for another or do not fit at that alignment).
+    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         std::scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
         if (large_reservation* const r = find_reservation(bytes, align); r != nullptr && r->idle != nullptr) {
             b = r->idle;
             r->idle = b->next;
+            m_reserved_idle_bytes -= b->total;
         } else {
             b = take_unreserved(bytes, align);
         }
@@ -71,9 +68,6 @@ public:
         use(*b, payload, bytes);
         return payload;
     }
-
-    // Whether grow() has a chance within the bound.
-    [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return bytes <= m_upstream.room(); }
 
     // The same from upstream. Null when the bound does not allow it. Throws what upstream throws, std::bad_alloc for sizes
     // that no address space holds; the heap is then as before.
@@ -88,8 +82,7 @@ public:
     }
 
     // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block. The block counts as in use until nothing here needs the heap any more: from then on
-    // another thread may close and destroy it.
+    // caller has to count the block.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
         std::size_t const bytes = b.bytes;
         {
@@ -166,7 +159,6 @@ public:
     };
     // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
-        std::optional<upstream::call> under_way;
         large_block* released = nullptr;
         std::size_t bytes = 0;
         upstream::call under_way(m_upstream);
@@ -182,6 +174,7 @@ public:
                 b->next = released;
                 released = b;
                 m_idle_bytes -= b->total;
+                if (b->reserved_for != nullptr) m_reserved_idle_bytes -= b->total;
                 bytes += b->total;
             }
         };
@@ -194,7 +187,6 @@ public:
                 r->count = 0;
                 release_some(r->idle);
             }
-            if (which == idle::all) ++m_reservation;
         }
         while (large_block* const b = released) {
             released = b->next;
@@ -224,7 +216,6 @@ public:
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
-        std::size_t reserved = 0;
         bool valid = true;
         for (std::size_t i = 0; i < large_buckets::k_count; ++i)
             for (large_block const* b = m_idle[i]; b != nullptr; b = b->next) {
@@ -237,7 +228,7 @@ public:
                 bytes += b->total;
                 valid = valid && b->payload == nullptr && b->reserved_for == r;
             }
-        return valid && bytes == m_idle_bytes && reserved == m_reserved_idle_bytes;
+        return valid && bytes == m_idle_bytes;
     }
 
 private:
@@ -326,12 +317,12 @@ private:
         b.next = list;
         list = &b;
         m_idle_bytes += b.total;
-        if (is_reserved(b)) m_reserved_idle_bytes += b.total;
+        if (b.reserved_for != nullptr) m_reserved_idle_bytes += b.total;
         mark(b, map_entry::idle);
     }
     [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {
         return b.total <= large_buckets::k_largest &&
-               m_idle_bytes + b.total <= std::max(k_kept_bytes, in_use_bytes);
+               m_idle_bytes - m_reserved_idle_bytes + b.bytes <= std::max(k_kept_bytes, in_use_bytes);
     }
     // True when the heap is closed.
     [[nodiscard]] bool count_deallocated(std::size_t bytes) noexcept {
@@ -381,6 +372,7 @@ private:
     std::uint64_t m_in_use = 0;
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
+    std::size_t m_reserved_idle_bytes = 0;  // of those
     std::array<large_block*, large_buckets::k_count> m_idle{};
     large_reservation* m_reservations = nullptr;
 };

@@ -28,7 +28,6 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <optional>
 
 namespace pooled::detail {
 
@@ -68,11 +67,6 @@ public:
         std::scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
-    }
-
-    // Whether grow(c) has a chance within the bound.
-    [[nodiscard]] bool has_room(class_index c) const noexcept {
-        return usable_room() >= k_geometry[c].block_bytes;
     }
 
     // More free slabs, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
@@ -148,7 +142,6 @@ public:
 
     // Gives chunks without a slab in use back to upstream, up to `most` bytes. Returns how many bytes. O(chunks).
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
-        std::optional<upstream::call> under_way;
         chunk* released = nullptr;
         std::size_t bytes = 0;
         upstream::call under_way(m_source.from());

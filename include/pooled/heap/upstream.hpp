@@ -69,7 +69,6 @@ public:
         } while (!m_used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
         void* const p = allocate_within_bound(bytes, align, used == 0);
         m_calls.fetch_add(1, std::memory_order_relaxed);
-        note_change();
         return p;
     }
 
@@ -80,7 +79,6 @@ public:
         else
             platform::unmap_pages(p, mapped(bytes));
         m_used.fetch_sub(bytes, std::memory_order_relaxed);
-        note_change();
     }
 
     // Only pages of the operating system can be given back one by one, and touched in advance.
@@ -117,9 +115,6 @@ public:
     }
 
 private:
-    // release: pairs with the acquire in now().
-    void note_change() noexcept { m_changes.fetch_add(1, std::memory_order_release); }
-
     [[nodiscard]] void* allocate_within_bound(std::size_t bytes, std::size_t align, bool is_first) {
         struct claim {
             upstream& from;
@@ -158,7 +153,6 @@ private:
     std::atomic<std::size_t> m_used{0};
     std::atomic<std::size_t> m_claimed{0};  // by calls under way
     std::atomic<std::uint64_t> m_calls{0};
-    std::atomic<std::uint64_t> m_changes{0};  // of used(), by calls that succeeded
     std::atomic<std::int32_t> m_under_way{0};
     std::atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;

@@ -133,7 +133,6 @@ private:
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     [[nodiscard]] bool grow(class_index c);
-    [[nodiscard]] bool ask_upstream(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
     [[nodiscard]] bool refuse_reserve() const;
@@ -165,13 +164,6 @@ inline bool pool_memory::grow(class_index c) {
     return find_room(c);
 }
 
-// Not under way when the bound does not allow it: others need not wait for that.
-inline bool pool_memory::ask_upstream(class_index c) {
-    if (!m_slabs.has_room(c)) return false;
-    upstream::call const under_way(m_upstream);
-    return m_slabs.grow(c);
-}
-
 // At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
 // when at that moment there was neither a free block nor a free slab, nor memory on its way from upstream or back.
 POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
@@ -185,11 +177,7 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
         // Blocks larger than a slab of this pool need a chunk of their own.
         bool const released =
             m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
-        try {
-            if (m_slabs.grow(c)) return true;
-        } catch (std::bad_alloc const&) {
-            return false;
-        }
+        if (m_slabs.grow(c)) return true;
         if (!released && !m_upstream.wait_for_call(before)) return false;
     }
 }
