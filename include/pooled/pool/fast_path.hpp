@@ -82,13 +82,22 @@ POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) n
 POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_index c) noexcept {
     return cache.classes[c].pop_cold();
 }
-void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
+// The calling thread's cache, made if it has none; null if it can have none.
+[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
+}
+
+// Past the thread's cache.
+POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    pool_core& core = *g_registry.find(pool_id);
+    if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
+}
 POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
     std::uint32_t const pool_id =
         cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
     bool const is_pushed = cache.classes[c].push_cold(block);
     cache.gate.leave();
-    if (!is_pushed) deallocate_slow(pool_id, c, block);
+    if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }
 
 // A block that this thread has cached, or null.
@@ -126,11 +135,6 @@ template <sharing Sharing>
     }
 }
 
-// The calling thread's cache, made if it has none; null if it can have none.
-[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
-    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
-}
-
 // What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
 template <class Allocate>
 [[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
@@ -166,10 +170,9 @@ POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class
 }
 
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
-    pool_core& core = *g_registry.find(pool_id);
-    if (pool_id >= k_far_slot && !core.is_local())
+    if (pool_id >= k_far_slot && !g_registry.find(pool_id)->is_local())
         if (deallocate_cached<sharing::shared>(t_state.find(pool_id), c, block)) return;
-    if (core.deallocate(c, own_cache(core), block)) g_registry.destroy(core);
+    detail::deallocate_past_cache(pool_id, c, block);
 }
 
 // Null when the bound is reached; throws what upstream throws.
