@@ -104,13 +104,10 @@ private:
 
 // Destroys what the thread has deferred when its thread_local objects go: before those that are older.
 struct deferral_guard {
-    deferral_guard() noexcept = default;
-    deferral_guard(deferral_guard const&) = delete;
-    deferral_guard& operator=(deferral_guard const&) = delete;
     ~deferral_guard() { deferred_store::finish_thread(); }
 };
 POOLED_NOINLINE inline void arm_deferral_guard(thread_deferrals& mine) noexcept {
-    static thread_local deferral_guard const guard;
+    static thread_local deferral_guard const guard{};
     static_cast<void>(&guard);
     mine.is_armed = true;
 }
