@@ -25,7 +25,7 @@ namespace pooled::detail {
 // The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 
-// Set when the allocation itself of a try_make_shared fails: it must be told from a constructor that throws the like.
+// Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
 // Before the first object of a pool that is not immediate. Throws std::bad_alloc.
