@@ -126,7 +126,7 @@ protected:
 
 private:
     friend class item_registry;
-    friend void come_home(item& it) noexcept;
+    friend void return_to_pool(item& it) noexcept;
     class section;
     class stopped;
     class step_of_items;
