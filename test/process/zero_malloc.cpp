@@ -102,7 +102,7 @@ TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
     EXPECT_EQ(pool_after.in_use, k_objects);
     // A block taken meanwhile would show here, one given back in the object's address.
     EXPECT_EQ(pool_after.high_water, pool_before.high_water);
-    EXPECT_EQ(pool_after.refills, pool_before.magazines_exchanged);
+    EXPECT_EQ(pool_after.refills, pool_before.refills);
     for (std::size_t i = 0; i < k_objects / 2; ++i) {
         EXPECT_EQ(counted[i].get(), places[2 * i]);
         EXPECT_EQ(local[i].get(), places[2 * i + 1]);

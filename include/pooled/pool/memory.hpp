@@ -72,7 +72,7 @@ public:
         for (;;) {
             if (void* const block = m_caches.allocate(c, cache)) return block;
             // What other threads have cached of the class is used before upstream is asked, whatever it is.
-            if (!steal(c) && !grow(c)) return nullptr;
+            if (!steal(c) && !find_slab(c, cache) && !grow(c)) return nullptr;
         }
     }
 
@@ -125,6 +125,13 @@ private:
     [[nodiscard]] bool steal(class_index c) noexcept {
         std::scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
+    }
+    // What the caller has cached of other classes, and did not need lately, may be all that keeps slabs in use. Blocks that
+    // were freed in a random order lie in as many slabs: without this, 16 phases of 32 MiB held 170 MiB.
+    [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
+        if (cache == nullptr) return false;
+        m_caches.flush_unused(*cache);
+        return m_slabs.has_free(c);
     }
     [[nodiscard]] bool grow(class_index c);
     [[nodiscard]] bool ask_upstream(class_index c);
