@@ -84,7 +84,7 @@ TYPED_TEST(misuse_of, a_pool_is_a_large_block_freed_twice) {
             this->pool.deallocate(p, 100'000);
             this->pool.deallocate(p, 100'000);
         },
-        TestFixture::report("no large block of this pool"));
+        TestFixture::report("freed before"));
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_small_block_freed_as_a_large_one) {

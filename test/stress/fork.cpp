@@ -196,14 +196,14 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
         for (block const& b : mine)
             deallocate(bounded, b);
         // Nearly always in the middle of an operation, as a preempted thread is.
-        auto& door = pooled::detail::t_state.find(bounded.core().id())->door;
+        auto& gate = pooled::detail::t_state.find(bounded.core().id())->gate;
         while (!stop) {
-            if (!door.enter()) continue;
+            if (!gate.enter()) continue;
             is_inside = true;
             ++entered;
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
             is_inside = false;
-            door.leave();
+            gate.leave();
         }
     });
     for (int i = 0; i < 20; ++i) {

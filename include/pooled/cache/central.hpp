@@ -112,6 +112,14 @@ public:
         m_flushes.add(1);
     }
 
+    // Those blocks of a cache that its owner did not need since the last exchange: the oldest ones.
+    void flush_unused(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        std::span<void* const> const unused = cache.oldest(cache.least_held());
+        flush(unused);
+        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(unused.size())));
+    }
+
     // Everything, of a cache whose owner ended or is stopped.
     void collect(class_cache& cache) noexcept {
         note_high_water(cache.least_held());

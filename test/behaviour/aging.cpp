@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSL-1.0
+// A pool does not age: whatever order blocks were freed in, a structure that is built afterwards lies in memory as in a new
+// pool. Structure is tested, not time.
+
+#include "pooled/pooled.hpp"
+
+#include "support/pool_kinds.hpp"
+#include "support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory_resource>
+#include <new>
+#include <random>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t k_bytes = 48;
+constexpr auto k_class = pooled::detail::class_for(k_bytes, 8);
+constexpr std::size_t k_count = test::k_sanitized ? 20'000 : 200'000;
+
+template <class Pool>
+std::vector<void*> build(Pool& pool, std::size_t count) {
+    std::vector<void*> blocks;
+    blocks.reserve(count);
+    for (std::size_t i = 0; i < count; ++i)
+        blocks.push_back(pool.allocate(k_bytes, 8));
+    return blocks;
+}
+
+template <class Pool>
+void drop(Pool& pool, std::vector<void*>& blocks) {
+    for (void* const p : blocks)
+        pool.deallocate(p, k_bytes, 8);
+    blocks.clear();
+}
+
+// Replaces blocks at random, then frees all in a random order.
+template <class Pool>
+void age(Pool& pool, std::mt19937& random) {
+    auto blocks = build(pool, k_count);
+    for (std::size_t i = 0; i < 5 * k_count; ++i) {
+        void*& one = blocks[random() % k_count];
+        pool.deallocate(one, k_bytes, 8);
+        one = pool.allocate(k_bytes, 8);
+    }
+    std::ranges::shuffle(blocks, random);
+    drop(pool, blocks);
+}
+
+// How many neighbours in the order of their making do not ascend within one slab, or are of two slabs.
+std::size_t breaks_in(std::vector<void*> const& blocks) {
+    using pooled::detail::k_slab_bytes;
+    std::size_t breaks = 0;
+    for (std::size_t i = 1; i < blocks.size(); ++i) {
+        auto const before = reinterpret_cast<std::uintptr_t>(blocks[i - 1]);
+        auto const now = reinterpret_cast<std::uintptr_t>(blocks[i]);
+        breaks += now / k_slab_bytes != before / k_slab_bytes || now < before ? 1 : 0;
+    }
+    return breaks;
+}
+
+template <class Pool>
+class aged : public testing::Test {
+protected:
+    Pool pool;
+    std::mt19937 random{1};
+};
+TYPED_TEST_SUITE(aged, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(aged, pool_has_no_slab_in_use_when_everything_is_free) {
+    age(this->pool, this->random);
+    auto const c = this->pool.stats().classes[k_class];
+    EXPECT_EQ(c.in_use, 0U);
+    EXPECT_LE(c.cached, pooled::detail::k_geometry[k_class].cache_blocks + 1U);
+    EXPECT_LE(c.slab_bytes, c.cached * pooled::detail::k_slab_bytes)
+        << "slabs whose blocks are cached, and no others";
+    this->pool.trim();
+    EXPECT_EQ(this->pool.stats().classes[k_class].slab_bytes, 0U);
+    EXPECT_TRUE(this->pool.is_valid());
+}
+
+TYPED_TEST(aged, pool_builds_in_ascending_addresses_of_one_slab_after_another) {
+    auto fresh = build(this->pool, k_count);
+    std::size_t const fresh_breaks = breaks_in(fresh);
+    drop(this->pool, fresh);
+    age(this->pool, this->random);
+    auto blocks = build(this->pool, k_count);
+    // What the thread had cached comes first, in whatever order; those slabs' other blocks are used next.
+    std::size_t const cached = pooled::detail::k_geometry[k_class].cache_blocks;
+    EXPECT_LE(breaks_in(blocks), fresh_breaks + 4 * cached);
+    drop(this->pool, blocks);
+}
+
+TYPED_TEST(aged, pool_takes_no_more_memory_than_a_new_one) {
+    auto fresh = build(this->pool, k_count);
+    std::size_t const before = this->pool.stats().upstream_bytes;
+    drop(this->pool, fresh);
+    for (int i = 0; i < 3; ++i)
+        age(this->pool, this->random);
+    EXPECT_LE(this->pool.stats().upstream_bytes, before);
+}
+
+// Keeps what it gave mapped and looks into it.
+class painted_upstream : public std::pmr::memory_resource {
+public:
+    [[nodiscard]] std::vector<std::pair<std::byte*, std::size_t>> const& regions() const { return m_regions; }
+    ~painted_upstream() override {
+        for (auto const& [p, bytes] : m_regions)
+            ::operator delete(p, std::align_val_t{pooled::detail::k_granule_bytes});
+    }
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        auto* const p = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{align}));
+        std::memset(p, 0x5a, bytes);
+        m_regions.emplace_back(p, bytes);
+        return p;
+    }
+    void do_deallocate(void*, std::size_t, std::size_t) override {}  // kept: a test looks at it afterwards
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    std::vector<std::pair<std::byte*, std::size_t>> m_regions;
+};
+
+TYPED_TEST(aged, pool_has_written_to_none_of_its_blocks) {
+    painted_upstream memory;
+    {
+        TypeParam painted{{.upstream = &memory}};
+        std::vector<std::pair<void*, std::size_t>> blocks;
+        for (std::size_t i = 0; i < 30'000; ++i) {
+            std::size_t const bytes = i % 500 == 0 ? 50'000 : 1 + i * 37 % 4000;
+            blocks.emplace_back(painted.allocate(bytes), bytes);
+            if (i % 3 == 0) {
+                auto& one = blocks[this->random() % blocks.size()];
+                painted.deallocate(one.first, one.second);
+                one = blocks.back();
+                blocks.pop_back();
+            }
+        }
+        std::ranges::shuffle(blocks, this->random);
+        for (auto const& [p, bytes] : blocks)
+            painted.deallocate(p, bytes);
+        painted.trim();
+    }
+    std::size_t written = 0;
+    for (auto const& [p, bytes] : memory.regions())
+        written += bytes - static_cast<std::size_t>(std::count(p, p + bytes, std::byte{0x5a}));
+    EXPECT_EQ(written, 0U) << "neither a block in use nor a free one is the pool's to write to";
+}
+
+}  // namespace

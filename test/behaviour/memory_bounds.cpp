@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSL-1.0
+// How much memory a pool holds: phases of different sizes share it, free slabs serve any size, idle threads' blocks are used,
+// and what is of no use goes back to upstream and to the system.
+
+#include "pooled/pooled.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/sanitizer.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+namespace {
+
+constexpr std::size_t k_kib = std::size_t{1} << 10;
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+
+struct raw {
+    void* p;
+    std::size_t bytes;
+};
+
+std::size_t resident_bytes() {
+    std::size_t pages = 0;
+    if (std::FILE* const f = std::fopen("/proc/self/statm", "r")) {
+        if (std::fscanf(f, "%*u %zu", &pages) != 1) pages = 0;
+        std::fclose(f);
+    }
+    return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Sizes of sixteen classes, far apart.
+std::vector<std::size_t> phase_sizes() {
+    return {16, 24, 40, 64, 96, 128, 192, 256, 512, 768, 1024, 1536, 2048, 4096, 8192, 32'768};
+}
+
+class phases : public testing::TestWithParam<bool> {};
+
+TEST_P(phases, of_sixteen_sizes_and_32_mib_each_hold_at_most_48_mib) {
+    bool const is_shuffled = GetParam();
+    pooled::pool pool;
+    std::mt19937 random(1);
+    for (std::size_t const bytes : phase_sizes()) {
+        std::vector<void*> blocks;
+        blocks.reserve(32 * k_mib / bytes);
+        for (std::size_t i = 0; i < 32 * k_mib / bytes; ++i)
+            blocks.push_back(pool.allocate(bytes, 8));
+        EXPECT_LE(pool.stats().upstream_bytes, 48 * k_mib) << bytes;
+        if (is_shuffled) std::ranges::shuffle(blocks, random);
+        for (void* const p : blocks)
+            pool.deallocate(p, bytes, 8);
+    }
+    EXPECT_LE(pool.stats().upstream_bytes, 48 * k_mib);
+    EXPECT_TRUE(pool.is_valid());
+}
+INSTANTIATE_TEST_SUITE_P(freed, phases, testing::Bool(), [](auto const& one) {
+    return std::string(one.param ? "in_random_order" : "in_order");
+});
+
+TEST(empty_slab, serves_another_class_at_once_in_a_bounded_pool) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.max_bytes = 64 * k_kib, .upstream = &upstream}};  // four slabs
+    std::vector<void*> blocks;
+    while (void* const p = pool.try_allocate(1024, 8))
+        blocks.push_back(p);
+    ASSERT_EQ(blocks.size(), 64U);
+    ASSERT_EQ(pool.try_allocate(48, 8), nullptr);
+    // The sixteen blocks of one slab.
+    auto const slab_of = [](void* p) {
+        return reinterpret_cast<std::uintptr_t>(p) / pooled::detail::k_granule_bytes;
+    };
+    auto const slab = slab_of(blocks[0]);
+    std::size_t freed = 0;
+    for (void*& p : blocks)
+        if (slab_of(p) == slab) {
+            pool.deallocate(p, 1024, 8);
+            p = nullptr;
+            ++freed;
+        }
+    ASSERT_EQ(freed, 16U);
+    void* const other = pool.try_allocate(48, 8);
+    EXPECT_NE(other, nullptr);
+    EXPECT_EQ(slab_of(other), slab);
+    pool.deallocate(other, 48, 8);
+    for (void* const p : blocks)
+        pool.deallocate(p, 1024, 8);
+}
+
+TEST(exhausted_pool, with_half_of_its_blocks_free_refuses_another_size_and_changes_nothing) {
+    std::size_t const max = (test::k_sanitized ? 16 : 256) * k_mib;
+    pooled::pool pool{{.max_bytes = max}};
+    std::vector<void*> blocks;
+    while (void* const p = pool.try_allocate(48, 8))
+        blocks.push_back(p);
+    for (std::size_t i = 0; i < blocks.size(); i += 2)
+        pool.deallocate(blocks[i], 48, 8);
+    EXPECT_EQ(pool.try_allocate(1500), nullptr);
+    auto const before = pool.stats();
+    auto const begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 10; ++i)
+        ASSERT_EQ(pool.try_allocate(1500), nullptr);
+    auto const took = std::chrono::steady_clock::now() - begin;
+    auto const after = pool.stats();
+    EXPECT_EQ(after.in_use, before.in_use);
+    EXPECT_EQ(after.free, before.free) << "no block moved";
+    EXPECT_EQ(after.upstream_calls, before.upstream_calls);
+    EXPECT_LT(took, std::chrono::seconds(1)) << "version 0.1 took 134 ms each";
+    EXPECT_TRUE(pool.is_valid());
+    for (std::size_t i = 0; i < blocks.size(); i += 2)
+        ASSERT_NE(blocks[i] = pool.try_allocate(48, 8), nullptr);
+    EXPECT_EQ(pool.try_allocate(48, 8), nullptr);
+    for (void* const p : blocks)
+        pool.deallocate(p, 48, 8);
+}
+
+TEST(idle_thread, has_its_cached_blocks_used_before_upstream_is_asked) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.chunk_bytes = 64 * k_kib, .upstream = &upstream}};
+    test::sleeper idle;
+    std::size_t const count = 64 * k_kib / 512;
+    idle.run([&] {
+        std::vector<void*> blocks;
+        for (std::size_t i = 0; i < count; ++i)
+            blocks.push_back(pool.allocate(512));
+        for (void* const p : blocks)
+            pool.deallocate(p, 512);
+    });
+    ASSERT_GT(pool.stats().cached, 0U);
+    std::size_t const calls = upstream.allocations();
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < count; ++i)
+        blocks.push_back(pool.allocate(512));
+    EXPECT_EQ(upstream.allocations(), calls);
+    EXPECT_EQ(pool.stats().cached, 0U);
+    for (void* const p : blocks)
+        pool.deallocate(p, 512);
+}
+
+TEST(pools, of_which_ten_thousand_came_and_went_leave_at_most_4_mib) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
+    auto const once = [] {
+        pooled::pool pool;
+        auto const a = pool.make_shared<int>(1);
+        auto const b = pool.make_unique<int[]>(1000);
+    };
+    once();
+    std::size_t const before = resident_bytes();
+    for (int i = 0; i < 10'000; ++i)
+        once();
+    EXPECT_LE(resident_bytes(), before + 4 * k_mib);
+}
+
+TEST(pools, alive_at_once_and_then_gone_leave_at_most_4_mib) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
+    std::size_t const before = resident_bytes();
+    {
+        std::vector<std::unique_ptr<pooled::pool>> pools;
+        for (int i = 0; i < 2'000; ++i) {
+            pools.push_back(std::make_unique<pooled::pool>());
+            pools.back()->deallocate(pools.back()->allocate(48), 48);
+        }
+    }
+    EXPECT_LE(resident_bytes(), before + 4 * k_mib);
+}
+
+TEST(trimmed_pool, gives_back_the_free_pages_of_slabs_in_use) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
+    std::mt19937 random(3);
+    pooled::pool pool;
+    std::size_t const base = resident_bytes();
+    std::vector<raw> blocks;
+    std::size_t total = 0;
+    while (total < 200 * k_mib) {
+        std::size_t const bytes = std::size_t{16} << random() % 12;  // 16 B to 32 KiB
+        blocks.push_back({pool.allocate(bytes), bytes});
+        std::memset(blocks.back().p, 1, bytes);
+        total += bytes;
+    }
+    std::ranges::shuffle(blocks, random);
+    std::size_t const kept = blocks.size() / 20;
+    std::size_t live = 0;
+    for (std::size_t i = 0; i < kept; ++i)
+        live += blocks[i].bytes;
+    for (std::size_t i = kept; i < blocks.size(); ++i)
+        pool.deallocate(blocks[i].p, blocks[i].bytes);
+    EXPECT_GT(pool.trim(), 100 * k_mib);
+    std::size_t const index = blocks.capacity() * sizeof(raw);
+    EXPECT_LE(resident_bytes() - base, live * 5 / 2 + index + 4 * k_mib) << "live: " << live;
+    EXPECT_TRUE(pool.is_valid());
+    for (std::size_t i = 0; i < kept; ++i) {
+        auto const* const bytes = static_cast<unsigned char const*>(blocks[i].p);
+        ASSERT_EQ(std::count(bytes, bytes + blocks[i].bytes, 1),
+                  static_cast<std::ptrdiff_t>(blocks[i].bytes));
+        pool.deallocate(blocks[i].p, blocks[i].bytes);
+    }
+}
+
+// Slow calls, with pauses, until `done` or the deadline.
+template <class Done>
+bool within_deadline(pooled::pool& pool, Done done) {
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::vector<void*> few;
+        for (int i = 0; i < 40; ++i)
+            few.push_back(pool.allocate(32'768));
+        for (void* const p : few)
+            pool.deallocate(p, 32'768);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+}
+
+TEST(unused_memory, goes_back_by_itself) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(20)}};
+    test::sleeper idle;
+    idle.run([&] {
+        std::vector<void*> blocks;
+        for (std::size_t i = 0; i < 32 * k_mib / 512; ++i)
+            blocks.push_back(pool.allocate(512));
+        blocks.push_back(pool.allocate(5 * k_mib));
+        pool.deallocate(blocks.back(), 5 * k_mib);
+        blocks.pop_back();
+        for (void* const p : blocks)
+            pool.deallocate(p, 512);
+    });
+    ASSERT_GE(upstream.bytes(), 32 * k_mib);
+    EXPECT_TRUE(within_deadline(pool, [&] { return upstream.bytes() <= 8 * k_mib; })) << upstream.bytes();
+    EXPECT_TRUE(pool.is_valid());
+    EXPECT_EQ(pool.stats().large_cached_bytes, 0U);
+}
+
+TEST(unused_memory, stays_when_the_option_says_never_and_when_it_is_reserved) {
+    test::counting_upstream upstream;
+    pooled::pool never{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(0)}};
+    pooled::pool reserved{{.upstream = &upstream, .release_unused_after = std::chrono::milliseconds(1)}};
+    never.deallocate(never.allocate(5 * k_mib), 5 * k_mib);
+    reserved.reserve_bytes(1000, 512);
+    std::size_t const before = never.stats().upstream_bytes;
+    std::size_t const reserved_before = reserved.stats().upstream_bytes;
+    auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    EXPECT_TRUE(within_deadline(never, [&] { return std::chrono::steady_clock::now() > until; }));
+    EXPECT_TRUE(within_deadline(
+        reserved, [&] { return std::chrono::steady_clock::now() > until + std::chrono::milliseconds(100); }));
+    EXPECT_GE(never.stats().upstream_bytes, before);
+    EXPECT_GE(never.stats().large_cached_bytes, 5 * k_mib);
+    EXPECT_GE(reserved.stats().upstream_bytes, reserved_before);
+}
+
+TEST(threads, of_which_a_thousand_came_and_went_return_all_they_cached) {
+    pooled::pool pool;
+    int const rounds = test::k_sanitized ? 100 : 1000;
+    for (int i = 0; i < rounds; ++i)
+        std::thread([&] {
+            std::vector<raw> blocks;
+            for (std::size_t bytes = 16; bytes < 40'000; bytes += bytes / 2)
+                for (int j = 0; j < 10; ++j)
+                    blocks.push_back({pool.allocate(bytes), bytes});
+            for (raw const& b : blocks)
+                pool.deallocate(b.p, b.bytes);
+        }).join();
+    auto const s = pool.stats();
+    EXPECT_EQ(s.threads, 0U);
+    EXPECT_EQ(s.cached, 0U);
+    EXPECT_EQ(s.in_use, 0U);
+    EXPECT_EQ(s.remote_frees, 0U);
+    EXPECT_LE(s.upstream_bytes, 4 * k_mib);
+    pool.trim();
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(closed_pool, loses_a_threads_cache_of_it_at_the_threads_next_slow_call) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
+    test::sleeper other;
+    pooled::pool lasting;
+    std::size_t before = 0;
+    for (int i = 0; i < 3'000; ++i) {
+        if (i == 100) before = resident_bytes();
+        auto pool = std::make_unique<pooled::pool>();
+        other.run([&] { pool->deallocate(pool->allocate(48), 48); });
+        pool.reset();
+        // Another pool's slow call.
+        other.run([&] {
+            void* const p = lasting.allocate(100'000);
+            lasting.deallocate(p, 100'000);
+            std::vector<void*> few;
+            for (int j = 0; j < 10; ++j)
+                few.push_back(lasting.allocate(32'768));
+            for (void* const one : few)
+                lasting.deallocate(one, 32'768);
+        });
+    }
+    EXPECT_LE(resident_bytes(), before + 4 * k_mib) << "3,000 caches of 3 KiB would be 9 MiB";
+}
+
+}  // namespace
