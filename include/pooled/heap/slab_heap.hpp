@@ -33,7 +33,9 @@ namespace pooled::detail {
 
 class slab_heap {
 public:
-    slab_heap(chunk_source::shape const& what, upstream& from) noexcept
+    using shape = chunk_source::shape;
+
+    slab_heap(shape const& what, upstream& from) noexcept
         : m_source(what, from), m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
     slab_heap& operator=(slab_heap const&) = delete;
