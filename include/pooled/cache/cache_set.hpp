@@ -208,7 +208,7 @@ public:
             cache->core = nullptr;
             if (thread_state* const owner = cache->owner) {
                 cache->next_closed = owner->closed.load(std::memory_order_relaxed);
-                owner->closed.store(cache, std::memory_order_release);
+                owner->closed.store(cache, std::memory_order_relaxed);
             }
             cache->gate.close();
         }

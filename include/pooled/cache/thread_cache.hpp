@@ -60,7 +60,8 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
-    // Caches of pools that were closed, which the thread has yet to free. release: the closing thread's stores are seen.
+    // Caches of pools that were closed, which the thread has yet to free. Changed under the registry's lock; the owner looks
+    // at it without.
     std::atomic<thread_cache*> closed{nullptr};
 
     // The cache for a pool whose id was just read from the page map, or null. If it is the same

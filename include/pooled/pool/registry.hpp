@@ -215,10 +215,12 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
 inline void registry::free_closed_caches(thread_state& state) noexcept {
     if (state.closed.load(std::memory_order_relaxed) == nullptr) [[likely]]
         return;
-    // acquire: pairs with the release in cache_set::abandon_all().
-    thread_cache* cache = state.closed.exchange(nullptr, std::memory_order_acquire);
+    thread_cache* cache = nullptr;
     {
-        std::scoped_lock const lock(m_mutex);  // whoever closed the pool is done with the cache
+        // Whoever closed the pool is done with the cache, and nobody adds another one meanwhile.
+        std::scoped_lock const lock(m_mutex);
+        cache = state.closed.load(std::memory_order_relaxed);
+        state.closed.store(nullptr, std::memory_order_relaxed);
     }
     while (cache != nullptr) {
         thread_cache* const next = cache->next_closed;
