@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSL-1.0
+// Upstreams of every kind: another pool, one that uses the pool that calls it, one that is slow; and that "exhausted" is
+// never reported while memory comes or goes.
+
+#include "pooled/pooled.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/sanitizer.hpp"
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr std::size_t k_kib = std::size_t{1} << 10;
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+
+// Calls `before` ahead of each allocation and deallocation of another resource.
+template <class Before>
+class hooked_upstream : public std::pmr::memory_resource {
+public:
+    hooked_upstream(std::pmr::memory_resource& next, Before before)
+        : m_next(next), m_before(std::move(before)) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        m_before();
+        return m_next.allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_before();
+        m_next.deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    std::pmr::memory_resource& m_next;
+    Before m_before;
+};
+
+TEST(upstream_that_is_a_pool, has_everything_back_and_is_valid) {
+    test::counting_upstream memory;
+    pooled::pool below{{.name = "below", .upstream = &memory}};
+    {
+        pooled::pool above{{.name = "above", .upstream = below.resource()}};
+        std::vector<std::pair<void*, std::size_t>> blocks;
+        for (std::size_t i = 0; i < 5000; ++i) {
+            std::size_t const bytes = i % 100 == 0 ? 60'000 : i % 3000;
+            blocks.emplace_back(above.allocate(bytes), bytes);
+            ASSERT_TRUE(above.owns(blocks.back().first));
+            ASSERT_FALSE(below.owns(blocks.back().first));
+        }
+        EXPECT_TRUE(above.is_valid());
+        EXPECT_TRUE(below.is_valid());
+        for (auto const& [p, bytes] : blocks)
+            above.deallocate(p, bytes);
+        above.trim();
+        EXPECT_EQ(above.stats().upstream_bytes, 0U);
+        EXPECT_EQ(below.stats().in_use, 0U);
+    }
+    below.trim();
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
+    test::counting_upstream memory;
+    pooled::pool* self = nullptr;
+    int depth = 0;
+    auto const use = [&] {
+        if (self == nullptr || depth > 0) return;
+        ++depth;
+        for (std::size_t const bytes : {std::size_t{48}, std::size_t{1500}, std::size_t{50'000}})
+            if (void* const p = self->try_allocate(bytes)) self->deallocate(p, bytes);
+        static_cast<void>(self->stats());
+        EXPECT_TRUE(self->is_valid());
+        --depth;
+    };
+    hooked_upstream upstream(memory, use);
+    for (std::size_t const max : {std::size_t{0}, 4 * k_mib}) {
+        pooled::pool pool{{.max_bytes = max, .chunk_bytes = 64 * k_kib, .upstream = &upstream}};
+        self = &pool;
+        std::vector<void*> blocks;
+        for (int i = 0; i < 2000; ++i)
+            blocks.push_back(pool.allocate(1024));
+        pool.reserve_bytes(500, 200);
+        for (void* const p : blocks)
+            pool.deallocate(p, 1024);
+        pool.deallocate(pool.allocate(500 * k_kib), 500 * k_kib);
+        pool.trim();
+        EXPECT_TRUE(pool.is_valid());
+        self = nullptr;
+    }
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+// Two threads that need one slab each of a pool that has three: there is always one free, cached, or on its way.
+TEST(slow_upstream, is_waited_for_before_a_pool_is_called_exhausted) {
+    test::counting_upstream memory;
+    hooked_upstream upstream(memory, [] { std::this_thread::yield(); });
+    pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 16 * k_kib, .upstream = &upstream}};
+    std::atomic<std::size_t> refused{0};
+    int const rounds = test::k_sanitized ? 1'000 : 4'000;
+    auto const use = [&](std::size_t bytes) {
+        for (int i = 0; i < rounds; ++i) {
+            void* const p = pool.try_allocate(bytes);
+            if (p == nullptr) {
+                ++refused;
+                continue;
+            }
+            pool.deallocate(p, bytes);
+            if (i % 8 == 0) pool.trim();
+        }
+    };
+    std::thread a(use, 10'000);
+    std::thread b(use, 5'000);
+    a.join();
+    b.join();
+    EXPECT_EQ(refused, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(slow_upstream, is_waited_for_before_a_large_block_is_refused) {
+    test::counting_upstream memory;
+    hooked_upstream upstream(memory, [] { std::this_thread::yield(); });
+    pooled::pool pool{{.max_bytes = 4 * k_mib, .upstream = &upstream}};
+    std::atomic<std::size_t> refused{0};
+    auto const use = [&](std::size_t bytes) {
+        for (int i = 0; i < (test::k_sanitized ? 300 : 5'000); ++i) {
+            void* const p = pool.try_allocate(bytes);
+            if (p == nullptr) {
+                ++refused;
+                continue;
+            }
+            pool.deallocate(p, bytes);
+            if (i % 8 == 0) pool.trim();
+        }
+    };
+    std::thread a(use, 1'900 * k_kib);
+    std::thread b(use, 1'000 * k_kib);
+    a.join();
+    b.join();
+    EXPECT_EQ(refused, 0U);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+// The last large block of a pool is freed on one thread while another destroys the pool.
+TEST(large_block, may_be_the_last_of_a_pool_that_another_thread_destroys) {
+    for (int i = 0; i < (test::k_sanitized ? 300 : 3'000); ++i) {
+        auto pool = std::make_unique<pooled::pool>();
+        void* const keeps = pool->allocate(63 * k_mib);
+        pool->deallocate(keeps, 63 * k_mib);  // with these kept, the next one is not
+        auto large = pool->make_shared_for_overwrite<char[]>(2 * k_mib);
+        std::atomic<bool> go{false};
+        std::thread other([&] {
+            while (!go) {}
+            large.reset();
+        });
+        go = true;
+        pool.reset();
+        other.join();
+    }
+}
+
+TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_that_works) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
+    test::counting_upstream memory;
+    std::atomic<bool> is_inside{false};
+    std::atomic<bool> is_slow{false};
+    hooked_upstream upstream(*std::pmr::new_delete_resource(), [&] {
+        if (!is_slow) return;
+        is_inside = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        is_inside = false;
+    });
+    pooled::pool pool{{.max_bytes = 8 * k_mib, .chunk_bytes = k_mib, .upstream = &upstream}};
+    void* const mine = pool.allocate(48);
+    is_slow = true;
+    test::sleeper other;
+    std::atomic<bool> done{false};
+    std::thread caller([&] {
+        void* const p = pool.allocate(2 * k_mib);
+        pool.deallocate(p, 2 * k_mib);
+        done = true;
+    });
+    while (!is_inside && !done) {}
+    pid_t const child = ::fork();
+    if (child == 0) {
+        is_slow = false;
+        ::alarm(20);
+        pool.deallocate(mine, 48);
+        bool good = pool.stats().upstream_bytes <= 2 * k_mib;
+        std::vector<void*> all;
+        while (void* const p = pool.try_allocate(1024))
+            all.push_back(p);
+        good = good && all.size() >= 6 * k_kib;
+        ::_exit(good && pool.is_valid() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    caller.join();
+    pool.deallocate(mine, 48);
+    EXPECT_TRUE(pool.is_valid());
+}
+
+}  // namespace

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSL-1.0
+// The central free list of one class: refills with ascending addresses, flushes, and slabs that come from the heap and go
+// back to it at once when they are empty.
+
+#include "pooled/cache/central.hpp"
+
+#include "support/counting_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+class central_test : public testing::Test {
+protected:
+    static constexpr class_index k_class = class_for(1024, 8);
+    static constexpr std::uint32_t k_per_slab = k_slab_bytes / 1024;
+    static constexpr std::uint32_t k_pool_id = 60'002;  // no pool of this program has it
+
+    central_test() {
+        EXPECT_TRUE(heap.grow(k_class));
+        EXPECT_TRUE(cache.reserve(16));
+    }
+    ~central_test() override {
+        std::scoped_lock const lock(*list);
+        list->retire(cache);
+        EXPECT_TRUE(list->is_valid());
+    }
+    [[nodiscard]] void* refill() {
+        std::scoped_lock const lock(*list);
+        void* const p = list->refill(cache);
+        EXPECT_TRUE(list->is_valid());
+        return p;
+    }
+    void flush(std::vector<void*> const& blocks) {
+        std::scoped_lock const lock(*list);
+        list->flush(blocks);
+        EXPECT_TRUE(list->is_valid());
+    }
+    [[nodiscard]] std::vector<void*> take(std::size_t count) {
+        std::vector<void*> blocks;
+        std::scoped_lock const lock(*list);
+        for (std::size_t i = 0; i < count; ++i)
+            if (void* const p = list->take_one()) blocks.push_back(p);
+        EXPECT_TRUE(list->is_valid());
+        return blocks;
+    }
+
+    test::counting_upstream memory;
+    upstream from{&memory, 0, false};
+    slab_heap heap{{.pool_id = k_pool_id,
+                    .is_shared = true,
+                    .slab_bytes = k_slab_bytes,
+                    .chunk_bytes = 4 * k_slab_bytes,
+                    .starts_small = false},
+                   from};
+    // Its address is in no page map: only slabs are.
+    std::unique_ptr<central> list =
+        std::make_unique<central>(central::context{heap, "packets", k_pool_id, true}, k_class);
+    class_cache cache;
+};
+
+TEST_F(central_test, fills_half_of_a_cache_with_ascending_addresses_of_one_slab) {
+    std::vector<void*> blocks{refill()};
+    EXPECT_EQ(cache.held(), 7U);
+    while (void* const p = cache.pop())
+        blocks.push_back(p);
+    ASSERT_EQ(blocks.size(), 8U);
+    for (std::size_t i = 1; i < blocks.size(); ++i)
+        EXPECT_EQ(address_of(blocks[i]), address_of(blocks[i - 1]) + 1024);
+    EXPECT_EQ(list->outside(), 8U);
+    EXPECT_EQ(list->free(), k_per_slab - 8);
+    EXPECT_EQ(list->refills(), 1U);
+    flush(blocks);
+}
+
+TEST_F(central_test, gives_one_block_to_a_cache_without_an_array) {
+    class_cache bare;
+    std::scoped_lock const lock(*list);
+    void* const p = list->refill(bare);
+    EXPECT_NE(p, nullptr);
+    EXPECT_EQ(bare.held(), 0U);
+    list->flush({&p, 1});
+    bare.add_net_taken(-bare.net_taken());
+}
+
+TEST_F(central_test, has_nothing_when_the_heap_has_no_free_slab) {
+    auto const blocks = take(5 * k_per_slab);
+    EXPECT_EQ(blocks.size(), 4 * k_per_slab);
+    EXPECT_EQ(refill(), nullptr);
+    EXPECT_EQ(list->free(), 0U);
+    flush(blocks);
+}
+
+TEST_F(central_test, returns_a_slab_to_the_heap_as_soon_as_it_is_empty) {
+    auto blocks = take(4 * k_per_slab);
+    EXPECT_FALSE(heap.has_free(k_class));
+    std::ranges::shuffle(blocks, std::mt19937(1));
+    void* const last = blocks.back();
+    blocks.pop_back();
+    flush(blocks);
+    EXPECT_EQ(list->slab_bytes(), k_slab_bytes) << "the slab of the last block";
+    EXPECT_EQ(list->capacity(), k_per_slab);
+    EXPECT_TRUE(heap.has_free(class_for(48, 8))) << "the others serve any class";
+    flush({last});
+    EXPECT_EQ(list->slab_bytes(), 0U);
+    EXPECT_EQ(list->capacity(), 0U);
+    EXPECT_EQ(list->free(), 0U);
+    EXPECT_EQ(heap.release_chunks(), 4 * k_slab_bytes);
+}
+
+TEST_F(central_test, returns_a_slab_whose_blocks_all_come_back_in_one_flush) {
+    flush(take(k_per_slab));
+    EXPECT_EQ(list->slab_bytes(), 0U);
+}
+
+TEST_F(central_test, uses_the_slab_first_that_was_freed_into_last) {
+    auto const blocks = take(4 * k_per_slab);
+    flush({blocks[3]});
+    flush({blocks[2 * k_per_slab]});
+    EXPECT_EQ(take(2), (std::vector<void*>{blocks[2 * k_per_slab], blocks[3]}));
+    flush(blocks);
+}
+
+TEST_F(central_test, takes_the_older_half_of_a_full_cache) {
+    auto const blocks = take(17);
+    for (void* const p : blocks)
+        ASSERT_TRUE(cache.push(p));
+    std::scoped_lock const lock(*list);
+    list->flush_half(cache);
+    EXPECT_EQ(cache.held(), 9U);
+    EXPECT_EQ(list->flushes(), 1U);
+    EXPECT_EQ(list->outside(), 9U);
+    for (std::size_t i = 17; i-- != 8;)
+        EXPECT_EQ(cache.pop(), blocks[i]);
+    list->flush(std::vector<void*>(blocks.begin() + 8, blocks.end()));
+}
+
+TEST_F(central_test, collects_all_of_a_cache_and_its_hot_block) {
+    for (void* const p : take(17))
+        ASSERT_TRUE(cache.push(p));
+    std::scoped_lock const lock(*list);
+    list->collect(cache);
+    EXPECT_EQ(cache.held(), 0U);
+    EXPECT_EQ(cache.pop(), nullptr);
+    EXPECT_EQ(list->outside(), 0U);
+}
+
+TEST_F(central_test, takes_from_a_cache_what_it_did_not_need_since_the_last_exchange) {
+    auto const blocks = take(17);
+    for (void* const p : blocks)
+        ASSERT_TRUE(cache.push(p));
+    cache.begin_interval();
+    for (int i = 0; i < 7; ++i)
+        static_cast<void>(cache.pop());  // the hot block and six of the array
+    std::scoped_lock const lock(*list);
+    list->flush_unused(cache);
+    EXPECT_EQ(cache.held(), 0U) << "ten were never needed";
+    EXPECT_EQ(list->outside(), 7U);
+    list->flush(std::vector<void*>(blocks.begin() + 10, blocks.end()));
+}
+
+TEST_F(central_test, counts_what_a_thread_freed_for_others_also_when_that_ended) {
+    auto const blocks = take(5);
+    for (void* const p : blocks)
+        ASSERT_TRUE(cache.push(p));
+    std::scoped_lock const lock(*list);
+    list->retire(cache);
+    EXPECT_EQ(list->retired_remote_frees(), 5U);
+    EXPECT_EQ(cache.capacity(), 0U);
+    EXPECT_EQ(cache.net_taken(), 0);
+}
+
+TEST_F(central_test, knows_the_most_blocks_that_were_outside) {
+    auto const blocks = take(100);
+    flush(blocks);
+    std::scoped_lock const lock(*list);
+    EXPECT_EQ(list->note_high_water(0), 100U);
+}
+
+// Misuse that the heap finds in every build.
+
+using central_death_test = central_test;
+
+TEST_F(central_death_test, reports_a_block_that_is_free_already) {
+    auto const blocks = take(2);
+    EXPECT_DEATH(flush({blocks[0], blocks[0]}),
+                 "bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*double free");
+    flush(blocks);
+}
+
+TEST_F(central_death_test, reports_a_block_of_an_empty_slab) {
+    auto const blocks = take(1);
+    flush(blocks);
+    EXPECT_DEATH(flush(blocks), "bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*double free");
+}
+
+TEST_F(central_death_test, reports_what_is_no_start_of_a_block) {
+    auto const blocks = take(1);
+    EXPECT_DEATH(flush({static_cast<std::byte*>(blocks[0]) + 16}),
+                 "into pool 'packets': no block starts there");
+    flush(blocks);
+}
+
+TEST_F(central_death_test, reports_memory_of_no_pool) {
+    static std::uint64_t foreign = 0;
+    EXPECT_DEATH(flush({&foreign}), "into pool 'packets': it does not belong to this pool");
+}
+
+TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
+    upstream tiny_source(&memory, 1000, false);
+    slab_heap tiny({.pool_id = k_pool_id,
+                    .is_shared = true,
+                    .slab_bytes = k_small_slab_bytes,
+                    .chunk_bytes = k_small_slab_bytes,
+                    .starts_small = false},
+                   tiny_source);
+    constexpr class_index k_48 = class_for(48, 8);
+    ASSERT_TRUE(tiny.grow(k_48));
+    central small({tiny, "tiny", k_pool_id, true}, k_48);
+    std::scoped_lock const lock(small);
+    void* const p = small.take_one();
+    void* const behind = static_cast<std::byte*>(p) + 1008;
+    EXPECT_DEATH(small.flush({&behind, 1}), "into pool 'tiny': no block starts there");
+    small.flush({&p, 1});
+}
+
+}  // namespace
