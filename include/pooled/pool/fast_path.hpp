@@ -169,14 +169,6 @@ POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class
     return checks::on_allocate(block);
 }
 
-// Of a pool beyond the near slots. False when the owner cannot enter, or when the array is full.
-[[nodiscard]] inline bool push_far(thread_cache* cache, class_index c, void* block) noexcept {
-    if (cache == nullptr || !cache->gate.enter()) return false;
-    bool const is_pushed = cache->classes[c].push(block);
-    cache->gate.leave();
-    return is_pushed;
-}
-
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
     if (pool_id >= k_far_slot && !g_registry.find(pool_id)->is_local())
         if (deallocate_cached<sharing::shared>(t_state.find(pool_id), c, block)) return;
