@@ -35,8 +35,7 @@ class slab_heap {
 public:
     using shape = chunk_source::shape;
 
-    slab_heap(shape const& what, upstream& from) noexcept
-        : m_source(what, from), m_mutex(what.is_shared) {}
+    slab_heap(shape const& what, upstream& from) noexcept : m_source(what, from), m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {

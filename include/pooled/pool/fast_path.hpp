@@ -88,7 +88,8 @@ POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_inde
 }
 
 // Past the thread's cache.
-POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept {
+POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c,
+                                                  void* block) noexcept {
     pool_core& core = *g_registry.find(pool_id);
     if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
 }
