@@ -31,6 +31,7 @@ TARGETS = {
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],
     "consumer": [],
+    "model": ["tests-model"],
 }
 
 
