@@ -24,6 +24,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/mutex.hpp"
@@ -138,6 +139,12 @@ public:
         collect(cache);
         cache.add_net_taken(-cache.net_taken());
         cache.release();
+    }
+
+    // The slabs that are partly in use are reserved, too.
+    void reserve_used(reservation const& key) noexcept {
+        for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
+            m_pool.heap.reserve_used(*s, key);
     }
 
     // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes were free in

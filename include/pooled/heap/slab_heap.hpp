@@ -136,6 +136,18 @@ public:
         return true;
     }
 
+    // A slab that is in use is for the classes of `key` alone, too, once it is empty. Requires reserve() with the same key,
+    // and the lock of the slab's class. O(reservations).
+    void reserve_used(slab& s, reservation const& key) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        if (s.reserved_for != nullptr) return;
+        for (reservation* r = m_reservations; r != nullptr && s.reserved_for == nullptr; r = r->next)
+            if (r->classes == key.classes) {
+                s.reserved_for = r;
+                ++m_reserved_slabs;
+            }
+    }
+
     // Ends all reservations. O(slabs).
     void forget_reservations() noexcept {
         std::scoped_lock const lock(m_mutex);

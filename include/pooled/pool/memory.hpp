@@ -234,13 +234,19 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         m_caches.steal(b);
     }
     std::size_t const free = std::min(m_caches[a].free(), m_caches[b].free());
-    if (count <= free) return true;
-    std::size_t wanted = count - free;
-    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
+    std::size_t wanted = count - std::min(count, free);
+    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; wanted != 0 && a != b && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+    reservation const key{.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr};
     upstream::call const under_way(m_upstream);
-    return m_slabs.reserve({.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr}, larger, wanted,
-                           m_touches_reserved);
+    if (!m_slabs.reserve(key, larger, wanted, m_touches_reserved)) return false;
+    if (free == 0 || count == 0) return true;
+    // Else their slabs, once they are empty, are free for all.
+    for (class_index const c : {a, b}) {
+        std::scoped_lock const lock(m_caches[c]);
+        m_caches[c].reserve_used(key);
+    }
+    return true;
 }
 
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
