@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <thread>
 
 namespace {
 
@@ -68,6 +70,56 @@ TEST(upstream, throws_bad_alloc_when_the_system_has_no_more) {
     upstream source(nullptr, 0, true);
     EXPECT_THROW(static_cast<void>(source.allocate(std::size_t{1} << 62, k_granule_bytes)), std::bad_alloc);
     EXPECT_EQ(source.used(), 0U);
+}
+
+TEST(upstream, waits_for_calls_that_are_under_way) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    EXPECT_FALSE(source.wait_for_calls(source.now())) << "there is none";
+    std::atomic<int> step{0};
+    std::thread other([&] {
+        upstream::call const under_way(source);
+        step = 1;
+        while (step != 2) {}
+    });
+    while (step != 1) {}
+    upstream::moment const before = source.now();
+    EXPECT_TRUE(before.had_calls);
+    step = 2;
+    EXPECT_TRUE(source.wait_for_calls(before));
+    other.join();
+    EXPECT_TRUE(source.wait_for_calls(before)) << "what it brought was not seen at that moment";
+    EXPECT_FALSE(source.wait_for_calls(source.now()));
+}
+
+TEST(upstream, knows_that_memory_came_or_went_since_a_moment) {
+    test::counting_upstream memory;
+    upstream source(&memory, 1000, true);
+    upstream::moment before = source.now();
+    void* const p = source.allocate(900, k_granule_bytes);
+    EXPECT_TRUE(source.wait_for_calls(before));
+    before = source.now();
+    EXPECT_EQ(source.allocate(900, k_granule_bytes), nullptr);
+    EXPECT_FALSE(source.wait_for_calls(before)) << "a call in vain changes nothing";
+    source.deallocate(p, 900, k_granule_bytes);
+    EXPECT_TRUE(source.wait_for_calls(before));
+}
+
+TEST(upstream, does_not_wait_within_a_call_of_its_own) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    upstream::call const mine(source);
+    EXPECT_FALSE(source.wait_for_calls(source.now()));
+}
+
+TEST(upstream, forgets_the_calls_of_threads_that_do_not_exist_any_more) {
+    upstream source(nullptr, 0, true);
+    void* const memory = ::operator new(sizeof(upstream::call));
+    ::new (memory) upstream::call(source);  // its thread is gone: nobody ends it
+    pooled::detail::t_upstream_calls = 0;
+    source.forget_calls();
+    EXPECT_FALSE(source.now().had_calls);
+    ::operator delete(memory);
 }
 
 }  // namespace
