@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help bench test lint format clean
 
-# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them.
+# Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
+# followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
 PRESETS ?=
 # More arguments for the benchmark driver, e.g. ARGS="--samples 9".
 ARGS ?=
@@ -12,7 +13,7 @@ bench: ## Measure pooled against every malloc and pool on this machine (about 6 
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
-test: ## Build and run all tests: three toolchains, ASan+UBSan, TSan, checked, consumers, benchmarks at tiny scale
+test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test
 	@.venv/bin/python tools/run_tests.py $(PRESETS)
 
@@ -33,4 +34,5 @@ help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 	@echo
 	@echo "  make test PRESETS=\"gcc tsan\"    only those of CMakePresets.json; all when empty"
+	@echo "  make test PRESETS=gcc:unit      only one kind of test"
 	@echo "  make bench ARGS=\"--help\"        options of the benchmark driver"

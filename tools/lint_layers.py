@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Checks that the library's headers keep to their layers and can each be read and compiled alone.
 
-usage: lint_layers.py [--include DIR] [--compiler CXX]... [--no-compile]
+usage: lint_layers.py [--include DIR] [--no-compile]
 
 What is refused, each with file, line and what to do about it:
 
@@ -12,8 +12,11 @@ What is refused, each with file, line and what to do about it:
   long        a header of more than 400 lines
   opening     a header that does not begin with the licence line and `#pragma once`
   macro       a macro without the prefix POOLED_
-  version     config.hpp and CMakeLists.txt name different versions
-  alone       a header that does not compile by itself, on each compiler, with warnings as errors
+  version     version.hpp and CMakeLists.txt name different versions
+  alone       a header that does not compile by itself (GCC, warnings are errors), or calls a function that only a
+              header it does not include defines (tools/lint_calls.py)
+  layer       a layer that does not compile with those below it (Clang with libc++, warnings are errors), or that two
+              translation units cannot both include, or that does not link (GCC, all inline functions emitted)
 """
 
 import argparse
@@ -22,15 +25,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+from lint_calls import calls_without_definition, syntax_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
 LAYERS = [
-    ["fwd.hpp", "config.hpp"],
+    ["fwd.hpp", "config.hpp", "version.hpp"],
     ["base"],
     ["os"],
     ["heap"],
@@ -46,7 +52,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MAX_LINES = 400
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-COMPILERS = ["g++", "clang++-19"]
+GCC = "g++"
+CLANG = "clang++-19"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
@@ -197,7 +204,7 @@ def check_cycles(headers: dict[str, Header]) -> list[Finding]:
 
 
 def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding]:
-    config = headers.get("config.hpp")
+    config = headers.get("version.hpp") or headers.get("config.hpp")
     if config is None or not cmake_lists.is_file():
         return []
     declared = re.search(
@@ -215,11 +222,11 @@ def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding
     return findings
 
 
-def compile_alone(include: Path, header: Header, compiler: str) -> Finding | None:
-    command = [compiler, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}", "-x", "c++", "-"]
+def compile_text(command: list[str], text: str) -> str:
+    """Compiles the text; returns the first error, or nothing."""
     done = subprocess.run(
-        command,
-        input=f'#include "pooled/{header.name}"\n',
+        [*command, "-x", "c++", "-"],
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -228,36 +235,110 @@ def compile_alone(include: Path, header: Header, compiler: str) -> Finding | Non
         check=False,
     )
     if done.returncode == 0:
-        return None
-    first = next((text for text in done.stdout.splitlines() if "error" in text), done.stdout.strip()[:200])
-    return Finding(
-        header.shown,
-        1,
-        f"does not compile alone with {compiler}; include what it uses. First error:\n    {first}",
-    )
+        return ""
+    return first_error(done.stdout)
 
 
-def check_alone(include: Path, headers: dict[str, Header], compilers: list[str]) -> list[Finding]:
-    for compiler in compilers:
-        if shutil.which(compiler) is None:
-            return [Finding(str(include), 0, f"compiler {compiler} is not installed; `tools/setup lint` installs it")]
-    jobs = [(header.name, compiler) for header in headers.values() for compiler in compilers]
+def first_error(output: str) -> str:
+    words = ("error", "undefined reference", "multiple definition")
+    found = (text for text in output.splitlines() if any(word in text for word in words))
+    return next(found, output.strip()[:200] or "no message")
+
+
+def include_lines(names: list[str]) -> str:
+    return "".join(f'#include "pooled/{name}"\n' for name in names)
+
+
+def side_by_side(function, jobs: list) -> list:
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        results = list(workers.map(lambda job: compile_alone(include, headers[job[0]], job[1]), jobs))
-    failed = {job: finding for job, finding in zip(jobs, results, strict=True) if finding}
+        return list(workers.map(function, jobs))
+
+
+def check_compilers() -> list[Finding]:
+    return [
+        Finding("tools/lint_layers.py", 0, f"compiler {compiler} is not installed; `tools/setup lint` installs it")
+        for compiler in (GCC, CLANG)
+        if shutil.which(compiler) is None
+    ]
+
+
+def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    # GCC makes an inline function that is used and not defined an error of its own.
+    command = [GCC, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
+    errors = side_by_side(lambda name: compile_text(command, include_lines([name])), list(headers))
+    failed = {name: error for name, error in zip(headers, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
-        finding
-        for (name, compiler), finding in failed.items()
-        if not any((target, compiler) in failed for target in headers[name].includes)
+        Finding(
+            headers[name].shown,
+            1,
+            f"does not compile alone with {GCC}; include what it uses. First error:\n    {error}",
+        )
+        for name, error in failed.items()
+        if not any(target in failed for target in headers[name].includes)
     ]
+
+
+def check_calls(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    tree = syntax_tree(include, headers, CLANG)
+    if tree is None:
+        return [Finding(str(include), 0, f"the headers do not compile together with {CLANG}: calls are not checked")]
+
+    def reach(name: str, seen: set[str]) -> set[str]:
+        for target in headers[name].includes:
+            if target in headers and target not in seen:
+                seen.add(target)
+                reach(target, seen)
+        return seen
+
+    found = calls_without_definition(tree, {name: reach(name, set()) for name in headers})
+    return [
+        Finding(
+            headers[caller].shown,
+            line,
+            f"calls {callee}, which only pooled/{home} defines, and that is not included: alone, this header does not "
+            "link. Include it, or take a callback where it is in a higher layer",
+        )
+        for caller, line, callee, home in found
+    ]
+
+
+def link_layer(include: Path, rank: int, names: list[str]) -> Finding | None:
+    text = include_lines(names)
+    shown = f"include/pooled/{names[0].split('/')[0]}"
+
+    def finding(what: str, error: str) -> Finding:
+        return Finding(shown, 0, f"layer {layer_name(rank)} {what}. First error:\n    {error}")
+
+    libcxx = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
+    if error := compile_text(libcxx, text):
+        return finding(f"does not compile with {' '.join(libcxx[:2])}", error)
+    with tempfile.TemporaryDirectory(prefix="lint-") as directory:
+        one, other, program = (str(Path(directory) / name) for name in ("one.o", "other.o", "program"))
+        emit = [GCC, "-std=c++20", "-O0", "-w", "-fkeep-inline-functions", f"-I{include}", "-c", "-o", one]
+        if error := compile_text(emit, text):
+            return finding(f"does not compile with {GCC}", error)
+        # Both translation units are the same, so compiling the second anew would show nothing.
+        shutil.copy(one, other)
+        if error := compile_text([GCC, "-pthread", "-o", program, one, other], "int main() {}\n"):
+            return finding("does not link, included twice and without the layers above it", error)
+    return None
+
+
+def check_links(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    layers = {}
+    for name in headers:
+        layers.setdefault(layer_of(name), []).append(name)
+    layers.pop(None, None)
+    # The top first: it takes longest.
+    results = side_by_side(lambda job: link_layer(include, *job), sorted(layers.items(), reverse=True))
+    return [finding for finding in results if finding]
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
-    parser.add_argument("--compiler", action="append", help=f"compilers for `alone` (default: {', '.join(COMPILERS)})")
-    parser.add_argument("--no-compile", action="store_true", help="leave out `alone`, which takes most of the time")
+    parser.add_argument("--no-compile", action="store_true", help="leave out `alone` and `layer`, nearly all the time")
     options = parser.parse_args(argv)
 
     headers = read_headers(options.include)
@@ -272,7 +353,11 @@ def main(argv: list[str] | None = None) -> int:
     for header in headers.values():
         findings += check_opening(header) + check_length(header) + check_macros(header)
     if not options.no_compile:
-        findings += check_alone(options.include, headers, options.compiler or COMPILERS)
+        findings += check_compilers() or (
+            check_alone(options.include, headers)
+            + check_calls(options.include, headers)
+            + check_links(options.include, headers)
+        )
 
     for finding in sorted(findings):
         print(finding)

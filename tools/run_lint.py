@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Runs every check that needs no program to be built; what `make lint` calls.
 
-With --fix it rewrites what a tool can mend instead.
+With --fix it rewrites what a tool can mend instead. With --vocabulary it checks the words that are used, too.
 
-usage: run_lint.py [--fix]
+usage: run_lint.py [--fix | --vocabulary]
 """
 
 import importlib.util
@@ -40,6 +40,10 @@ def cxx_files() -> list[Path]:
 
 def check_layers() -> bool:
     return run(sys.executable, "tools/lint_layers.py")
+
+
+def check_vocabulary() -> bool:
+    return run(sys.executable, "tools/lint_vocabulary.py")
 
 
 def check_tools() -> bool:
@@ -123,15 +127,18 @@ def fix() -> int:
 def main(argv: list[str]) -> int:
     if argv == ["--fix"]:
         return fix()
-    if argv:
+    if argv not in ([], ["--vocabulary"]):
         print(__doc__, file=sys.stderr)
         return 2
+    checks = [check_layers, check_tools, check_format, check_tidy, check_python, check_shell]
+    if argv:
+        checks.append(check_vocabulary)
     failed = []
-    for check in (check_layers, check_tools, check_format, check_tidy, check_python, check_shell):
+    for check in checks:
         name = check.__name__[len("check_") :]
         started = time.monotonic()
         ok = check()
-        print(f"lint: {name:8}{'ok' if ok else 'FAILED':8}{time.monotonic() - started:5.1f} s", flush=True)
+        print(f"lint: {name:11}{'ok' if ok else 'FAILED':8}{time.monotonic() - started:5.1f} s", flush=True)
         if not ok:
             failed.append(name)
     print(f"make lint: {'FAILED: ' + ', '.join(failed) if failed else 'PASSED'}")

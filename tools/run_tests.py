@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: BSL-1.0
 """Builds and runs the whole suite; what `make test` calls after its set-up.
 
-usage: run_tests.py [PRESET]...
+usage: run_tests.py [PRESET[:LABEL[,LABEL]...]]...
 
-For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Then the Python tests, then
-every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, and so does
-the exit status.
+For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. With labels, only the tests
+that have one of them are built and run; test/CMakeLists.txt lists them. With the preset gcc go the Python tests, then
+every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the
+processor seconds that each part took, and so does the exit status.
 """
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -18,8 +20,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-BENCH = ROOT / "build/gcc/bench/pooled-bench"
-PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "tsan", "checked"]
+BENCH_PRESET = "bench-smoke"
+BENCH = ROOT / "build" / BENCH_PRESET / "bench/pooled-bench"
+PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked"]
+# Label of a test -> what has to be built for it.
+TARGETS = {
+    "unit": ["tests-unit"],
+    "behaviour": ["tests-behaviour"],
+    "stress": ["tests-stress"],
+    "compile_fail": ["compile_fail_headers"],
+    "example": ["examples/all"],
+    "consumer": [],
+}
 
 
 class Outcome(NamedTuple):
@@ -30,10 +42,31 @@ class Outcome(NamedTuple):
     broken: str = ""  # what went wrong besides failing tests; empty when nothing did
     build_seconds: float = 0.0
     run_seconds: float = 0.0
+    build_cpu: float = 0.0
+    run_cpu: float = 0.0
 
     @property
     def ok(self):
         return self.failed == 0 and not self.broken
+
+
+class Watch:
+    """Seconds, and processor seconds of child processes, since it was made."""
+
+    def __init__(self):
+        self._started = time.monotonic()
+        self._cpu = self._children()
+
+    @staticmethod
+    def _children() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def cpu(self) -> float:
+        return self._children() - self._cpu
 
 
 def run(*command) -> bool:
@@ -54,63 +87,77 @@ def read_junit(path: Path):
     return total("tests"), total("failures", "errors"), total("skipped", "disabled")
 
 
-def outcome_of(name: str, junit: Path, passed: bool, build_seconds: float, started: float) -> Outcome:
-    seconds = time.monotonic() - started
+def outcome_of(name: str, junit: Path, passed: bool, build: tuple[float, float], watch: Watch) -> Outcome:
+    times = {"build_seconds": build[0], "build_cpu": build[1], "run_seconds": watch.seconds(), "run_cpu": watch.cpu()}
     if not junit.is_file():
-        return Outcome(name, broken="no test ran", build_seconds=build_seconds, run_seconds=seconds)
+        return Outcome(name, broken="no test ran", **times)
     tests, failed, skipped = read_junit(junit)
     broken = ""
     if tests == 0:
         broken = "no test ran"
     elif not passed and failed == 0:
         broken = "the test runner failed"
-    return Outcome(name, tests, failed, skipped, broken, build_seconds, seconds)
+    return Outcome(name, tests, failed, skipped, broken, **times)
 
 
-def test_preset(preset: str) -> Outcome:
-    started = time.monotonic()
+def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
+    """Configures and builds; with no targets, those of the build preset."""
+    watch = Watch()
+    broken = ""
     if not run("cmake", "--preset", preset):
-        return Outcome(preset, broken="configure failed")
-    built = run("cmake", "--build", "--preset", preset)
-    build_seconds = time.monotonic() - started
-    if not built:
-        return Outcome(preset, broken="build failed", build_seconds=build_seconds)
+        broken = "configure failed"
+    elif not run("cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])):
+        broken = "build failed"
+    return Outcome(name, broken=broken, build_seconds=watch.seconds(), build_cpu=watch.cpu())
 
+
+def test_preset(preset: str, labels: list[str]) -> Outcome:
+    name = ":".join([preset, ",".join(labels)]) if labels else preset
+    built = build_preset(name, preset, [target for label in labels for target in TARGETS[label]])
+    if built.broken:
+        return built
+    watch = Watch()
     junit = ROOT / "build" / preset / "junit.xml"
     junit.unlink(missing_ok=True)
-    started = time.monotonic()
-    passed = run("ctest", "--preset", preset, "--parallel", os.cpu_count() or 1, "--output-junit", junit)
-    return outcome_of(preset, junit, passed, build_seconds, started)
+    words = ["--parallel", os.cpu_count() or 1, "--output-junit", junit]
+    if labels:
+        words += ["--label-regex", f"^({'|'.join(labels)})$"]
+    passed = run("ctest", "--preset", preset, *words)
+    return outcome_of(name, junit, passed, (built.build_seconds, built.build_cpu), watch)
 
 
 def test_python() -> Outcome:
-    started = time.monotonic()
+    watch = Watch()
     junit = ROOT / "build" / "pytest.xml"
     junit.unlink(missing_ok=True)
     # The browser's tests stay together: they share a Chromium.
     words = ["-q", "-n", "auto", "--dist", "loadgroup", f"--junitxml={junit}", "poolbench/tests", "tools/tests"]
     passed = run(sys.executable, "-m", "pytest", *words)
-    return outcome_of("python", junit, passed, 0.0, started)
+    return outcome_of("python", junit, passed, (0.0, 0.0), watch)
 
 
 def test_benchmarks() -> Outcome:
-    started = time.monotonic()
-    if not BENCH.is_file():
-        return Outcome("bench smoke", broken=f"{BENCH.relative_to(ROOT)} was not built")
+    built = build_preset("bench smoke", BENCH_PRESET, [])
+    if built.broken:
+        return built
+    watch = Watch()
     results = ROOT / "build" / "smoke.jsonl"
     results.unlink(missing_ok=True)
     words = ["--profile=smoke", f"--bin=gcc={BENCH}", f"--output={results}"]
     passed = run(sys.executable, "-m", "poolbench", "run", *words)
-    return Outcome("bench smoke", 1, 0 if passed else 1, run_seconds=time.monotonic() - started)
+    return built._replace(tests=1, failed=0 if passed else 1, run_seconds=watch.seconds(), run_cpu=watch.cpu())
 
 
 def print_summary(outcomes: list[Outcome]):
-    print(f"\n{'':18}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'build s':>9}{'run s':>8}")
+    width = 2 + max(len(each.name) for each in outcomes)
+    print(f"\n{'':{width}}{'':32}{'build':>15}{'run':>15}")
+    print(f"{'':{width}}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}" + f"{'s':>8}{'cpu s':>7}" * 2)
     for each in outcomes:
         passed = each.tests - each.failed - each.skipped
         print(
-            f"{each.name:18}{each.tests:7}{passed:8}{each.failed:8}{each.skipped:9}"
-            f"{each.build_seconds:9.0f}{each.run_seconds:8.0f}  {each.broken}".rstrip()
+            f"{each.name:{width}}{each.tests:7}{passed:8}{each.failed:8}{each.skipped:9}"
+            f"{each.build_seconds:8.0f}{each.build_cpu:7.0f}{each.run_seconds:8.0f}{each.run_cpu:7.0f}"
+            f"  {each.broken}".rstrip()
         )
     tests, failed, skipped = (sum(getattr(each, key) for each in outcomes) for key in ("tests", "failed", "skipped"))
     bad = [each.name for each in outcomes if not each.ok]
@@ -119,14 +166,22 @@ def print_summary(outcomes: list[Outcome]):
 
 
 def main(argv: list[str]) -> int:
-    presets = argv or PRESETS
-    if unknown := [preset for preset in presets if preset not in PRESETS]:
-        print(
-            f"run_tests.py: no preset is called {', '.join(unknown)}; there are {', '.join(PRESETS)}", file=sys.stderr
-        )
-        return 2
-    outcomes = [test_preset(preset) for preset in presets]
-    if "gcc" in presets:  # the benchmarks that are run are this preset's
+    chosen = []
+    for word in argv or PRESETS:
+        preset, _, labels = word.partition(":")
+        labels = labels.split(",") if labels else []
+        if preset not in PRESETS:
+            print(f"run_tests.py: no preset is called {preset}; there are {', '.join(PRESETS)}", file=sys.stderr)
+            return 2
+        if unknown := [label for label in labels if label not in TARGETS]:
+            print(
+                f"run_tests.py: no label is called {', '.join(unknown)}; there are {', '.join(TARGETS)}",
+                file=sys.stderr,
+            )
+            return 2
+        chosen.append((preset, labels))
+    outcomes = [test_preset(preset, labels) for preset, labels in chosen]
+    if "gcc" in (preset for preset, _ in chosen):  # once in CI, which may list presets in any order
         outcomes += [test_python(), test_benchmarks()]
     print_summary(outcomes)
     return 0 if all(each.ok for each in outcomes) else 1

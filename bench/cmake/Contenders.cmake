@@ -73,23 +73,31 @@ set(POOLED_CONTENDERS_e1_list_churn ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARE
   pooled_scope pooled_incremental)
 set(POOLED_CONTENDERS_e2_packet_burst ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS}
   block_pool_mutex_raw block_pool_mutex_shared_ptr block_pool_spin_raw block_pool_spin_shared_ptr
-  pooled_raw pooled_shared_ptr pooled_allocate_shared)
+  pooled_raw pooled_shared_ptr pooled_allocate_shared bump)
 set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new make_unique new make_shared pooled
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
   pooled_local_rc)
 # They must be pools that can be made once a run, or mallocs; the handle must be one that counts.
 set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
-set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new)
+set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new two_rings)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance pooled_local pooled_rc pooled_unique)
 # Readers share a packet, so the handle must be one that counts.
 set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
 # A contender for one thread that is a true instance can be made once a thread.
-set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
+set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local
+  thread_local_list)
 # Pointers that drop what they own: a raw pointer's teardown is its user's loop.
 set(POOLED_CONTENDERS_e8_teardown make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
   pooled pooled_instance pooled_local pooled_recursive pooled_scope pooled_incremental pooled_rc)
 set(POOLED_CONTENDERS_e9_recycled new make_shared pooled pooled_instance pooled_rc pooled_recycled
   pooled_recycled_unique pooled_recycled_rc free_list)
 set(POOLED_CONTENDERS_e10_resident ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local)
+set(POOLED_CONTENDERS_e11_aging new make_shared boost_fast_pool pmr_synchronized pmr_unsynchronized foonathan
+  tbb_scalable pooled pooled_instance pooled_local pooled_rc)
+set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spin pmr_synchronized pmr_unsynchronized
+  tbb_scalable raw raw_new pooled pooled_instance pooled_local pooled_rc)
+# Pools that fetch a thousand blocks at a time, or twice as much each time, are not made for these.
+set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchronized tbb_scalable raw_new pooled
+  pooled_instance pooled_local pooled_rc)

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 namespace bench::e2_packet_burst {
@@ -20,6 +21,13 @@ namespace bench::e2_packet_burst {
 inline constexpr std::uint64_t k_packets = 1'000'000;
 inline constexpr std::uint64_t k_runs = 10;
 inline constexpr std::uint64_t k_least_runs = 3;  // with fewer nothing is left once two are dropped
+
+// `untouched` waits for a freed block to be given out again.
+template <class C>
+std::vector<std::string_view> variants() {
+    if constexpr (requires { C::k_needs_bursts; }) return {"burst"};
+    return {};
+}
 
 template <class C, std::size_t Payload>
 measurement burst(const parameters& p) {
@@ -40,6 +48,7 @@ measurement burst(const parameters& p) {
             burst.push_back(from.template make<packet_type>());
         keep_alive(burst.data());
         drop_all(from, burst);
+        if constexpr (requires { from.all_dropped(); }) from.all_dropped();
         seconds.push_back(watch.seconds());
     }
     std::sort(seconds.begin(), seconds.end());

@@ -7,9 +7,9 @@ namespace {
 
 const register_workload k_workload{{
     .name = "e5_handoff",
-    .purpose = "one thread creates, another drops",
+    .purpose = "one thread creates, another drops; handed over in bursts of 32, or one at a time",
     .operation = "one object created, handed over and dropped",
-    .variants = {"ring"},
+    .variants = {"bursts", "single"},
     .payloads = {48, 1500},
 }};
 

@@ -7,12 +7,12 @@ namespace {
 
 const register_workload k_workload{{
     .name = "e7_random_replacement",
-    .purpose = "each thread replaces random objects of its own",
+    .purpose = "each thread replaces random objects of its own; in rounds, objects of a thread that ended",
     .operation = "one object replaced (wall time over the replacements of all threads)",
-    .variants = {"replace"},
+    .variants = {"replace", "rounds"},
     .payloads = {48, 1500},
     .default_threads = 2,
-    .default_live = {10'000},
+    .default_live = {10'000, 10'000},
 }};
 
 }  // namespace

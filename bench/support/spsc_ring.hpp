@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A bounded ring from one producer thread to one consumer thread: the hand-off of E5 and E10.
+// A bounded ring from one producer thread to one consumer thread: the hand-off of E5 (one at a time), E6 and E10.
 //
 //   tail - head <= Slots      both only grow; slot of index i is i mod Slots
 //
@@ -8,10 +8,11 @@
 // travels through it. A side that must wait publishes first, or both would wait for ever.
 #pragma once
 
+#include "support/spin_wait.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <thread>
 #include <utility>
 
 namespace bench {
@@ -42,7 +43,6 @@ public:
 private:
     static constexpr std::size_t k_batch = 32;
     static constexpr std::size_t k_line = 128;  // two cache lines: adjacent ones are prefetched together
-    static constexpr int k_spins = 64;
 
     struct alignas(k_line) side {
         std::size_t own = 0;    // this side's index
@@ -55,25 +55,18 @@ private:
 
     [[gnu::noinline]] void wait_for_room() {
         flush();
-        for (int spins = 0;; ++spins) {
+        spin_until([&] {
             m_producer.other = m_head.load(std::memory_order_acquire);  // pairs with publish_head
-            if (m_producer.own - m_producer.other != Slots) return;
-            pause(spins);
-        }
+            return m_producer.own - m_producer.other != Slots;
+        });
     }
 
     [[gnu::noinline]] void wait_for_value() {
         publish_head();
-        for (int spins = 0;; ++spins) {
+        spin_until([&] {
             m_consumer.other = m_tail.load(std::memory_order_acquire);  // pairs with flush
-            if (m_consumer.own != m_consumer.other) return;
-            pause(spins);
-        }
-    }
-
-    static void pause(int spins) {
-        // Spinning is quicker while the other side runs; on a machine with fewer cores it may not be running.
-        if (spins % k_spins == k_spins - 1) std::this_thread::yield();
+            return m_consumer.own != m_consumer.other;
+        });
     }
 
     side m_producer;

@@ -9,7 +9,7 @@ import polars as pl
 
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
-from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, Description, Headline
+from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, TIME, Description, Headline
 
 OURS = "pooled"  # the contender that headlines are about: the default pool behind std::shared_ptr
 OUR_HANDLES = {"pooled": "pooled", "pooled_instance": "instance", "pooled_local": "local_pool"}
@@ -59,3 +59,9 @@ def rows(frame: pl.DataFrame, descriptions: dict[str, Description]) -> list[Row]
         for headline in description.headlines
     ]
     return [row for row in found if row is not None]
+
+
+def times(rows: list[Row]) -> list[Row]:
+    """Those that are about the time of an object. The others are percentiles or quotients, which no picture of times
+    and no sentence about gains may mix in."""
+    return [row for row in rows if row.headline.measure == TIME]

@@ -132,18 +132,19 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     frame = estimate.estimates(results)
     groups = rows.groups(results, descriptions, frame)
     headline_rows = headlines.rows(frame, descriptions)
+    timed = headlines.times(headline_rows)
     judged = list(claims.judge(frame))
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
     words = [
-        *findings.of_headlines(headline_rows),
+        *findings.of_headlines(timed),
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
     ]
     picture = None
-    if headline_rows:
-        picture = draw("picture", "Time per object, the best malloc being 1", charts.picture_in_words(headline_rows),
-                       charts.picture(headline_rows))  # fmt: skip
+    if timed:
+        picture = draw("picture", "Time per object, the best malloc being 1", charts.picture_in_words(timed),
+                       charts.picture(timed))  # fmt: skip
     return _template().render(
         session=results.session,
         words=words,
@@ -166,7 +167,7 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
 
 def picture_svg(results: Results, descriptions: dict[str, Description]) -> str | None:
     """The first screen's picture for a README; None when there is nothing to compare."""
-    found = headlines.rows(estimate.estimates(results), descriptions)
+    found = headlines.times(headlines.rows(estimate.estimates(results), descriptions))
     return standalone_svg(charts.picture(found), charts.picture_in_words(found)) if found else None
 
 

@@ -213,6 +213,14 @@ def test_a_lead_must_be_sure_and_more_than_a_twentieth(tmp_path, ours, verdict):
     assert row.verdict == verdict
 
 
+def test_the_picture_and_the_words_leave_out_headlines_that_are_no_times(tmp_path):
+    values = {support.cell("make_shared"): noisy(20.0), support.cell("pooled"): noisy(10.0)}
+    described = {"w": Description("w", "W", headlines=[Headline("time", {}), Headline("quotient", {}, measure="aged")])}
+    found = headlines.rows(estimate.estimates(results(tmp_path, values, aged=1.5)), described)
+    assert [row.headline.work for row in found] == ["time", "quotient"]
+    assert [row.headline.work for row in headlines.times(found)] == ["time"]
+
+
 # --- comparison
 
 

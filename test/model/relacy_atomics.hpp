@@ -50,7 +50,7 @@ struct relacy_atomics {
     static void light_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
 };
 
-// What a raider does in place of platform::heavy_barrier().
+// What a thread that steals does in place of platform::heavy_barrier().
 inline void heavy_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
 
 inline void yield() { rl::yield(1, $); }

@@ -116,7 +116,7 @@ TEST_F(intrusive_pool, bound_is_hard_and_strands_nothing) {
     }
 }
 
-// As many items as threads, each takes one and gives it back: at no moment may one be told that there is none.
+// As many items as threads, each takes one and gives it back: at no moment may one find none.
 TEST_F(intrusive_pool, an_item_for_each_thread_is_always_found) {
     constexpr std::size_t k_threads = 4;
     pool_type pool = make(k_threads, 0);

@@ -113,7 +113,9 @@ TEST_F(lifetimes_stress, a_pool_ends_while_other_threads_drop_what_they_hold) {
             resource = pool->resource();
         },
         [&] { pool.reset(); },
-        [&] { EXPECT_EQ(upstream.bytes(), 0U) << "the last block came home, but its pool is still there"; });
+        [&] {
+            EXPECT_EQ(upstream.bytes(), 0U) << "the last block was returned, but its pool is still there";
+        });
 }
 
 TEST_F(lifetimes_stress, weak_pointers_outlive_their_pool_on_other_threads) {

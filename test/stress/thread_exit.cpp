@@ -114,7 +114,7 @@ TEST_F(thread_exit_stress, pthread_key_destructors_allocate_and_free_after_the_c
 }
 
 // A drop remembers the cache it went to. That cache is gone when the key's destructor drops the second object.
-TEST_F(thread_exit_stress, objects_dropped_after_the_cache_is_gone_come_home) {
+TEST_F(thread_exit_stress, objects_dropped_after_the_cache_is_gone_return_to_pool) {
     using object = std::shared_ptr<std::array<char, 48>>;
     ASSERT_EQ(pthread_key_create(&g_key, [](void* argument) { delete static_cast<object*>(argument); }), 0);
     for (int round = 0; round < 20; ++round)

@@ -21,11 +21,11 @@ inline constexpr std::size_t k_small_stack = std::size_t{256} << 10;
 
 // Requires a function that does not throw.
 template <class Function>
-void on_small_stack(Function&& function) {
+void on_stack_of(std::size_t bytes, Function&& function) {
     std::function<void()> task(std::forward<Function>(function));
     pthread_attr_t attributes;
     ASSERT_EQ(pthread_attr_init(&attributes), 0);
-    ASSERT_EQ(pthread_attr_setstacksize(&attributes, k_small_stack), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
     pthread_t thread;
     ASSERT_EQ(pthread_create(
                   &thread, &attributes,
@@ -37,6 +37,11 @@ void on_small_stack(Function&& function) {
               0);
     pthread_join(thread, nullptr);
     pthread_attr_destroy(&attributes);
+}
+
+template <class Function>
+void on_small_stack(Function&& function) {
+    test::on_stack_of(k_small_stack, std::forward<Function>(function));
 }
 
 // The default is divided by `weight`, for tests with costly nodes.

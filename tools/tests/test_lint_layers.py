@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """Each rule of the lint must notice its own kind of mistake, and only that."""
 
-import shutil
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -13,7 +13,7 @@ import lint_layers as lint  # noqa: E402
 OPENING = f"{lint.LICENCE}\n#pragma once\n"
 
 
-class LintTest(unittest.TestCase):
+class TemporaryHeaders(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
@@ -32,23 +32,25 @@ class LintTest(unittest.TestCase):
         self.assertEqual((findings[0].path, findings[0].line), (path, line))
         self.assertIn(words, findings[0].message)
 
+
+class LintTest(TemporaryHeaders):
     def test_includes_downward_and_within_a_layer_are_accepted(self):
         self.header("config.hpp")
-        self.header("core/bits.hpp", '#include "pooled/config.hpp"\n')
-        self.header("source/chunk.hpp", "#include <pooled/core/bits.hpp>\n")
-        self.header("freelist/depot.hpp", '#include "pooled/source/chunk.hpp"\n#include <vector>\n')
-        self.header("pooled.hpp", '#include "pooled/freelist/depot.hpp"\n')
+        self.header("base/bits.hpp", '#include "pooled/config.hpp"\n')
+        self.header("os/platform.hpp", "#include <pooled/base/bits.hpp>\n")
+        self.header("heap/chunk.hpp", '#include "pooled/os/platform.hpp"\n#include <vector>\n')
+        self.header("pooled.hpp", '#include "pooled/heap/chunk.hpp"\n')
         self.assertEqual(lint.check_layers(self.headers()) + lint.check_cycles(self.headers()), [])
 
     def test_an_upward_include_is_refused(self):
         self.header("pool/pool.hpp")
-        self.header("core/bits.hpp", '#include "pooled/pool/pool.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/core/bits.hpp", 3, "core is below pool")
+        self.header("base/bits.hpp", '#include "pooled/pool/pool.hpp"\n')
+        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/bits.hpp", 3, "base is below pool")
 
     def test_an_upward_include_by_a_relative_path_is_refused(self):
         self.header("pool/pool.hpp")
-        self.header("core/bits.hpp", '#include "../pool/pool.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/core/bits.hpp", 3, "core is below pool")
+        self.header("base/bits.hpp", '#include "../pool/pool.hpp"\n')
+        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/bits.hpp", 3, "base is below pool")
 
     def test_only_the_top_may_include_the_umbrella(self):
         self.header("pooled.hpp")
@@ -56,42 +58,42 @@ class LintTest(unittest.TestCase):
         self.assert_one(lint.check_layers(self.headers()), "include/pooled/compat/recycle.hpp", 3, "below pooled.hpp")
 
     def test_a_circle_of_includes_is_refused_and_shown(self):
-        self.header("core/a.hpp", '#include "pooled/core/b.hpp"\n')
-        self.header("core/b.hpp", '#include "pooled/core/c.hpp"\n')
-        self.header("core/c.hpp", '\n#include "pooled/core/a.hpp"\n')
-        circle = "core/a.hpp -> core/b.hpp -> core/c.hpp -> core/a.hpp"
-        self.assert_one(lint.check_cycles(self.headers()), "include/pooled/core/c.hpp", 4, circle)
+        self.header("base/a.hpp", '#include "pooled/base/b.hpp"\n')
+        self.header("base/b.hpp", '#include "pooled/base/c.hpp"\n')
+        self.header("base/c.hpp", '\n#include "pooled/base/a.hpp"\n')
+        circle = "base/a.hpp -> base/b.hpp -> base/c.hpp -> base/a.hpp"
+        self.assert_one(lint.check_cycles(self.headers()), "include/pooled/base/c.hpp", 4, circle)
 
     def test_an_include_of_nothing_is_refused(self):
-        self.header("core/a.hpp", '#include "pooled/core/gone.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/core/a.hpp", 3, "does not exist")
+        self.header("base/a.hpp", '#include "pooled/base/gone.hpp"\n')
+        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/a.hpp", 3, "does not exist")
 
     def test_a_folder_that_is_no_layer_is_refused(self):
         self.header("misc/a.hpp")
         self.assert_one(lint.check_layers(self.headers()), "include/pooled/misc/a.hpp", 1, "is in no layer")
 
     def test_a_header_of_400_lines_is_accepted_and_one_more_is_refused(self):
-        self.header("core/a.hpp", "\n" * 398)
-        self.header("core/b.hpp", "\n" * 399)
+        self.header("base/a.hpp", "\n" * 398)
+        self.header("base/b.hpp", "\n" * 399)
         headers = self.headers()
-        self.assertEqual(lint.check_length(headers["core/a.hpp"]), [])
-        self.assert_one(lint.check_length(headers["core/b.hpp"]), "include/pooled/core/b.hpp", 401, "401 lines")
+        self.assertEqual(lint.check_length(headers["base/a.hpp"]), [])
+        self.assert_one(lint.check_length(headers["base/b.hpp"]), "include/pooled/base/b.hpp", 401, "401 lines")
 
     def test_the_licence_line_comes_first(self):
-        self.header("core/a.hpp", opening="#pragma once\n")
-        self.assert_one(lint.check_opening(self.headers()["core/a.hpp"]), "include/pooled/core/a.hpp", 1, "SPDX")
+        self.header("base/a.hpp", opening="#pragma once\n")
+        self.assert_one(lint.check_opening(self.headers()["base/a.hpp"]), "include/pooled/base/a.hpp", 1, "SPDX")
 
     def test_pragma_once_follows_the_licence(self):
-        self.header("core/a.hpp", "int x;\n#pragma once\n", opening=lint.LICENCE + "\n\n")
+        self.header("base/a.hpp", "int x;\n#pragma once\n", opening=lint.LICENCE + "\n\n")
         self.assert_one(
-            lint.check_opening(self.headers()["core/a.hpp"]), "include/pooled/core/a.hpp", 3, "#pragma once"
+            lint.check_opening(self.headers()["base/a.hpp"]), "include/pooled/base/a.hpp", 3, "#pragma once"
         )
 
     def test_a_macro_without_the_prefix_is_refused_outside_compat(self):
-        self.header("core/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
+        self.header("base/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
         self.header("compat/a.hpp", "#define BOOST_LIKE 1\n")
         headers = self.headers()
-        self.assert_one(lint.check_macros(headers["core/a.hpp"]), "include/pooled/core/a.hpp", 4, "POOLED_BAD")
+        self.assert_one(lint.check_macros(headers["base/a.hpp"]), "include/pooled/base/a.hpp", 4, "POOLED_BAD")
         self.assertEqual(lint.check_macros(headers["compat/a.hpp"]), [])
 
     def test_versions_that_differ_are_refused(self):
@@ -102,18 +104,79 @@ class LintTest(unittest.TestCase):
         found = lint.check_version(self.headers(), cmake_lists)
         self.assert_one(found, "include/pooled/config.hpp", 5, "patch version 2, CMakeLists.txt says 1")
 
-    @unittest.skipUnless(shutil.which("g++"), "needs g++")
-    def test_a_header_that_needs_another_before_it_is_refused(self):
-        self.header("core/good.hpp", "inline int one() { return 1; }\n")
-        self.header("core/bad.hpp", "inline std::size_t one() { return 1; }\n")
-        self.header("pool/user.hpp", '#include "pooled/core/bad.hpp"\n')
-        findings = lint.check_alone(self.include, self.headers(), ["g++"])
-        self.assert_one(findings, "include/pooled/core/bad.hpp", 1, "does not compile alone with g++")
+    def test_the_layers_are_those_of_the_design_lowest_first(self):
+        order = ["version.hpp", "base", "os", "heap", "cache", "pool", "teardown", "smart", "object", "compat"]
+        ranks = [lint.RANK[name] for name in [*order, "pooled.hpp"]]
+        self.assertEqual(ranks, sorted(set(ranks)))
 
     def test_a_compiler_that_is_missing_is_an_error(self):
-        self.header("core/a.hpp")
-        findings = lint.check_alone(self.include, self.headers(), ["no-such-compiler"])
-        self.assertIn("not installed", findings[0].message)
+        with unittest.mock.patch.object(lint.shutil, "which", return_value=None):
+            self.assertIn("not installed", lint.check_compilers()[0].message)
+
+
+@unittest.skipIf(lint.check_compilers(), "needs g++ and clang++-19")
+class CompilingLintTest(TemporaryHeaders):
+    def test_a_header_that_needs_another_before_it_is_refused(self):
+        self.header("base/good.hpp", "inline int one() { return 1; }\n")
+        self.header("base/bad.hpp", "inline std::size_t one() { return 1; }\n")
+        self.header("pool/user.hpp", '#include "pooled/base/bad.hpp"\n')
+        findings = lint.check_alone(self.include, self.headers())
+        self.assert_one(findings, "include/pooled/base/bad.hpp", 1, "does not compile alone with g++")
+
+    def test_a_call_of_an_inline_function_that_is_only_declared_is_refused(self):
+        self.header("base/a.hpp", "inline void up();\ninline void down() { up(); }\n")
+        findings = lint.check_alone(self.include, self.headers())
+        self.assert_one(findings, "include/pooled/base/a.hpp", 1, "used but never defined")
+
+    def assert_call_refused(self, low, high, line):
+        self.header("base/low.hpp", f"namespace pooled {{\n{low}\n}}\n")
+        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{\n{high}\n}}\n')
+        findings = lint.check_calls(self.include, self.headers())
+        self.assert_one(findings, "include/pooled/base/low.hpp", line, "calls up, which only pooled/pool/high.hpp")
+
+    def test_an_upward_call_of_a_function_is_refused(self):
+        self.assert_call_refused("inline void up();\ninline void f() { up(); }", "inline void up() {}", 5)
+
+    def test_an_upward_call_in_a_template_is_refused(self):
+        self.assert_call_refused("void up();\ntemplate <class T>\nvoid f() { up(); }", "inline void up() {}", 6)
+
+    def test_an_upward_call_of_a_member_is_refused(self):
+        self.assert_call_refused("struct s { void up();\nvoid f() { up(); } };", "inline void s::up() {}", 5)
+
+    def test_an_upward_call_of_a_member_of_a_class_template_is_refused(self):
+        self.assert_call_refused(
+            "template <class T> struct s { void up();\nvoid f() { up(); } };",
+            "template <class T> void s<T>::up() {}\ninline void g(s<int>& it) { it.f(); }",
+            5,
+        )
+
+    def test_calls_within_what_a_header_includes_are_accepted(self):
+        self.header("base/low.hpp", "namespace pooled {\nvoid up();\nvoid never_called();\n}\n")
+        self.header("os/middle.hpp", '#include "pooled/base/low.hpp"\nnamespace pooled { inline void up() {} }\n')
+        self.header(
+            "heap/user.hpp", '#include "pooled/os/middle.hpp"\nnamespace pooled { inline void f() { up(); } }\n'
+        )
+        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
+
+    def test_a_call_that_the_arguments_of_a_template_decide_is_accepted(self):
+        low = "template <class T> void call(T it) { it.up(); visit(it); }"
+        high = "struct user { void up(); };\nvoid visit(user);\ninline void f(user u) { call(u); }"
+        self.header("base/low.hpp", f"namespace pooled {{ {low} }}\n")
+        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{ {high} }}\n')
+        self.header(
+            "smart/top.hpp", '#include "pooled/pool/high.hpp"\nnamespace pooled { inline void user::up() {} }\n'
+        )
+        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
+
+    def test_a_layer_that_needs_a_higher_one_does_not_link(self):
+        self.header("base/a.hpp", "struct s { void up(); void f() { up(); } };\n")
+        self.header("pool/b.hpp", '#include "pooled/base/a.hpp"\ninline void s::up() {}\n')
+        findings = lint.check_links(self.include, self.headers())
+        self.assert_one(findings, "include/pooled/base", 0, "undefined reference")
+
+    def test_a_function_that_is_not_inline_is_refused(self):
+        self.header("base/a.hpp", "void f() {}\n")
+        self.assert_one(lint.check_links(self.include, self.headers()), "include/pooled/base", 0, "multiple definition")
 
 
 if __name__ == "__main__":

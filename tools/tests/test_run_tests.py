@@ -6,8 +6,8 @@ import io
 import json
 import sys
 import tempfile
-import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -20,7 +20,7 @@ class SummaryTest(unittest.TestCase):
             junit = Path(directory) / "junit.xml"
             if text is not None:
                 junit.write_text(text, encoding="utf-8")
-            return run_tests.outcome_of("name", junit, passed, 0.0, time.monotonic())
+            return run_tests.outcome_of("name", junit, passed, (0.0, 0.0), run_tests.Watch())
 
     def summary(self, *outcomes):
         output = io.StringIO()
@@ -49,6 +49,26 @@ class SummaryTest(unittest.TestCase):
         with contextlib.redirect_stderr(output):
             self.assertEqual(run_tests.main(["gcc", "msan"]), 2)
         self.assertIn("no preset is called msan; there are gcc, ", output.getvalue())
+
+    def test_a_label_that_does_not_exist_is_refused_before_anything_runs(self):
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output):
+            self.assertEqual(run_tests.main(["gcc:unit,nit"]), 2)
+        self.assertIn("no label is called nit; there are unit, ", output.getvalue())
+
+    def test_only_what_the_labels_need_is_built_and_run(self):
+        commands = []
+
+        def record(*command):
+            commands.append(" ".join(str(word) for word in command))
+            return True
+
+        with unittest.mock.patch.object(run_tests, "run", record), contextlib.redirect_stdout(io.StringIO()):
+            run_tests.main(["tsan:unit,compile_fail"])
+        self.assertEqual(commands[0], "cmake --preset tsan")
+        self.assertEqual(commands[1], "cmake --build --preset tsan --target tests-unit compile_fail_headers")
+        self.assertTrue(commands[2].endswith("--label-regex ^(unit|compile_fail)$"), commands[2])
+        self.assertEqual(len(commands), 3)
 
     def test_the_presets_are_those_of_cmake(self):
         presets = json.loads((run_tests.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["testPresets"]

@@ -55,8 +55,8 @@ struct class_geometry {
 };
 
 [[nodiscard]] constexpr class_geometry geometry_for(std::size_t block_bytes) noexcept {
-    auto const cached =
-        std::bit_floor(std::clamp<std::size_t>(cached_bytes_for(block_bytes) / block_bytes, 2, k_max_cached_blocks));
+    auto const cached = std::bit_floor(
+        std::clamp<std::size_t>(cached_bytes_for(block_bytes) / block_bytes, 2, k_max_cached_blocks));
     return {static_cast<std::uint32_t>(block_bytes),
             static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + block_bytes - 1) / block_bytes),
             static_cast<std::uint32_t>(cached)};

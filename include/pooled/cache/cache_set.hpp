@@ -121,7 +121,8 @@ public:
 
     // From stop() to resume(), no thread but the caller uses its cache. O(threads).
     void stop() noexcept {
-        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier, wait_until_idle);
+        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
+                 wait_until_idle);
     }
     void resume() noexcept {
         if (m_is_held) return;
@@ -170,7 +171,8 @@ public:
     void steal_from_idle() noexcept {
         auto const for_each_idle = [this](auto&& visit) {
             for_each([&](thread_cache& cache) {
-                if (cache.owner != &t_state && cache.owner != nullptr && cache.slow_calls_seen == cache.slow_calls)
+                if (cache.owner != &t_state && cache.owner != nullptr &&
+                    cache.slow_calls_seen == cache.slow_calls)
                     visit(cache);
             });
         };

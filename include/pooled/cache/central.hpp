@@ -24,7 +24,6 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
-#include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/mutex.hpp"
@@ -47,7 +46,8 @@ public:
         bool is_shared;
     };
 
-    central(context const& pool, class_index c) noexcept : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
+    central(context const& pool, class_index c) noexcept
+        : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
     central(central const&) = delete;
     central& operator=(central const&) = delete;
 
@@ -94,7 +94,7 @@ public:
             slab::put_result const result = s.put(blocks);
             m_free.add(result.count);
             blocks = blocks.subspan(result.count);
-            if (result.count == 0 || result.error != slab::put_error::none) [[unlikely]]
+            if (result.error != slab::put_error::none || result.count == 0) [[unlikely]]
                 fail_deallocation(m_pool.pool_name, blocks.front(),
                                   result.error == slab::put_error::already_free
                                       ? "the block is free already (double free)"
@@ -141,10 +141,13 @@ public:
         cache.release();
     }
 
-    // The slabs that are partly in use are reserved, too.
-    void reserve_used(reservation const& key) noexcept {
-        for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
-            m_pool.heap.reserve_used(*s, key);
+    // Reserves slabs that are partly in use, until `count` blocks of them are free. Returns how many are, at most `count`.
+    // Throws std::bad_alloc. O(slabs).
+    [[nodiscard]] std::size_t reserve(reservation const& key, std::size_t count) {
+        std::size_t free = 0;
+        for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
+            if (m_pool.heap.reserve_in_use(key, *s)) free += s->free;
+        return std::min(free, count);
     }
 
     // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes were free in
@@ -246,7 +249,8 @@ private:
 inline std::size_t central::purge() noexcept {
     std::size_t bytes = 0;
     for (slab const* s = m_slabs.first(); s != nullptr; s = s->next)
-        s->for_each_free_run([&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
+        s->for_each_free_run(
+            [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
     return bytes;
 }
 

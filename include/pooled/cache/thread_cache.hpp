@@ -47,6 +47,13 @@ struct alignas(2 * k_cache_line) thread_cache {
     thread_cache* previous = nullptr;
     class_cache recycled;  // what the pool's extension keeps here
     std::array<class_cache, k_class_count> classes;
+
+    // Frees the arrays. Requires that nothing is held.
+    void release() noexcept {
+        recycled.release();
+        for (class_cache& one : classes)
+            one.release();
+    }
 };
 
 struct thread_state {
@@ -60,8 +67,7 @@ struct thread_state {
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
-    // Caches of pools that were closed, which the thread has yet to free. Changed under the registry's lock; the owner looks
-    // at it without.
+    // Caches of pools that were closed, which the thread has yet to free. Guarded by the registry's lock; others may look.
     std::atomic<thread_cache*> closed{nullptr};
 
     // The cache for a pool whose id was just read from the page map, or null. If it is the same

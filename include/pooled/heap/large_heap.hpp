@@ -6,22 +6,21 @@
 //
 //   region  | offset | payload | rest |             the descriptor lies in the metadata arena
 //
-//   buckets   eight sizes to the doubling, from 16 KiB to 1 GiB; regions are rounded up to a bucket's size where the bound
-//             allows it. A request is served from its own bucket or one of the next two
+//   buckets   eight sizes to the doubling; regions are rounded up to a bucket's size in a pool without a bound. A request is
+//             served from its own bucket or one of the next five, so at most half of a region is unused
 //   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
 //             few sets of each cache
-//   bound     a freed block is kept if, with it, 64 MiB are kept and not reserved, or as many bytes as large blocks in use
-//             have, whichever is more. So at most half of the most that was in use is kept, or 64 MiB
+//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets,
-//             reserved_idle_bytes = of those that are reserved.
+// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/chunk_source.hpp"
+#include "pooled/heap/large_block.hpp"
 #include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
@@ -30,37 +29,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <optional>
 
 namespace pooled::detail {
-
-struct alignas(k_cache_line) large_block {
-    std::byte* base = nullptr;  // what upstream gave
-    std::size_t total = 0;
-    std::size_t align = 0;
-    void* payload = nullptr;  // null while it is idle
-    std::size_t bytes = 0;    // what was asked
-    map_entry outer;          // what the page map said before: upstream may be a pool
-    large_block* next = nullptr;
-    std::size_t reserved_bytes = 0;  // what was asked, if it was made for a reservation
-    std::uint32_t reservation = 0;   // number of the last one, 0: none
-    std::uint32_t idle_since = 0;    // in periods of release_unused()
-    std::uint16_t offset = 0;
-
-    // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
-    [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {
-        for (std::size_t const from : {std::size_t{offset}, std::size_t{0}}) {
-            std::size_t const skip = round_up(address_of(base) + from, alignment) - address_of(base);
-            if (skip < total && size <= total - skip) return base + skip;
-        }
-        return nullptr;
-    }
-};
 
 class large_heap {
 public:
@@ -68,34 +42,38 @@ public:
         : m_upstream(from), m_pool_id(pool_id), m_is_shared(is_shared), m_mutex(is_shared) {}
     large_heap(large_heap const&) = delete;
     large_heap& operator=(large_heap const&) = delete;
-    ~large_heap() { release_idle(idle::all); }
-
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits. O(kept blocks of
-    // about that size that are reserved for another or do not fit at that alignment).
-    [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
-        std::size_t const end = last_bucket(bytes, align) + 1;
-        std::scoped_lock const lock(m_mutex);
-        for (std::size_t i = bucket_down(least_total(bytes)); i < end; ++i)
-            for (large_block** link = &m_idle[i]; *link != nullptr; link = &(*link)->next) {
-                large_block& b = **link;
-                void* const payload = is_for_others(b, bytes) ? nullptr : b.place(bytes, align);
-                if (payload == nullptr) continue;
-                *link = b.next;
-                forget_idle(b);
-                mark(b, map_entry::large);
-                use(b, payload, bytes);
-                return payload;
-            }
-        return nullptr;
+    ~large_heap() {
+        release_idle(idle::all);
+        while (large_reservation* const r = m_reservations) {
+            m_reservations = r->next;
+            g_metadata.deallocate(r, sizeof(large_reservation));
+        }
     }
 
-    // Whether grow() has a chance within the bound.
-    [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return bytes <= m_upstream.room(); }
+    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
+    [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        large_block* b = nullptr;
+        if (large_reservation* const r = find_reservation(bytes, align); r != nullptr && r->idle != nullptr) {
+            b = r->idle;
+            r->idle = b->next;
+            m_reserved_idle_bytes -= b->total;
+        } else {
+            b = take_unreserved(bytes, align);
+        }
+        if (b == nullptr) return nullptr;
+        m_idle_bytes -= b->total;
+        mark(*b, map_entry::large);
+        void* const payload = b->place(bytes, align);
+        use(*b, payload, bytes);
+        return payload;
+    }
 
     // The same from upstream. Null when the bound does not allow it. Throws what upstream throws, std::bad_alloc for sizes
     // that no address space holds; the heap is then as before.
     [[nodiscard]] void* grow(std::size_t bytes, std::size_t align) {
-        large_block* const b = new_block(bytes, align);
+        upstream::call under_way(m_upstream);
+        large_block* const b = new_block(bytes, align, under_way);
         if (b == nullptr) return nullptr;
         void* const payload = b->place(bytes, align);
         std::scoped_lock const lock(m_mutex);
@@ -104,31 +82,37 @@ public:
     }
 
     // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block. The block counts as in use until nothing here needs the heap any more: from then on
-    // another thread may close and destroy it.
+    // caller has to count the block.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
+        std::size_t const bytes = b.bytes;
         {
-            std::scoped_lock const lock(m_mutex);
-            b.payload = nullptr;
-            m_in_use_bytes -= b.bytes;
-            if (is_reserved(b) ||
-                (b.total <= k_largest_kept &&
-                 m_idle_bytes - m_reserved_idle_bytes + b.bytes <= std::max(k_kept_bytes, m_in_use_bytes))) {
-                keep(b);
-                --m_in_use;
-                return m_is_closed;
+            upstream::call under_way(m_upstream);
+            {
+                std::scoped_lock const lock(m_mutex);
+                b.payload = nullptr;
+                if (b.reserved_for != nullptr && b.reserved_for->count == 0) b.reserved_for = nullptr;
+                if (b.reserved_for != nullptr || may_keep(b, m_in_use_bytes - bytes)) {
+                    keep(b);
+                    return count_deallocated(bytes);
+                }
+                under_way.begin();
             }
+            release(b);
         }
-        release(b);
-        std::scoped_lock const lock(m_mutex);
-        --m_in_use;
-        return m_is_closed;
+        std::scoped_lock const lock(m_mutex);  // a closed heap is not destroyed before the block is counted
+        return count_deallocated(bytes);
     }
 
     // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, and what
     // upstream throws; the heap is then as before. O(count · granules).
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
-        std::size_t have = reserve_idle(bytes, align, count);
+        large_reservation& r = reservation_for(bytes, align);
+        std::size_t have = 0;
+        {
+            std::scoped_lock const lock(m_mutex);
+            for (large_block const* b = r.idle; b != nullptr; b = b->next)
+                ++have;
+        }
         large_block* made = nullptr;
         auto const undo = [&]() noexcept {
             while (large_block* const b = made) {
@@ -136,14 +120,20 @@ public:
                 release(*b);
             }
         };
+        upstream::call under_way(m_upstream);
         try {
             for (; have < count; ++have) {
-                large_block* const b = new_block(bytes, align);
+                large_block* b = nullptr;
+                {
+                    std::scoped_lock const lock(m_mutex);
+                    b = take_unreserved(bytes, align);
+                    if (b != nullptr) m_idle_bytes -= b->total;
+                }
+                if (b == nullptr) b = new_block(bytes, align, under_way);
                 if (b == nullptr) {
                     undo();
                     return false;
                 }
-                b->reserved_bytes = bytes;
                 b->next = made;
                 made = b;
                 if (touch && m_upstream.is_system()) platform::touch_pages(b->base, b->total);
@@ -155,7 +145,8 @@ public:
         std::scoped_lock const lock(m_mutex);
         while (large_block* const b = made) {
             made = b->next;
-            b->reservation = m_reservation;
+            b->reserved_for = &r;
+            ++r.count;
             keep(*b);
         }
         return true;
@@ -164,33 +155,38 @@ public:
     enum class idle : unsigned char {
         all,         // ends reservations
         unreserved,  // all but what is reserved
-        unused,      // what is not reserved and was idle for a whole period, which ends now
+        unused,      // what is not reserved and was idle for a whole period: one ends now
     };
     // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
-        std::optional<upstream::call> under_way;
         large_block* released = nullptr;
         std::size_t bytes = 0;
+        upstream::call under_way(m_upstream);
+        auto const release_some = [&](large_block*& list) noexcept {
+            for (large_block** link = &list; *link != nullptr;) {
+                large_block* const b = *link;
+                if (which == idle::unused && m_period - b->idle_since < 2) {
+                    link = &b->next;
+                    continue;
+                }
+                under_way.begin();
+                *link = b->next;
+                b->next = released;
+                released = b;
+                m_idle_bytes -= b->total;
+                if (b->reserved_for != nullptr) m_reserved_idle_bytes -= b->total;
+                bytes += b->total;
+            }
+        };
         {
             std::scoped_lock const lock(m_mutex);
             if (which == idle::unused) ++m_period;
-            for (large_block*& bucket : m_idle) {
-                for (large_block** link = &bucket; *link != nullptr;) {
-                    large_block* const b = *link;
-                    if ((which != idle::all && is_reserved(*b)) ||
-                        (which == idle::unused && m_period - b->idle_since < 2)) {
-                        link = &b->next;
-                        continue;
-                    }
-                    if (!under_way) under_way.emplace(m_upstream);  // from here on, nobody finds these blocks
-                    *link = b->next;
-                    forget_idle(*b);
-                    b->next = released;
-                    released = b;
-                    bytes += b->total;
-                }
+            for (large_block*& bucket : m_idle)
+                release_some(bucket);
+            for (large_reservation* r = m_reservations; which == idle::all && r != nullptr; r = r->next) {
+                r->count = 0;
+                release_some(r->idle);
             }
-            if (which == idle::all) ++m_reservation;
         }
         while (large_block* const b = released) {
             released = b->next;
@@ -220,79 +216,49 @@ public:
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
-        std::size_t reserved = 0;
         bool valid = true;
-        for (std::size_t i = 0; i < k_buckets; ++i)
+        for (std::size_t i = 0; i < large_buckets::k_count; ++i)
             for (large_block const* b = m_idle[i]; b != nullptr; b = b->next) {
                 bytes += b->total;
-                reserved += is_reserved(*b) ? b->total : 0;
-                valid = valid && b->payload == nullptr && bucket_down(b->total) == i;
+                valid = valid && b->payload == nullptr && b->reserved_for == nullptr &&
+                        large_buckets::at_most(b->total) == i;
             }
-        return valid && bytes == m_idle_bytes && reserved == m_reserved_idle_bytes;
+        for (large_reservation const* r = m_reservations; r != nullptr; r = r->next)
+            for (large_block const* b = r->idle; b != nullptr; b = b->next) {
+                bytes += b->total;
+                valid = valid && b->payload == nullptr && b->reserved_for == r;
+            }
+        return valid && bytes == m_idle_bytes;
     }
 
 private:
-    static constexpr std::size_t k_steps = 8;  // buckets to the doubling
-    static constexpr unsigned k_least_log = 14;
-    static constexpr unsigned k_most_log = 30;
-    static constexpr std::size_t k_largest_kept = std::size_t{1} << k_most_log;
-    static constexpr std::size_t k_buckets = (k_most_log - k_least_log) * k_steps + 1;
-    static constexpr std::size_t k_buckets_above = 2;
+    static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
     static constexpr std::size_t k_offsets = 64;
     static constexpr std::size_t k_offset_bytes = k_offsets * k_cache_line;
-    static_assert(std::size_t{1} << k_least_log == k_granule_bytes);
 
-    // The bucket whose size is the largest that is not over `total`; the last one for all that is larger.
-    [[nodiscard]] static constexpr std::size_t bucket_down(std::size_t total) noexcept {
-        if (total < k_granule_bytes) return 0;
-        auto const log = static_cast<unsigned>(std::bit_width(total) - 1);
-        if (log >= k_most_log) return k_buckets - 1;
-        return (log - k_least_log) * k_steps + ((total >> (log - 3)) & (k_steps - 1));
-    }
-    [[nodiscard]] static constexpr std::size_t bucket_bytes(std::size_t index) noexcept {
-        return (k_steps + index % k_steps) << (index / k_steps + k_least_log - 3);
-    }
-    // The bucket whose size is the least that is not under `total`; k_buckets when there is none.
-    [[nodiscard]] static constexpr std::size_t bucket_up(std::size_t total) noexcept {
-        if (total > k_largest_kept) return k_buckets;
-        std::size_t const down = bucket_down(total);
-        return bucket_bytes(down) < total ? down + 1 : down;
-    }
-
-    [[nodiscard]] static constexpr std::size_t least_total(std::size_t bytes) noexcept {
-        return round_up(std::max<std::size_t>(bytes, 1), k_granule_bytes);
-    }
-
-    // Where a request is looked for at last: a little above the bucket of a region made for it.
-    [[nodiscard]] static constexpr std::size_t last_bucket(std::size_t bytes, std::size_t align) noexcept {
-        return std::min(bucket_up(least_total(spread(bytes, align))) + k_buckets_above, k_buckets - 1);
-    }
-    [[nodiscard]] static constexpr std::size_t spread(std::size_t bytes, std::size_t align) noexcept {
-        return saturating_add(std::max<std::size_t>(bytes, 1), align < k_offset_bytes ? k_offset_bytes : 0);
-    }
-
-    // Whole granules, if the bound allows: the page map then claims nobody else's memory.
+    // Whole granules, if the bound allows: the page map then claims nobody else's memory. A bounded pool spends nothing on
+    // offsets and buckets.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = std::max<std::size_t>(bytes, 1);
-        std::size_t const wanted = spread(bytes, align);
-        if (wanted > k_size_max / 2) throw std::bad_alloc();
-        std::size_t const bucket = bucket_up(round_up(wanted, k_granule_bytes));
-        if (!m_upstream.is_bounded() && bucket < k_buckets) return bucket_bytes(bucket);
-        std::size_t const granules = round_up(wanted, k_granule_bytes);
-        if (granules <= m_upstream.room()) return granules;
-        return round_up(exact, k_granule_bytes) <= m_upstream.max_bytes() ? round_up(exact, k_granule_bytes) : exact;
+        if (exact > k_size_max / 4) throw std::bad_alloc();
+        std::size_t const granules = round_up(exact, k_granule_bytes);
+        if (m_upstream.is_bounded()) return granules <= m_upstream.max_bytes() ? granules : exact;
+        std::size_t const spread =
+            round_up(exact + (align < k_offset_bytes ? k_offset_bytes : 0), k_granule_bytes);
+        std::size_t const bucket = large_buckets::at_least(spread);
+        return bucket < large_buckets::k_count ? large_buckets::bytes(bucket) : spread;
     }
 
     // A block that is neither in use nor kept. Null when the bound is reached.
-    [[nodiscard]] large_block* new_block(std::size_t bytes, std::size_t align) {
+    [[nodiscard]] large_block* new_block(std::size_t bytes, std::size_t align, upstream::call& under_way) {
         std::size_t const total = total_for(bytes, align);
         if (total > m_upstream.room()) return nullptr;
         std::size_t const region_align = std::max(align, k_granule_bytes);
         void* const memory = g_metadata.allocate(sizeof(large_block));
         void* base = nullptr;
         try {
-            base = m_upstream.allocate(total, region_align);
+            base = m_upstream.allocate(total, region_align, under_way);
             if (base != nullptr && !prepare_maps(base, total)) {
                 m_upstream.deallocate(base, total, region_align);
                 throw std::bad_alloc();
@@ -310,16 +276,17 @@ private:
         b->total = total;
         b->align = region_align;
         b->outer = g_page_map.find(base);
-        b->offset = next_offset(align);
+        b->offset = next_offset(align, total - std::min(total, bytes));
         g_page_map.assign(base, total, entry_of(*b, map_entry::large));
         return b;
     }
 
-    // An odd step visits all offsets, neighbours in time far apart.
-    [[nodiscard]] std::uint16_t next_offset(std::size_t align) noexcept {
-        if (align >= k_offset_bytes) return 0;
+    // An odd step visits all offsets, neighbours in time far apart. `slack`: bytes to spare.
+    [[nodiscard]] std::uint16_t next_offset(std::size_t align, std::size_t slack) noexcept {
+        std::size_t const offsets = std::min(k_offsets, slack / k_cache_line + 1);
         std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
-        return static_cast<std::uint16_t>(round_down(n * 13 % k_offsets * k_cache_line, std::max(align, k_cache_line)));
+        std::size_t const offset = std::size_t{n} * 13 % offsets * k_cache_line;
+        return static_cast<std::uint16_t>(round_down(offset, std::max(align, k_cache_line)));
     }
 
     [[nodiscard]] map_entry entry_of(large_block const& b, std::uint64_t what) const noexcept {
@@ -344,37 +311,54 @@ private:
         m_in_use_bytes += bytes;
     }
     void keep(large_block& b) noexcept {
-        large_block*& bucket = m_idle[bucket_down(b.total)];
+        large_block*& list =
+            b.reserved_for != nullptr ? b.reserved_for->idle : m_idle[large_buckets::at_most(b.total)];
         b.idle_since = m_period;
-        b.next = bucket;
-        bucket = &b;
+        b.next = list;
+        list = &b;
         m_idle_bytes += b.total;
-        if (is_reserved(b)) m_reserved_idle_bytes += b.total;
+        if (b.reserved_for != nullptr) m_reserved_idle_bytes += b.total;
         mark(b, map_entry::idle);
     }
-    void forget_idle(large_block const& b) noexcept {
-        m_idle_bytes -= b.total;
-        if (is_reserved(b)) m_reserved_idle_bytes -= b.total;
+    [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {
+        return b.total <= large_buckets::k_largest &&
+               m_idle_bytes - m_reserved_idle_bytes + b.bytes <= std::max(k_kept_bytes, in_use_bytes);
     }
-    [[nodiscard]] bool is_reserved(large_block const& b) const noexcept { return b.reservation == m_reservation; }
-    // One type's control blocks differ by a few words.
-    [[nodiscard]] bool is_for_others(large_block const& b, std::size_t bytes) const noexcept {
-        return is_reserved(b) &&
-               std::max(bytes, b.reserved_bytes) - std::min(bytes, b.reserved_bytes) > 2 * k_cache_line;
+    // True when the heap is closed.
+    [[nodiscard]] bool count_deallocated(std::size_t bytes) noexcept {
+        --m_in_use;
+        m_in_use_bytes -= bytes;
+        return m_is_closed;
     }
-    [[nodiscard]] std::size_t reserve_idle(std::size_t bytes, std::size_t align, std::size_t count) noexcept {
-        std::size_t have = 0;
-        std::size_t const end = last_bucket(bytes, align) + 1;
+
+    // Out of its bucket; null when none fits. The first block of a bucket stands for the others: they are about as large.
+    [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
+        std::size_t const first =
+            large_buckets::at_most(round_up(std::max<std::size_t>(bytes, 1), k_granule_bytes));
+        for (std::size_t i = first; i < std::min(first + k_buckets_tried, large_buckets::k_count); ++i) {
+            large_block* const b = m_idle[i];
+            if (b == nullptr || b->place(bytes, align) == nullptr) continue;
+            m_idle[i] = b->next;
+            return b;
+        }
+        return nullptr;
+    }
+
+    [[nodiscard]] large_reservation* find_reservation(std::size_t bytes, std::size_t align) const noexcept {
+        large_reservation* r = m_reservations;
+        while (r != nullptr && (r->bytes != bytes || r->align != align))
+            r = r->next;
+        return r;
+    }
+    // Without the lock. Throws std::bad_alloc.
+    [[nodiscard]] large_reservation& reservation_for(std::size_t bytes, std::size_t align) {
+        void* const memory = g_metadata.allocate(sizeof(large_reservation));
         std::scoped_lock const lock(m_mutex);
-        for (std::size_t i = bucket_down(least_total(bytes)); i < end; ++i)
-            for (large_block* b = m_idle[i]; b != nullptr && have < count; b = b->next) {
-                if (is_for_others(*b, bytes) || b->place(bytes, align) == nullptr) continue;
-                if (!is_reserved(*b)) m_reserved_idle_bytes += b->total;
-                b->reservation = m_reservation;
-                b->reserved_bytes = bytes;
-                ++have;
-            }
-        return have;
+        if (large_reservation* const r = find_reservation(bytes, align)) {
+            g_metadata.deallocate(memory, sizeof(large_reservation));
+            return *r;
+        }
+        return *(m_reservations = ::new (memory) large_reservation{bytes, align, nullptr, 0, m_reservations});
     }
 
     upstream& m_upstream;
@@ -388,9 +372,9 @@ private:
     std::uint64_t m_in_use = 0;
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
-    std::size_t m_reserved_idle_bytes = 0;
-    std::uint32_t m_reservation = 1;  // number of those that trim() has not ended
-    std::array<large_block*, k_buckets> m_idle{};
+    std::size_t m_reserved_idle_bytes = 0;  // of those
+    std::array<large_block*, large_buckets::k_count> m_idle{};
+    large_reservation* m_reservations = nullptr;
 };
 
 }  // namespace pooled::detail

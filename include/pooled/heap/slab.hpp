@@ -77,7 +77,8 @@ struct alignas(k_cache_line) slab {
         while (left != 0) {
             std::uint64_t word = bits[w];
             for (; word != 0 && left != 0; --left, word &= word - 1)
-                visit(base + (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
+                visit(base +
+                      (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
             bits[w] = word;
             if (word == 0) ++w;
         }
@@ -159,7 +160,8 @@ struct alignas(k_cache_line) slab {
             if (w < first_word && bits[w] != 0) return false;
         }
         if (size_class == k_no_class) return set == 0 && free == 0 && total == 0;
-        bool const none_beyond = total % k_word_bits == 0 || bits[total / k_word_bits] >> (total % k_word_bits) == 0;
+        bool const none_beyond =
+            total % k_word_bits == 0 || bits[total / k_word_bits] >> (total % k_word_bits) == 0;
         return set == free && free <= total && none_beyond;
     }
 };
@@ -178,6 +180,12 @@ public:
         s.next = m_first;
         (m_first != nullptr ? m_first->previous : m_last) = &s;
         m_first = &s;
+    }
+    void push_back(slab& s) noexcept {
+        s.next = nullptr;
+        s.previous = m_last;
+        (m_last != nullptr ? m_last->next : m_first) = &s;
+        m_last = &s;
     }
     void remove(slab& s) noexcept {
         (s.previous != nullptr ? s.previous->next : m_first) = s.next;

@@ -5,8 +5,6 @@
 // what it took and keeps it within the pool's bound.
 //
 // Invariant: used() = bytes allocated and not deallocated, those of calls under way included; used() <= max_bytes().
-// A call is under way as long as an upstream::call exists: until what was allocated is where other threads find it, or from
-// where they no longer find what is given back until that is done.
 // Any thread may call; no lock is held while the resource runs, so it may use the pool itself. O(1), besides what the
 // resource takes.
 
@@ -28,22 +26,32 @@ POOLED_EXPORT inline constinit thread_local std::uint32_t t_upstream_calls = 0;
 
 class upstream {
 public:
+    // Memory on its way from upstream or back: taken from the bound, but where no thread finds it. begin() before that, the
+    // end when it is over.
     class call {
     public:
-        explicit call(upstream& to) noexcept : m_to(to) {
-            m_to.m_under_way.fetch_add(1, std::memory_order_relaxed);
-            ++t_upstream_calls;
-        }
+        explicit call(upstream& with) noexcept : m_with(with) {}
         ~call() {
+            if (!m_has_begun) return;
             --t_upstream_calls;
-            // release: pairs with the acquire in wait_for_calls(); what was allocated is seen.
-            m_to.m_under_way.fetch_sub(1, std::memory_order_release);
+            // release: both pair with the acquires in calls_ended() and wait_for_calls(); what was moved is seen.
+            m_with.m_calls_ended.fetch_add(1, std::memory_order_release);
+            m_with.m_under_way.fetch_sub(1, std::memory_order_release);
         }
         call(call const&) = delete;
         call& operator=(call const&) = delete;
 
+        void begin() noexcept {
+            if (m_has_begun) return;
+            m_has_begun = true;
+            ++t_upstream_calls;
+            // acq_rel: what follows is not seen before it.
+            m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+        }
+
     private:
-        upstream& m_to;
+        upstream& m_with;
+        bool m_has_begun = false;
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
@@ -51,15 +59,16 @@ public:
         : m_resource(resource), m_max(max_bytes == 0 ? k_size_max : max_bytes), m_huge_pages(huge_pages) {}
 
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
-    // the operating system has no more; the state is then as before.
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) {
+    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way) {
+        if (bytes > room()) return nullptr;
+        under_way.begin();
         std::size_t used = m_used.load(std::memory_order_relaxed);
         do {
             if (bytes > m_max - used) return nullptr;
         } while (!m_used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
         void* const p = allocate_within_bound(bytes, align, used == 0);
         m_calls.fetch_add(1, std::memory_order_relaxed);
-        note_change();
         return p;
     }
 
@@ -70,7 +79,6 @@ public:
         else
             platform::unmap_pages(p, mapped(bytes));
         m_used.fetch_sub(bytes, std::memory_order_relaxed);
-        note_change();
     }
 
     // Only pages of the operating system can be given back one by one, and touched in advance.
@@ -81,32 +89,23 @@ public:
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 
-    // What calls had done at a moment.
-    struct moment {
-        std::uint64_t changes;
-        bool had_calls;
-    };
-    [[nodiscard]] moment now() const noexcept {
-        // acquire: pairs with the release in note_change(); a call whose change is counted here is seen under way, or over.
-        std::uint64_t const changes = m_changes.load(std::memory_order_acquire);
-        return {changes, m_under_way.load(std::memory_order_acquire) > 0};  // acquire: pairs with the release in ~call
+    // How many calls have ended. acquire: pairs with the release in ~call.
+    [[nodiscard]] std::uint64_t calls_ended() const noexcept {
+        return m_calls_ended.load(std::memory_order_acquire);
     }
 
-    // Waits until no call is under way. True when memory may have come or gone since `before`, so that who looked for some
-    // after that moment, and found none, has to look again. A thread that is itself in a call, and uses a pool there, does
-    // not wait: the other one may be waiting for it.
-    [[nodiscard]] bool wait_for_calls(moment before) const noexcept {
-        bool waited = before.had_calls;
-        if (t_upstream_calls != 0) {
-            waited = false;
-        } else {
+    // False when no call has ended since calls_ended() was `before`, and none is under way: what a thread did not find in
+    // the meantime, it would not find now. Waits for one that is under way; but not in a thread that is itself in a call,
+    // and uses a pool there: the other one may be waiting for it.
+    [[nodiscard]] bool wait_for_call(std::uint64_t before) const noexcept {
+        for (unsigned attempt = 0; calls_ended() == before; ++attempt) {
             // acquire: pairs with the release in ~call.
-            for (unsigned attempt = 0; m_under_way.load(std::memory_order_acquire) > 0; ++attempt) {
-                platform::pause(attempt);
-                waited = true;
-            }
+            bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
+            if (!is_any) return calls_ended() != before;
+            if (t_upstream_calls != 0) return false;
+            platform::pause(attempt);
         }
-        return waited || m_changes.load(std::memory_order_relaxed) != before.changes;
+        return true;
     }
 
     // In a forked child: the calls that other threads had under way do not end there.
@@ -116,9 +115,6 @@ public:
     }
 
 private:
-    // release: pairs with the acquire in now().
-    void note_change() noexcept { m_changes.fetch_add(1, std::memory_order_release); }
-
     [[nodiscard]] void* allocate_within_bound(std::size_t bytes, std::size_t align, bool is_first) {
         struct claim {
             upstream& from;
@@ -157,8 +153,8 @@ private:
     std::atomic<std::size_t> m_used{0};
     std::atomic<std::size_t> m_claimed{0};  // by calls under way
     std::atomic<std::uint64_t> m_calls{0};
-    std::atomic<std::uint64_t> m_changes{0};  // of used(), by calls that succeeded
     std::atomic<std::int32_t> m_under_way{0};
+    std::atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
 };
 

@@ -12,8 +12,8 @@
 // Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1),
 // but for a refill, a flush and collect(): O(objects moved).
 
-#include "pooled/config.hpp"
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/config.hpp"
 #include "pooled/object/slot.hpp"
 
 #include <algorithm>

@@ -204,7 +204,7 @@ public:
     // many. O(idle objects).
     std::size_t trim() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
-        m_recycler->core().trim();
+        m_recycler->core().memory().trim();
         return count;
     }
 
@@ -212,7 +212,7 @@ public:
     // new one. Those in use still count under the bound.
     std::size_t clear() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
-        m_recycler->core().trim();
+        m_recycler->core().memory().trim();
         return count;
     }
 

@@ -235,7 +235,8 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory = detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    void* const memory =
+        detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
     try {
@@ -288,7 +289,8 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (options.initial_objects > detail::bound_of(options))
         throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
     pool_core& core = g_registry.make({.name = options.name}, Sharing);
-    void* const memory = detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
+    void* const memory =
+        detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {
         g_registry.close(core);
         throw std::bad_alloc();

@@ -9,6 +9,7 @@
 //   pieces over 16 KiB are pages of their own
 //
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
+//             empty = regions of a size with live == 0;
 //             a region is in the list of its size if and only if live < capacity.
 // Any thread may call; one lock, taken only on slow paths. O(1).
 
@@ -18,6 +19,7 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +42,7 @@ public:
         region*& list = m_regions[list_of(size)];
         if (list == nullptr && !add_region(size)) return nullptr;
         region& r = *list;
+        if (r.live == 0) --m_empty[list_of(size)];
         if (r.live + 1 == r.capacity) unlink(r);
         return r.take();
     }
@@ -58,8 +61,12 @@ public:
         region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
         if (r.live == r.capacity) link(r);
         r.put(p);
-        bool const is_only_one = r.next == nullptr && r.previous == nullptr;
-        if (r.live != 0 || is_only_one) return;
+        if (r.live != 0) return;
+        std::size_t const l = list_of(size);
+        if (m_empty[l] < std::max<std::uint32_t>(m_keep[l], 1)) {
+            ++m_empty[l];
+            return;
+        }
         unlink(r);
         platform::unmap_pages(&r, k_region_bytes);
     }
@@ -75,6 +82,7 @@ public:
             free += r->capacity - r->live;
         for (; free < count; free += m_regions[list_of(size)]->capacity)
             if (!add_region(size)) throw std::bad_alloc();
+        m_keep[list_of(size)] = std::max(m_keep[list_of(size)], m_empty[list_of(size)]);
     }
 
     [[nodiscard]] detail::mutex& lock() noexcept { return m_mutex; }  // for fork only
@@ -119,8 +127,7 @@ private:
     };
 
     static constexpr std::size_t piece_bytes(std::size_t bytes) noexcept {
-        return round_up(bytes == 0 ? 1 : bytes,
-                        bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
+        return round_up(bytes == 0 ? 1 : bytes, bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
     }
     static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
         return (piece_size / k_unit - 1) % k_lists;  // the compiler then sees the index in range
@@ -131,6 +138,7 @@ private:
         void* const pages = platform::map_pages(k_region_bytes, k_region_bytes);
         if (pages == nullptr) return false;
         link(*::new (pages) region(size));
+        ++m_empty[list_of(size)];
         return true;
     }
     void link(region& r) noexcept {
@@ -148,6 +156,8 @@ private:
 
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};
+    std::array<std::uint32_t, k_lists> m_empty{};  // regions without a piece in use
+    std::array<std::uint32_t, k_lists> m_keep{};   // of those, how many stay: reserve() made them, or one
 };
 
 POOLED_EXPORT inline constinit metadata_arena g_metadata;

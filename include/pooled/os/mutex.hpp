@@ -43,9 +43,15 @@ private:
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;
+    static constexpr unsigned k_attempts = 128;
 
     // acquire: pairs with the release in unlock.
     POOLED_NOINLINE void lock_slow() noexcept {
+        // A critical section takes less than a call to the system.
+        for (unsigned attempt = 0; attempt < k_attempts; ++attempt) {
+            platform::relax();
+            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
+        }
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
             platform::wait_while(m_state, k_contended);
     }

@@ -6,7 +6,7 @@
 //   pages      map_pages, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
-//   schedule   wait_while, wake_one, pause, coarse_time
+//   schedule   wait_while, wake_one, relax, pause, coarse_time
 //
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
@@ -185,6 +185,15 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
     ::clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// In a loop that waits for another processor, for a few hundred instructions at most.
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
 }
 
 // Between two looks at something that another thread is about to change. Sleeps after a few: a thread of real-time

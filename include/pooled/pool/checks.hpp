@@ -71,7 +71,8 @@ inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t byte
                bytes_of(class_of(entry)));
     large_block const& block = *entry.large_at();
     if (block.payload != p)
-        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes, 0);
+        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes,
+               0);
     if (bytes != 0 && bytes != block.bytes)
         report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, block.bytes);
 }

@@ -53,6 +53,7 @@ public:
     // Requires that no block is in use and that nobody can reach the core.
     void destroy() noexcept {
         if (pool_extension* const above = extension()) above->on_destroy();
+        if (is_local()) local_cache().release();
         std::size_t const bytes = bytes_of(m_kind);
         this->~pool_core();
         g_metadata.deallocate(this, bytes);
@@ -105,12 +106,20 @@ public:
     }
 
     // acquire: pairs with the releases below; the extension is seen constructed.
-    [[nodiscard]] pool_extension* extension() const noexcept { return m_extension.load(std::memory_order_acquire); }
-    void set_extension(pool_extension* one) noexcept { m_extension.store(one, std::memory_order_release); }
+    [[nodiscard]] pool_extension* extension() const noexcept {
+        return m_extension.load(std::memory_order_acquire);
+    }
+    // Both take the lock of the caches: the extension does not change during a fork.
+    void set_extension(pool_extension* one) noexcept {
+        std::scoped_lock const lock(caches().mutex());
+        m_extension.store(one, std::memory_order_release);
+    }
     // False when it has one.
     [[nodiscard]] bool set_extension_if_none(pool_extension& one) noexcept {
-        pool_extension* none = nullptr;
-        return m_extension.compare_exchange_strong(none, &one, std::memory_order_release, std::memory_order_relaxed);
+        std::scoped_lock const lock(caches().mutex());
+        if (extension() != nullptr) return false;
+        m_extension.store(&one, std::memory_order_release);
+        return true;
     }
 
     // The owner of the cache ended, or does not exist in this process. Requires the lock of the caches.

@@ -82,12 +82,23 @@ POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) n
 POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_index c) noexcept {
     return cache.classes[c].pop_cold();
 }
-void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
+// The calling thread's cache, made if it has none; null if it can have none.
+[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
+}
+
+// Past the thread's cache.
+POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c,
+                                                  void* block) noexcept {
+    pool_core& core = *g_registry.find(pool_id);
+    if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
+}
 POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
-    std::uint32_t const pool_id = cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+    std::uint32_t const pool_id =
+        cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
     bool const is_pushed = cache.classes[c].push_cold(block);
     cache.gate.leave();
-    if (!is_pushed) deallocate_slow(pool_id, c, block);
+    if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }
 
 // A block that this thread has cached, or null.
@@ -109,7 +120,8 @@ template <sharing Sharing>
 
 // False when the owner cannot enter; the block is then still the caller's.
 template <sharing Sharing>
-[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c, void* block) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c,
+                                                          void* block) noexcept {
     if constexpr (Sharing == sharing::local) {
         return !cache->gate.is_closed() && cache->classes[c].push_hot(block);
     } else {
@@ -122,11 +134,6 @@ template <sharing Sharing>
         cache->gate.leave();
         return true;
     }
-}
-
-// The calling thread's cache, made if it has none; null if it can have none.
-[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
-    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
 }
 
 // What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
@@ -163,19 +170,10 @@ POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class
     return checks::on_allocate(block);
 }
 
-// Of a pool beyond the near slots. False when the owner cannot enter, or when the array is full.
-[[nodiscard]] inline bool push_far(thread_cache* cache, class_index c, void* block) noexcept {
-    if (cache == nullptr || !cache->gate.enter()) return false;
-    bool const is_pushed = cache->classes[c].push(block);
-    cache->gate.leave();
-    return is_pushed;
-}
-
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
-    pool_core& core = *g_registry.find(pool_id);
-    if (pool_id >= k_far_slot && !core.is_local())
-        if (push_far(t_state.find(pool_id), c, block)) return;
-    if (core.deallocate(c, own_cache(core), block)) g_registry.destroy(core);
+    if (pool_id >= k_far_slot && !g_registry.find(pool_id)->is_local())
+        if (deallocate_cached<sharing::shared>(t_state.find(pool_id), c, block)) return;
+    detail::deallocate_past_cache(pool_id, c, block);
 }
 
 // Null when the bound is reached; throws what upstream throws.
@@ -190,7 +188,8 @@ template <class Place>
 
 // Throws exhausted when the bound is reached. `bytes` is for the message.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c, std::size_t bytes) {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
+                                                           std::size_t bytes) {
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return allocate_slow_or_throw(place.id(), c, bytes);
@@ -250,9 +249,11 @@ inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std
 
 // For callers that know neither the pool nor the size. Requires a block in use.
 POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
-    map_entry const entry = g_page_map.find_owned(p);
+    map_entry const entry = g_page_map.find(p);
     if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
-    class_index const c = entry.slab_at()->size_class;
+    class_index const c = entry.empty() ? k_no_class : entry.slab_at()->size_class;
+    if (c >= k_class_count) [[unlikely]]
+        detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
     if (entry.is_local())
         detail::deallocate(of_block<sharing::local>(entry), c, p);
     else

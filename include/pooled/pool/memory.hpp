@@ -86,8 +86,8 @@ public:
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align);
     [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name) noexcept {
         map_entry const entry = g_page_map.find(p);
-        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() || entry.large_at()->payload != p)
-            [[unlikely]]
+        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() ||
+            entry.large_at()->payload != p) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
         return m_large.deallocate(*entry.large_at());
     }
@@ -126,15 +126,17 @@ private:
         std::scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
     }
-    // What the caller has cached of other classes, and did not need lately, may be all that keeps slabs in use. Blocks that
-    // were freed in a random order lie in as many slabs: without this, 16 phases of 32 MiB held 170 MiB.
+    // What threads have cached of other classes may be all that keeps slabs in use. Blocks that were freed in a random order
+    // lie in as many slabs: without this, 16 phases of 32 MiB held 170 MiB. What the caller did not need lately goes back;
+    // if slabs are reserved for the class, all that is cached.
     [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
-        if (cache == nullptr) return false;
-        m_caches.flush_unused(*cache);
-        return m_slabs.has_free(c);
+        if (cache != nullptr) m_caches.flush_unused(*cache);
+        if (m_slabs.has_free(c)) return true;
+        if (!m_slabs.is_reserved_for(c)) return false;
+        std::scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     [[nodiscard]] bool grow(class_index c);
-    [[nodiscard]] bool ask_upstream(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
     [[nodiscard]] bool refuse_reserve() const;
@@ -158,7 +160,7 @@ private:
 // True when it is worth trying again. An upstream that fails is a bound of its own.
 inline bool pool_memory::grow(class_index c) {
     try {
-        if (ask_upstream(c)) return true;
+        if (m_slabs.grow(c)) return true;
     } catch (...) {
         if (find_room(c)) return true;
         throw;
@@ -166,51 +168,39 @@ inline bool pool_memory::grow(class_index c) {
     return find_room(c);
 }
 
-// Not under way when the bound does not allow it: others need not wait for that.
-inline bool pool_memory::ask_upstream(class_index c) {
-    if (!m_slabs.has_room(c)) return false;
-    upstream::call const under_way(m_upstream);
-    return m_slabs.grow(c);
-}
-
 // At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
-// when at that moment there was neither a free block nor a free slab, nor one under way from or to upstream.
+// when at that moment there was neither a free block nor a free slab, nor memory on its way from upstream or back.
 POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     for (;;) {
-        upstream::moment const before = m_upstream.now();
+        std::uint64_t const before = m_upstream.calls_ended();
         bool const found = [&] {
             std::scoped_lock const lock(m_caches.mutex());
             return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
         }();
         if (found) return true;
         // Blocks larger than a slab of this pool need a chunk of their own.
-        m_large.release_idle(large_heap::idle::unreserved);
-        m_slabs.release_chunks();
-        if (ask_upstream(c)) return true;
-        if (!m_upstream.wait_for_calls(before)) return false;
+        bool const released =
+            m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
+        if (m_slabs.grow(c)) return true;
+        if (!released && !m_upstream.wait_for_call(before)) return false;
     }
 }
 
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align) {
     if (void* const p = m_large.take(bytes, align)) return p;
     if (bytes > m_upstream.max_bytes()) return nullptr;
-    auto const grow_large = [&] {
-        upstream::call const under_way(m_upstream);
-        return m_large.grow(bytes, align);
-    };
     try {
-        if (void* const p = grow_large()) return p;
-    } catch (std::bad_alloc const&) {
+        if (void* const p = m_large.grow(bytes, align)) return p;
+    } catch (...) {
         if (collect_for_room() == 0) throw;
-        return grow_large();
+        return m_large.grow(bytes, align);
     }
     for (;;) {
-        upstream::moment const before = m_upstream.now();
+        std::uint64_t const before = m_upstream.calls_ended();
         if (void* const p = m_large.take(bytes, align)) return p;
-        collect_for_room();
-        if (m_large.has_room(bytes))
-            if (void* const p = grow_large()) return p;
-        if (!m_upstream.wait_for_calls(before)) return nullptr;
+        bool const released = collect_for_room() != 0;
+        if (void* const p = m_large.grow(bytes, align)) return p;
+        if (!released && !m_upstream.wait_for_call(before)) return nullptr;
     }
 }
 
@@ -228,31 +218,30 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     class_index const larger = std::max(a, b);
     std::size_t const block_bytes = k_geometry[larger].block_bytes;
     if (count > k_max_reserved_bytes / block_bytes) return refuse_reserve();
+    reservation const key{.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr};
+    auto const free_in = [&](class_index c) {
+        std::scoped_lock const lock(m_caches[c]);
+        return m_caches[c].reserve(key, count);
+    };
     {
         std::scoped_lock const lock(m_caches.mutex());
         m_caches.steal(a);  // what threads have cached counts, and is not stolen later
         m_caches.steal(b);
     }
-    std::size_t const free = std::min(m_caches[a].free(), m_caches[b].free());
-    std::size_t wanted = count - std::min(count, free);
-    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; wanted != 0 && a != b && per_slab != 0)
+    std::size_t const free_a = free_in(a);
+    std::size_t const free = a != b ? std::min(free_a, free_in(b)) : free_a;
+    if (count <= free) return true;
+    std::size_t wanted = count - free;
+    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    reservation const key{.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr};
-    upstream::call const under_way(m_upstream);
-    if (!m_slabs.reserve(key, larger, wanted, m_touches_reserved)) return false;
-    if (free == 0 || count == 0) return true;
-    // Else their slabs, once they are empty, are free for all.
-    for (class_index const c : {a, b}) {
-        std::scoped_lock const lock(m_caches[c]);
-        m_caches[c].reserve_used(key);
-    }
-    return true;
+    auto const reserve_slabs = [&] { return m_slabs.reserve(key, larger, wanted, m_touches_reserved); };
+    return reserve_slabs() || (collect_for_room() != 0 && reserve_slabs());
 }
 
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
     if (count > k_max_reserved_bytes / std::max<std::size_t>(bytes, 1)) return refuse_reserve();
-    upstream::call const under_way(m_upstream);
-    return m_large.reserve(bytes, align, count, m_touches_reserved);
+    auto const reserve_blocks = [&] { return m_large.reserve(bytes, align, count, m_touches_reserved); };
+    return reserve_blocks() || (collect_for_room() != 0 && reserve_blocks());
 }
 
 // What no address space holds is refused at once, not chunk by chunk. False: the bound is the reason.

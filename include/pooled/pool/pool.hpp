@@ -154,7 +154,7 @@ public:
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
-    // Whether `p` points into memory that this pool has taken from upstream, a freed large block excepted, and that is not
+    // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
     // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept {
         map_entry const entry = g_page_map.find(p);

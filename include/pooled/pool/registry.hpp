@@ -74,6 +74,10 @@ public:
     // Requires a closed core without a block in use. Its id is free again.
     void destroy(pool_core& core) noexcept {
         std::uint32_t const id = core.id();
+        {
+            std::scoped_lock const lock(m_mutex);  // a fork finds it whole, or not at all
+            m_cores[id].store(destroyed(), std::memory_order_relaxed);
+        }
         core.destroy();  // the page map has forgotten it before a new pool can have the id
         std::scoped_lock const lock(m_mutex);
         m_cores[id].store(nullptr, std::memory_order_relaxed);
@@ -112,10 +116,17 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
+    // Not a core: the id is taken as long as one is being destroyed.
+    [[nodiscard]] static pool_core* destroyed() noexcept {
+        return reinterpret_cast<pool_core*>(alignof(pool_core));
+    }
+
     template <class Function>
     void for_each_core(Function&& function) noexcept {
-        for (std::uint32_t id = 0; id < m_end; ++id)
-            if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed)) function(*core);
+        for (std::uint32_t id = 0; id < m_end; ++id) {
+            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+            if (core != nullptr && core != destroyed()) function(*core);
+        }
     }
 
     detail::mutex m_mutex;
@@ -151,7 +162,8 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     std::uint32_t const index = id - k_far_slot;
     if (index >= state.far_count) {
         std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
-        auto** const far = static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
+        auto** const far =
+            static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
         if (far == nullptr) return nullptr;
         std::copy_n(state.far, state.far_count, far);
         std::fill(far + state.far_count, far + count, nullptr);
@@ -206,9 +218,7 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
     if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
     if (thread_cache** const entry = entry_for(state, cache.pool_id); *entry == &cache) *entry = nullptr;
     state.forget(&cache);
-    for (class_cache& one : cache.classes)
-        one.release();
-    cache.recycled.release();
+    cache.release();
     g_metadata.deallocate(&cache, sizeof(thread_cache));
 }
 
@@ -217,10 +227,8 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
         return;
     thread_cache* cache = nullptr;
     {
-        // Whoever closed the pool is done with the cache, and nobody adds another one meanwhile.
-        std::scoped_lock const lock(m_mutex);
-        cache = state.closed.load(std::memory_order_relaxed);
-        state.closed.store(nullptr, std::memory_order_relaxed);
+        std::scoped_lock const lock(m_mutex);  // whoever closes a pool is done with its caches
+        cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
     }
     while (cache != nullptr) {
         thread_cache* const next = cache->next_closed;

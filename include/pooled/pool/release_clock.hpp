@@ -6,6 +6,7 @@
 
 #include "pooled/os/platform.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,10 @@ namespace pooled::detail {
 class release_clock {
 public:
     // `period` not positive: never.
-    explicit release_clock(std::chrono::nanoseconds period) noexcept : m_period(period.count()) {}
+    explicit release_clock(std::chrono::milliseconds period) noexcept
+        : m_period(
+              std::chrono::nanoseconds(std::clamp(period, std::chrono::milliseconds(0), k_longest)).count()) {
+    }
 
     // `calls`: of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
@@ -28,6 +32,8 @@ public:
     }
 
 private:
+    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
+
     std::int64_t m_period;
     std::atomic<std::int64_t> m_end{0};
 };

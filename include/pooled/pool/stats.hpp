@@ -22,10 +22,10 @@ struct size_class_stats {
     std::uint64_t cached = 0;  // free, in threads' caches
     std::uint64_t high_water =
         0;  // most blocks ever used at once; with several threads counts what they cached
-    std::uint64_t slab_bytes = 0;           // memory that this class has now
-    std::uint64_t refills = 0;     // of threads' caches
-    std::uint64_t flushes = 0;     // of threads' caches
-    std::uint64_t remote_frees = 0;         // blocks that threads freed in excess of those they allocated
+    std::uint64_t slab_bytes = 0;    // memory that this class has now
+    std::uint64_t refills = 0;       // of threads' caches
+    std::uint64_t flushes = 0;       // of threads' caches
+    std::uint64_t remote_frees = 0;  // blocks that threads freed in excess of those they allocated
 
     size_class_stats& operator+=(size_class_stats const& other) noexcept {
         in_use += other.in_use;
@@ -107,11 +107,13 @@ inline std::string pool_stats::to_json() const {
     };
     std::string out = "{\"name\":" + detail::json_string(name);
     out += "," + field("in_use", in_use) + "," + field("free", free) + "," + field("cached", cached) + "," +
-           field("high_water", high_water) + "," + field("refills", refills) + "," + field("flushes", flushes) + "," +
-           field("remote_frees", remote_frees) + "," + field("bytes_in_use", bytes_in_use) + "," +
-           field("upstream_bytes", upstream_bytes) + "," + field("upstream_calls", upstream_calls) + "," +
-           field("max_bytes", max_bytes) + "," + field("threads", threads) + "," +
-           field("large_in_use", large_in_use) + "," + field("large_bytes", large_bytes) + "," + field("large_cached_bytes", large_cached_bytes) + ",\"classes\":[";
+           field("high_water", high_water) + "," + field("refills", refills) + "," +
+           field("flushes", flushes) + "," + field("remote_frees", remote_frees) + "," +
+           field("bytes_in_use", bytes_in_use) + "," + field("upstream_bytes", upstream_bytes) + "," +
+           field("upstream_calls", upstream_calls) + "," + field("max_bytes", max_bytes) + "," +
+           field("threads", threads) + "," + field("large_in_use", large_in_use) + "," +
+           field("large_bytes", large_bytes) + "," + field("large_cached_bytes", large_cached_bytes) +
+           ",\"classes\":[";
     bool first = true;
     for (size_class_stats const& c : classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
@@ -133,8 +135,8 @@ inline std::ostream& operator<<(std::ostream& out, pool_stats const& s) {
         << s.high_water << "; " << s.upstream_bytes << " bytes from upstream in " << s.upstream_calls
         << " calls";
     if (s.max_bytes != 0) out << " of at most " << s.max_bytes;
-    out << "; " << s.refills << " refills and " << s.flushes << " flushes of threads' caches, " << s.remote_frees
-        << " frees on another thread";
+    out << "; " << s.refills << " refills and " << s.flushes << " flushes of threads' caches, "
+        << s.remote_frees << " frees on another thread";
     for (size_class_stats const& c : s.classes) {
         if (c.slab_bytes == 0 && c.high_water == 0) continue;
         out << "\n  " << c.block_bytes << " B: " << c.in_use << " in use, " << c.free << " free, " << c.cached

@@ -36,11 +36,12 @@ template <class T>
 // Any number of T; out of line, so that the one-object path stays small where it is inlined.
 template <class T, sharing Sharing>
 [[nodiscard]] POOLED_NOINLINE T* allocate_array(pool_core& core, std::size_t n) {
-    return static_cast<T*>(allocate_bytes_or_throw(in_pool<Sharing>(core), array_bytes<T>(n), alignof(T)));
+    return static_cast<T*>(
+        detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T)));
 }
 template <class T, sharing Sharing>
 POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noexcept {
-    deallocate_bytes(in_pool<Sharing>(core), p, n * sizeof(T), alignof(T));
+    detail::deallocate_bytes(detail::in_pool<Sharing>(core), p, n * sizeof(T), alignof(T));
 }
 
 }  // namespace detail
@@ -63,7 +64,8 @@ public:
 
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>, sizeof(T)));
+            return static_cast<T*>(
+                detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>, sizeof(T)));
         return detail::allocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), n);
     }
 
@@ -104,8 +106,8 @@ public:
 
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(
-                detail::allocate_or_throw(detail::in_pool<Pool::k_sharing>(*m_core), detail::k_class_of<T>, sizeof(T)));
+            return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Pool::k_sharing>(*m_core),
+                                                             detail::k_class_of<T>, sizeof(T)));
         return detail::allocate_array<T, Pool::k_sharing>(*m_core, n);
     }
 

@@ -64,7 +64,7 @@ struct count_header {
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
-        if (is_plain(now)) return deallocate(in_default_pool{}, plain_class(now), this);
+        if (is_plain(now)) return detail::deallocate(detail::in_default_pool{}, plain_class(now), this);
         g_block_types[now].free(this);
     }
 
@@ -73,7 +73,7 @@ struct count_header {
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
         std::uint64_t const number = number_if(now, counts);
         if (number < k_class_count)
-            deallocate(in_default_pool{}, static_cast<class_index>(number), this);
+            detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
         else if (number < k_type_numbers) [[likely]]
             g_block_types.numbered(number).retire(this);
         else

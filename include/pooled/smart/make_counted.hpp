@@ -51,7 +51,7 @@ template <class T, class Origin, class... Args>
     T* const made = std::construct_at(static_cast<T*>(object::place_in(block)), std::forward<Args>(args)...);
     held.release();
     object::set_header(made, type, counts);
-    introduce(made);
+    detail::introduce(made);
     return made;
 }
 
@@ -62,11 +62,11 @@ template <class T, class... Args>
     type_tag const type = object::tag();
     void* block = nullptr;
     if constexpr (object::k_class == k_large)
-        block = allocate_bytes_or_throw(in_pool<sharing::shared>(g_registry.default_core()), object::k_bytes,
-                                                         object::k_align);
+        block = detail::allocate_bytes_or_throw(detail::in_pool<sharing::shared>(g_registry.default_core()),
+                                                object::k_bytes, object::k_align);
     else
-        block = allocate_or_throw(detail::in_default_pool{}, object::k_class, object::k_bytes);
-    return construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
+        block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes);
+    return detail::construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
 // How the object is retired depends on the pool, its layout does not.
@@ -83,23 +83,25 @@ template <class T, sharing Sharing>
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_tag const type = tag_in<T, Sharing>(core);
+    type_tag const type = detail::tag_in<T, Sharing>(core);
     void* block = nullptr;
     if constexpr (object::k_class == k_large)
-        block = allocate_bytes_or_throw(in_pool<Sharing>(core), object::k_bytes, object::k_align);
+        block =
+            detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), object::k_bytes, object::k_align);
     else
-        block = allocate_or_throw(in_pool<Sharing>(core), object::k_class, object::k_bytes);
-    return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
+        block = detail::allocate_or_throw(detail::in_pool<Sharing>(core), object::k_class, object::k_bytes);
+    return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
 // The same; null when the pool is exhausted or upstream has no more.
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;
-    type_tag const type = tag_in<T, Sharing>(core);
-    void* const block = try_allocate_bytes(in_pool<Sharing>(core), object::k_bytes, object::k_align);
+    type_tag const type = detail::tag_in<T, Sharing>(core);
+    void* const block =
+        detail::try_allocate_bytes(detail::in_pool<Sharing>(core), object::k_bytes, object::k_align);
     if (block == nullptr) return nullptr;
-    return construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
+    return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
 }  // namespace pooled::detail

@@ -30,21 +30,21 @@ adopt_made(std::remove_cv_t<T>* object) noexcept {
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_ALWAYS_INLINE basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
-    return adopt_made<T, counting_of<Sharing>>(make_counted<std::remove_cv_t<T>, Sharing>(
+    return detail::adopt_made<T, counting_of<Sharing>>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
-    return adopt_made<T, counting_of<Sharing>>(try_make_counted<std::remove_cv_t<T>, Sharing>(
+    return detail::adopt_made<T, counting_of<Sharing>>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
-    return adopt_made<T, on_one_thread>(make_counted<std::remove_cv_t<T>, Sharing>(
+    return detail::adopt_made<T, on_one_thread>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 

@@ -14,6 +14,8 @@
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/origin.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -23,6 +25,10 @@
 namespace pooled {
 
 namespace detail {
+
+// libstdc++ 12 cannot construct an array of const elements; one of others converts to it.
+template <class T>
+using plain_array = std::remove_cv_t<std::remove_extent_t<T>>[];
 
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
@@ -73,41 +79,41 @@ template <class T>
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_ALWAYS_INLINE std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
-    return allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
+    return detail::allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
-    return allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count));
+    return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count), value);
+    return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count), value);
 }
 
 template <sharing Sharing>
 template <not_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
-    return allocate_shared_in<T, Sharing, on_failure::throws, initialise::by_default>(*m_core);
+    return detail::allocate_shared_in<T, Sharing, on_failure::throws, initialise::by_default>(*m_core);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
     t_making = m_core;
-    return std::allocate_shared_for_overwrite<T>(making_allocator<T, from_pool<Sharing>>(),
-                                                 checked_count<T>(count));
+    return std::allocate_shared_for_overwrite<plain_array<T>>(
+        making_allocator<plain_array<T>, from_pool<Sharing>>(), checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
-    return empty_when_exhausted([&] {
-        return allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core,
-                                                                            std::forward<Args>(args)...);
+    return detail::empty_when_exhausted([&] {
+        return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(
+            *m_core, std::forward<Args>(args)...);
     });
 }
 
@@ -115,21 +121,30 @@ template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
     if (count > k_max_count<T>) return {};
-    return empty_when_exhausted([&] {
-        return allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core, checked_count<T>(count));
+    return detail::empty_when_exhausted([&] {
+        return std::shared_ptr<T>(
+            detail::allocate_shared_in<plain_array<T>, Sharing, on_failure::marks_and_throws>(
+                *m_core, checked_count<T>(count)));
     });
+}
+
+// The blocks that the make_ forms of a single T take: make_shared's, and the one that make_unique and make_rc share. Throws
+// std::bad_alloc.
+template <class T>
+[[nodiscard]] std::array<block_shape, 2> reserve_shapes() {
+    using counted = counted_object<std::remove_cv_t<T>, from_default>;
+    return {shared_block_shape<std::remove_cv_t<T>>(), block_shape{counted::k_bytes, counted::k_align}};
 }
 
 template <sharing Sharing>
 template <class T>
 void basic_pool<Sharing>::reserve(std::size_t count) {
-    using counted = counted_object<T, from_default>;  // of make_unique and make_rc
-    block_shape const shared = shared_block_shape<T>();
-    class_index const c = class_for(shared.bytes, shared.align);
-    if (c != k_large && counted::k_class != k_large)
-        return detail::reserve_classes(*m_core, c, counted::k_class, count);
+    auto const [shared, counted] = detail::reserve_shapes<T>();
+    class_index const a = class_for(shared.bytes, shared.align);
+    class_index const b = class_for(counted.bytes, counted.align);
+    if (a != k_large && b != k_large) return detail::reserve_classes(*m_core, a, b, count);
     reserve_bytes(count, shared.bytes, shared.align);
-    if (counted::k_class != c) reserve_bytes(count, counted::k_bytes, counted::k_align);
+    if (a != b) reserve_bytes(count, counted.bytes, counted.align);
 }
 
 }  // namespace detail
@@ -142,13 +157,13 @@ template <detail::not_array T, class... Args>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
-    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
-                                   detail::checked_count<T>(count));
+    return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
+                                                        detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
-                                   detail::checked_count<T>(count), value);
+    return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
+                                                        detail::checked_count<T>(count), value);
 }
 template <detail::not_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
@@ -157,8 +172,8 @@ template <detail::not_array T>
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<T>(detail::making_allocator<T, detail::from_default>{},
-                                                 detail::checked_count<T>(count));
+    return std::allocate_shared_for_overwrite<detail::plain_array<T>>(
+        detail::making_allocator<T, detail::from_default>{}, detail::checked_count<T>(count));
 }
 
 }  // namespace pooled

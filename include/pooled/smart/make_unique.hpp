@@ -35,7 +35,7 @@ template <class T>
 
 template <class T, sharing Sharing>
 [[nodiscard]] unique_ptr<T> make_unique_array_in(void* memory, std::size_t count) {
-    using element = std::remove_extent_t<T>;
+    using element = std::remove_cv_t<std::remove_extent_t<T>>;
     held_block<from_pool<Sharing>> block(memory, counted_array_bytes<T>(count), deleter<T>::k_align);
     auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + deleter<T>::k_offset);
     std::uninitialized_value_construct_n(first, count);
@@ -47,33 +47,33 @@ template <class T, sharing Sharing>
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_ALWAYS_INLINE unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
-    return unique_ptr<T>(make_counted<std::remove_cv_t<T>, Sharing>(*m_core, count_header::k_unique,
-                                                                    std::forward<Args>(args)...));
+    return unique_ptr<T>(detail::make_counted<std::remove_cv_t<T>, Sharing>(*m_core, count_header::k_unique,
+                                                                            std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
-    return unique_ptr<T>(try_make_counted<std::remove_cv_t<T>, Sharing>(*m_core, count_header::k_unique,
-                                                                        std::forward<Args>(args)...));
+    return unique_ptr<T>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
+        *m_core, count_header::k_unique, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
-    void* const memory =
-        allocate_bytes_or_throw(in_pool<Sharing>(*m_core), counted_array_bytes<T>(count), deleter<T>::k_align);
-    return make_unique_array_in<T, Sharing>(memory, count);
+    void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(*m_core),
+                                                         counted_array_bytes<T>(count), deleter<T>::k_align);
+    return detail::make_unique_array_in<T, Sharing>(memory, count);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
     if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
-    void* const memory =
-        try_allocate_bytes(in_pool<Sharing>(*m_core), counted_array_bytes<T>(count), deleter<T>::k_align);
+    void* const memory = detail::try_allocate_bytes(detail::in_pool<Sharing>(*m_core),
+                                                    counted_array_bytes<T>(count), deleter<T>::k_align);
     if (memory == nullptr) return {};
-    return make_unique_array_in<T, Sharing>(memory, count);
+    return detail::make_unique_array_in<T, Sharing>(memory, count);
 }
 
 }  // namespace detail

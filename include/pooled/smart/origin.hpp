@@ -25,7 +25,7 @@ namespace pooled::detail {
 // The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 
-// Set when the allocation itself of a try_make_shared fails: it must be told from a constructor that throws the like.
+// Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
 // Before the first object of a pool that is not immediate. Throws std::bad_alloc.
@@ -51,8 +51,9 @@ struct from_default {
                                                       std::size_t align) noexcept {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
-            return deallocate_bytes(in_pool<sharing::shared>(g_registry.default_core()), p, bytes, align);
-        detail::deallocate(in_default_pool{}, c, p);
+            return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
+                                            bytes, align);
+        detail::deallocate(detail::in_default_pool{}, c, p);
     }
 };
 
@@ -66,29 +67,31 @@ struct from_pool {
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         pool_core& core = *t_making;
         if constexpr (OnFailure == on_failure::marks_and_throws) {
-            void* const p = try_allocate_bytes(in_pool<Sharing>(core), array_bytes<T>(n), alignof(T));
+            void* const p =
+                detail::try_allocate_bytes(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T));
             t_making_failed = p == nullptr;
             if (p == nullptr) throw std::bad_alloc();
             return static_cast<T*>(p);
         }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
-            return static_cast<T*>(allocate_or_throw(in_pool<Sharing>(core), k_class_of<T>, sizeof(T)));
-        return allocate_array<T, Sharing>(core, n);
+            return static_cast<T*>(
+                detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>, sizeof(T)));
+        return detail::allocate_array<T, Sharing>(core, n);
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
         map_entry const entry = g_page_map.find_owned(p);
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
-            return deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
-        detail::deallocate(of_block<Sharing>(entry), k_class_of<T>, p);
+            return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
+        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p);
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
                                                       std::size_t align) noexcept {
         map_entry const entry = g_page_map.find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
-            return deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(of_block<Sharing>(entry), c, p);
+            return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
+        detail::deallocate(detail::of_block<Sharing>(entry), c, p);
     }
 };
 

@@ -6,7 +6,7 @@
 // the object's real type by it.
 //
 //   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
-//   waiting block                    | type: 14 | kind: 2 | address: 48 |
+//   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
 // A type gets its number when it is first needed, without a lock: a fork may come at any moment. Any thread may call; O(1).
 // The number is kept as a tag, in the place that it takes in these words, so that nobody shifts it.
@@ -71,7 +71,7 @@ public:
     block_types(block_types const&) = delete;
     block_types& operator=(block_types const&) = delete;
 
-    // The type whose tag a word bears. Requires one that was read from a block, and is not plain. Relaxed: who reads it
+    // The type whose tag is in a word. Requires one that was read from a block, and is not plain. Relaxed: who reads it
     // there was handed the block by a thread that had the tag from add().
     [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
         return numbered(word >> k_type_shift);

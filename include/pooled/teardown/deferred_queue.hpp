@@ -152,7 +152,7 @@ private:
         return true;
     }
 
-    // Requires room in the window and something behind it. What was pushed long ago has left the caches: it is called back
+    // Requires a window that is not full and something behind it. What was pushed long ago has left the caches: it is prefetched
     // some steps before its turn.
     POOLED_NOINLINE void advance() noexcept {
         deferred w = m_linked;

@@ -104,13 +104,10 @@ private:
 
 // Destroys what the thread has deferred when its thread_local objects go: before those that are older.
 struct deferral_guard {
-    deferral_guard() noexcept = default;
-    deferral_guard(deferral_guard const&) = delete;
-    deferral_guard& operator=(deferral_guard const&) = delete;
     ~deferral_guard() { deferred_store::finish_thread(); }
 };
 POOLED_NOINLINE inline void arm_deferral_guard(thread_deferrals& mine) noexcept {
-    static thread_local deferral_guard const guard;
+    static thread_local deferral_guard const guard{};
     static_cast<void>(&guard);
     mine.is_armed = true;
 }
@@ -193,7 +190,9 @@ inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
     std::atomic_thread_fence(std::memory_order_release);
     mine.size = mine.batch->queue.size();
     mine.door.leave();
+    bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
     next.finish();
+    t_deferrals.is_destroying = was_destroying;
     mine.destroyed.store(mine.destroyed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) - 1,
                               std::memory_order_release);
@@ -229,7 +228,7 @@ inline bool deferred_store::destroy_one_kept() noexcept {
         }
         ++m_in_destruction;
     }
-    finish_now(next);
+    detail::finish_now(next);
     std::scoped_lock const lock(m_mutex);
     --m_in_destruction;
     ++m_destroyed;
@@ -355,7 +354,7 @@ inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
 // Destructors may defer more, in any pool, until nothing is left.
 inline void deferred_store::finish_thread() noexcept {
     thread_deferrals& mine = t_deferrals;
-    mine.is_stepping = true;  // allocations in destructors leave it to this
+    mine.is_destroying = true;  // allocations in destructors leave it to this
     for (thread_deferred* each = mine.owned; each != nullptr;)
         each = destroy_one(*each) ? mine.owned : each->next_owned;
     mine.has_ended = true;

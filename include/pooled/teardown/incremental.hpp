@@ -83,13 +83,10 @@ inline bool deferred_objects::defer(deferred d, void const* object, std::size_t 
     return size != 0;
 }
 
-// Owner only. Not within another step: that one goes on.
+// Owner only. Not within the destructor of a deferred object: whoever runs that goes on.
 inline void deferred_objects::step(thread_deferred& mine, std::size_t budget) noexcept {
-    bool& is_stepping = t_deferrals.is_stepping;
-    if (is_stepping) return;
-    is_stepping = true;
+    if (t_deferrals.is_destroying) return;
     for (; budget != 0 && deferred_store::destroy_one(mine); --budget) {}
-    is_stepping = false;
 }
 
 inline void deferred_objects::on_allocate() noexcept {
@@ -156,13 +153,13 @@ inline void deferred_objects::on_close() noexcept {
 POOLED_NOINLINE inline void defer_or_finish(deferred d, void const* object,
                                             std::size_t object_bytes) noexcept {
     pool_core& core = core_of(d.header());
-    if (!core.is_incremental()) return defer_to_outermost(d, object, object_bytes);
+    if (!core.is_incremental()) return detail::defer_to_outermost(d, object, object_bytes);
     if (deferred_queue* const redirect = t_teardown.redirect) {
-        if (!redirect->push(d, object, object_bytes)) finish_now(d);
+        if (!redirect->push(d, object, object_bytes)) detail::finish_now(d);
         return;
     }
     auto* const deferred_here = static_cast<deferred_objects*>(core.extension());
-    if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) finish_now(d);
+    if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) detail::finish_now(d);
 }
 
 }  // namespace pooled::detail

@@ -25,6 +25,12 @@
 
 namespace pooled::detail {
 
+enum class outermost_kind : unsigned char {
+    immediate,  // for want of stack
+    unordered,  // of an object of an unordered pool: others of such pools are deferred to it
+    scope,      // a reclaim_scope: everything is
+};
+
 struct outermost_drop {
     // How far plain recursion goes below a drop on a stack of unknown bounds, and below one that leads.
     static constexpr std::uintptr_t k_depth = 12 * 1024;
@@ -38,10 +44,10 @@ struct outermost_drop {
     outermost_drop* outer = nullptr;  // on a thread's own stack: the record around this one
     outermost_drop* next = nullptr;   // in the table
     bool is_on_own_stack = false;
-    bool is_relieving = false;  // some of it is destroyed for an allocation that found no memory
+    bool takes_unordered = false;  // objects of unordered pools are deferred to it at any depth
+    bool is_relieving = false;     // some of it is destroyed for an allocation that found no memory
     deferred_queue queue;
 
-    [[nodiscard]] bool gathers() const noexcept { return low == k_gathers; }
     [[nodiscard]] bool covers(std::uintptr_t here) const noexcept {
         return here - (top - k_below) < k_below + k_above;
     }

@@ -25,7 +25,7 @@ public:
     reclaim_scope() noexcept {
         detail::outermost_drop const* const around = detail::find_outermost();
         m_is_outermost = around == nullptr || detail::stack_pointer() >= around->low;
-        if (m_is_outermost) detail::begin_outermost(m_gathered, true);
+        if (m_is_outermost) detail::begin_outermost(m_gathered, detail::outermost_kind::scope);
     }
     ~reclaim_scope() {
         if (!m_is_outermost) return;

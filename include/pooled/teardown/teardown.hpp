@@ -79,7 +79,7 @@ public:
             return drop_way::destroy;
         }
         if (outermost_drop const* const outermost = find(here)) {
-            if (here < outermost->low) return drop_way::defer;
+            if (here < outermost->low || (is_unordered && outermost->takes_unordered)) return drop_way::defer;
             if (is_unordered) return drop_way::lead;
             open_window(outermost->low,
                         is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
@@ -96,12 +96,17 @@ public:
         return is_own(here) ? m_innermost : g_outermost_drops.find(here);
     }
 
-    void begin(outermost_drop& drop, std::uintptr_t here, bool gathers) noexcept {
+    void begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
         install_hooks();
         ask_bounds();
         drop.top = here;
-        drop.low = gathers ? outermost_drop::k_gathers : here - outermost_drop::k_depth;
         drop.is_on_own_stack = is_own(here);
+        drop.takes_unordered = kind != outermost_kind::immediate;
+        drop.low = here - outermost_drop::k_depth;
+        if (kind == outermost_kind::scope)
+            drop.low = outermost_drop::k_gathers;
+        else if (kind == outermost_kind::unordered && drop.is_on_own_stack)
+            drop.low = std::min(drop.low, limit());
         if (drop.is_on_own_stack) {
             drop.outer = m_innermost;
             m_innermost = &drop;
@@ -178,8 +183,8 @@ POOLED_EXPORT inline constinit thread_local teardown_state t_teardown{};
 POOLED_NOINLINE inline drop_way choose_way(bool is_unordered) noexcept {
     return t_teardown.choose(stack_pointer(), is_unordered);
 }
-POOLED_NOINLINE inline void begin_outermost(outermost_drop& drop, bool gathers) noexcept {
-    t_teardown.begin(drop, stack_pointer(), gathers);
+POOLED_NOINLINE inline void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
+    t_teardown.begin(drop, stack_pointer(), kind);
 }
 POOLED_NOINLINE inline void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
 [[nodiscard]] POOLED_NOINLINE inline outermost_drop* find_outermost() noexcept {
@@ -188,9 +193,9 @@ POOLED_NOINLINE inline void end_outermost(outermost_drop& drop) noexcept { t_tea
 
 // Destroys by `destroy()` and then what is deferred to this drop, and what that lets go of, until nothing is left.
 template <class Destroy>
-POOLED_NOINLINE void lead(bool gathers, Destroy destroy) noexcept {
+POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     outermost_drop self;
-    begin_outermost(self, gathers);
+    begin_outermost(self, kind);
     destroy();
     while (!self.queue.empty())
         self.queue.pop().finish();
@@ -207,12 +212,13 @@ inline void defer_to_outermost(deferred d, void const* object, std::size_t objec
 // Destroys the object here and now, unless it must be deferred: false.
 template <class T>
 [[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
-    switch (choose_way(is_unordered)) {
+    switch (detail::choose_way(is_unordered)) {
     case drop_way::destroy:
         std::destroy_at(object);
         return true;
     case drop_way::lead:
-        lead(is_unordered, [object] { std::destroy_at(object); });
+        detail::lead(is_unordered ? outermost_kind::unordered : outermost_kind::immediate,
+                     [object] { std::destroy_at(object); });
         return true;
     case drop_way::defer:
         break;
@@ -222,13 +228,13 @@ template <class T>
 
 // An object that was to be deferred and cannot be, or has been long enough.
 POOLED_NOINLINE inline void finish_now(deferred d) noexcept {
-    switch (choose_way(false)) {
+    switch (detail::choose_way(false)) {
     case drop_way::destroy:
         return d.finish();
     case drop_way::lead:
-        return lead(false, [d] { d.finish(); });
+        return detail::lead(outermost_kind::immediate, [d] { d.finish(); });
     case drop_way::defer:
-        return defer_to_outermost(d, d.object(), d.type().object_bytes);
+        return detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
     }
 }
 

@@ -47,7 +47,8 @@ struct thread_deferred {
 struct thread_deferrals {
     thread_deferred* recent = nullptr;
     thread_deferred* owned = nullptr;
-    bool is_stepping = false;
+    bool is_destroying =
+        false;  // a deferred object: drops and allocations in its destructor destroy no other
     bool is_armed = false;
     bool has_ended = false;
     unsigned reliefs =

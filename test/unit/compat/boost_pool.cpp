@@ -74,7 +74,7 @@ TEST(our_singleton_pool, serves_four_threads_that_free_one_anothers_chunks) {
         pool::free(slot.load());
     EXPECT_EQ(errors, 0);
     EXPECT_TRUE(pool::release_memory());
-    EXPECT_FALSE(pool::release_memory()) << "some chunk had not come home";
+    EXPECT_FALSE(pool::release_memory()) << "some chunk had not been returned";
 }
 
 TEST(our_singleton_pool, purges_and_releases_what_lies_in_other_threads_caches) {
@@ -228,7 +228,7 @@ TEST(our_pool, that_dies_with_chunks_out_leaves_nothing_behind) {
         out = pool.malloc();
         EXPECT_TRUE(pool.is_from(out));
     }
-    EXPECT_TRUE(pooled::detail::g_address_map.find(out).empty());
+    EXPECT_TRUE(pooled::detail::g_page_map.find(out).empty());
 }
 
 TEST(our_pool, may_stand_on_a_pool_of_ours) {

@@ -19,11 +19,16 @@ namespace {
 using pooled::detail::k_granule_bytes;
 using pooled::detail::upstream;
 
+void* take(upstream& from, std::size_t bytes, std::size_t align) {
+    upstream::call under_way(from);
+    return from.allocate(bytes, align, under_way);
+}
+
 TEST(upstream, counts_what_is_out_and_how_often_it_was_asked) {
     test::counting_upstream books;
     upstream source(&books, 0, true);
-    void* const a = source.allocate(100'000, k_granule_bytes);
-    void* const b = source.allocate(50, k_granule_bytes);
+    void* const a = take(source, 100'000, k_granule_bytes);
+    void* const b = take(source, 50, k_granule_bytes);
     EXPECT_EQ(source.used(), 100'050U);
     EXPECT_EQ(source.calls(), 2U);
     source.deallocate(a, 100'000, k_granule_bytes);
@@ -36,12 +41,12 @@ TEST(upstream, counts_what_is_out_and_how_often_it_was_asked) {
 TEST(upstream, gives_the_bound_to_the_last_byte_and_none_beyond) {
     test::counting_upstream books;
     upstream source(&books, 1000, true);
-    void* const a = source.allocate(900, k_granule_bytes);
-    EXPECT_EQ(source.allocate(101, k_granule_bytes), nullptr);
+    void* const a = take(source, 900, k_granule_bytes);
+    EXPECT_EQ(take(source, 101, k_granule_bytes), nullptr);
     EXPECT_EQ(source.room(), 100U);
-    void* const b = source.allocate(100, k_granule_bytes);
+    void* const b = take(source, 100, k_granule_bytes);
     EXPECT_NE(b, nullptr);
-    EXPECT_EQ(source.allocate(1, k_granule_bytes), nullptr);
+    EXPECT_EQ(take(source, 1, k_granule_bytes), nullptr);
     EXPECT_EQ(books.most_bytes(), 1000U);
     source.deallocate(a, 900, k_granule_bytes);
     source.deallocate(b, 100, k_granule_bytes);
@@ -51,7 +56,7 @@ TEST(upstream, is_as_before_when_the_resource_throws) {
     test::counting_upstream books;
     test::failing_upstream failing(books, 1);
     upstream source(&failing, 0, true);
-    EXPECT_THROW(static_cast<void>(source.allocate(100, k_granule_bytes)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(take(source, 100, k_granule_bytes)), test::injected_failure);
     EXPECT_EQ(source.used(), 0U);
     EXPECT_EQ(source.calls(), 0U);
 }
@@ -59,7 +64,7 @@ TEST(upstream, is_as_before_when_the_resource_throws) {
 TEST(upstream, takes_pages_of_the_system_at_the_alignment_asked) {
     upstream source(nullptr, 0, true);
     for (int i = 0; i < 3; ++i) {
-        void* const p = source.allocate(std::size_t{4} << 20, k_granule_bytes);
+        void* const p = take(source, std::size_t{4} << 20, k_granule_bytes);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % k_granule_bytes, 0U);
         *static_cast<char*>(p) = 1;
         source.deallocate(p, std::size_t{4} << 20, k_granule_bytes);
@@ -68,7 +73,7 @@ TEST(upstream, takes_pages_of_the_system_at_the_alignment_asked) {
 
 TEST(upstream, throws_bad_alloc_when_the_system_has_no_more) {
     upstream source(nullptr, 0, true);
-    EXPECT_THROW(static_cast<void>(source.allocate(std::size_t{1} << 62, k_granule_bytes)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(take(source, std::size_t{1} << 62, k_granule_bytes)), std::bad_alloc);
     EXPECT_EQ(source.used(), 0U);
 }
 

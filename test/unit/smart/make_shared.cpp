@@ -283,3 +283,29 @@ TEST(make_shared, does_the_same_from_the_default_pool) {
 }
 
 }  // namespace
+
+namespace {
+
+TEST(make_shared_of_an_array, may_have_const_elements) {
+    pooled::pool pool;
+    auto const zeroes = pooled::make_shared<int const[]>(4);
+    auto const sevens = pool.make_shared<int const[]>(4, 7);
+    auto const empties = pool.try_make_shared<std::string const[]>(3);
+    auto const unique = pool.make_unique<int const[]>(3);
+    static_assert(std::is_same_v<decltype(zeroes), std::shared_ptr<int const[]> const>);
+    EXPECT_EQ(zeroes[3], 0);
+    EXPECT_EQ(sevens[3], 7);
+    EXPECT_EQ(empties[2], "");
+    EXPECT_EQ(unique[2], 0);
+}
+
+TEST(reserve_of_a_type, covers_each_form_of_make) {
+    struct object {
+        std::byte bytes[48];
+    };
+    auto const shapes = pooled::detail::reserve_shapes<object>();
+    EXPECT_GT(shapes[0].bytes, sizeof(object));
+    EXPECT_EQ(shapes[1].bytes, sizeof(object) + 8);
+}
+
+}  // namespace

@@ -75,7 +75,7 @@ std::uint64_t word_of(void const* object) {
     return (static_cast<pooled::detail::count_header const*>(object) - 1)->word.load();
 }
 
-TEST_F(a_plain_object, bears_its_size_class) {
+TEST_F(a_plain_object, has_its_size_class) {
     using namespace pooled::detail;
     constexpr class_index c = class_for(sizeof(plain_large) + sizeof(count_header), alignof(count_header));
     auto const p = pooled::make_rc<plain_large>();
@@ -86,7 +86,7 @@ TEST_F(a_plain_object, bears_its_size_class) {
     EXPECT_EQ(plain_class(word_of(p.get())), c);
 }
 
-TEST_F(a_plain_object, bears_a_type_where_there_is_more_to_know) {
+TEST_F(a_plain_object, has_a_type_where_there_is_more_to_know) {
     pooled::pool pool;
     pooled::object_pool<plain_base> objects;
     auto const of_a_pool = pool.make_rc<plain_base>();

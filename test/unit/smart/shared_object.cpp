@@ -50,33 +50,24 @@ struct in_a_scope {
     }
 };
 
-// Neither inlined, nor on AddressSanitizer's stack of its own: what `work` drops is below all stack for recursion.
-[[gnu::noinline]] void far_below(std::function<void()> const& work) {
-    void* const frame = __builtin_alloca(256U << 10);
-    asm volatile("" : : "r"(frame) : "memory");  // it is used, all of it
-    work();
-    asm volatile("" : : "r"(frame) : "memory");
-}
-
-// Within a destructor that has no stack left to recurse, and is itself part of a teardown for that reason.
+// Within a destructor of an unordered pool's object: what that drops is deferred until the destructor has returned.
 struct in_a_destructor {
     static constexpr char const* k_name = "in_a_destructor";
-    static constexpr pooled::teardown k_teardown = pooled::teardown::immediate;
-    struct dropped_below {
-        explicit dropped_below(std::function<void()> w) : work(std::move(w)) {}
-        dropped_below(dropped_below const&) = delete;
-        dropped_below& operator=(dropped_below const&) = delete;
-        ~dropped_below() { far_below(work); }
+    static constexpr pooled::teardown k_teardown = pooled::teardown::unordered;
+    struct working {
+        explicit working(std::function<void()> w) : work(std::move(w)) {}
+        working(working const&) = delete;
+        working& operator=(working const&) = delete;
+        ~working() { work(); }
         std::function<void()> work;
     };
     static void put_off(pooled::pool& pool, std::function<void()> const& drop,
                         std::function<void()> const& meanwhile) {
-        auto inner = pool.make_shared<dropped_below>([&] {
+        auto outermost = pool.make_shared<working>([&] {
             drop();
             meanwhile();
         });
-        auto outer = pool.make_shared<dropped_below>([&] { inner.reset(); });
-        outer.reset();
+        outermost.reset();
     }
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // The part of a memorypool that deals with the threads' caches: what take() and put() do when the cache does not serve,
-// raids, threads that come and end, and fork.
+// steals, threads that come and end, and fork.
 
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/gate.hpp"
@@ -20,10 +20,10 @@ namespace memorypool::detail {
 
 namespace platform = pooled::detail::platform;
 
-// As many as a magazine of the same size has, for the same reasons.
+// As many as a thread caches of blocks of about that size, for the same reasons.
 inline constexpr std::uint32_t k_most_in_chain = 64;
 
-// While there are few items for each cache, none are cached at all: the stock's lock is cheaper than a raid.
+// While there are few items for each cache, none are cached at all: the stock's lock is cheaper than a steal.
 inline constexpr std::size_t k_least_share = 4;
 
 // Decides who constructs when the pool must grow: the one who took the last item, or who found none; the others wait.
@@ -122,7 +122,7 @@ inline bool item_core::is_exhausted() const noexcept {
     return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
 }
 
-// Somebody else came while there was one cache: it is emptied, so that he need not raid it at once.
+// Somebody else came while there was one cache: it is emptied, so that the newcomer need not steal from it at once.
 inline void item_core::end_sole(item_cache const* mine) noexcept {
     item_cache* const sole = m_sole;
     if (sole == nullptr || sole == mine) return;

@@ -10,13 +10,13 @@
 //   everything               as a `section`: under m_mutex, or, while there is only one cache, inside that cache's gate.
 //                            So a pool that one thread uses never runs a locked instruction. The next thread that comes
 //                            ends this, with one barrier on every thread of the process
-//   another thread's cache   under m_mutex with all gates stopped (a raid)
+//   another thread's cache   under m_mutex with all gates stopped (a steal)
 // No lock is held, and no gate passed, while a constructor, a destructor or a recycle function of the user runs.
 //
 // Invariants: capacity = Σ (made − holes) of the arenas
 //             capacity − in use = idle = stock.idle + Σ idle of the caches
 //             a thread leaves idle == 0 behind only when the pool cannot grow, or is growing
-// Exact when no other thread is at work. take() and put() are O(1); a step of growth, a raid and clear() are O(items moved).
+// Exact when no other thread is at work. take() and put() are O(1); a step of growth, a steal and clear() are O(items moved).
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
@@ -90,10 +90,10 @@ public:
         if (m_limits.initial != 0) grow(m_limits.initial, growth::initial);
     }
 
-    // Lets go of all items: the free ones are destroyed, those in use when they come home. Capacity is 0 then.
+    // Lets go of all items: the free ones are destroyed, those in use when they are returned. Capacity is 0 then.
     void clear() noexcept;
 
-    // The handle goes; the core follows when the last item has come home.
+    // The handle goes; the core follows when the last item was returned.
     void close() noexcept;
 
     // Not while other threads drop handles.
@@ -126,7 +126,7 @@ protected:
 
 private:
     friend class item_registry;
-    friend void come_home(item& it) noexcept;
+    friend void return_to_pool(item& it) noexcept;
     class section;
     class stopped;
     class step_of_items;
@@ -219,7 +219,7 @@ private:
     item_core* m_previous = nullptr;
 };
 
-// Excludes every other thread from all but its own cache, and raids from the caller's; see the top.
+// Excludes every other thread from all but its own cache, and steals from the caller's; see the top.
 class item_core::section {
 public:
     POOLED_ALWAYS_INLINE section(item_core& core, item_cache* mine) noexcept : m_core(core) {

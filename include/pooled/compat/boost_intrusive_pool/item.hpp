@@ -33,7 +33,7 @@ struct item_arena;
 struct item_access;
 
 // The last handle of `item` is gone: it goes back to its pool, or is deleted.
-void come_home(boost_intrusive_pool_item& item) noexcept;
+void return_to_pool(boost_intrusive_pool_item& item) noexcept;
 
 }  // namespace detail
 
@@ -94,7 +94,7 @@ inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcep
         if (item->m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
         item->m_count.store(1, std::memory_order_relaxed);  // an idle item has one, see above
     }
-    detail::come_home(const_cast<boost_intrusive_pool_item&>(*item));
+    detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
 }
 
 namespace detail {

@@ -25,7 +25,7 @@ namespace detail {
 POOLED_NOINLINE inline void delete_item(item& it) noexcept { delete &it; }
 
 // What is rare is called last, so that the common way needs no stack frame.
-POOLED_NOINLINE inline void come_home(item& it) noexcept {
+POOLED_NOINLINE inline void return_to_pool(item& it) noexcept {
     if (!it.is_in_memory_pool()) [[unlikely]]
         return delete_item(it);
     item_arena& arena = item_access::arena_of(it);

@@ -101,7 +101,7 @@ inline item_cache* item_registry::new_cache(thread_state& state) const noexcept 
     return cache;
 }
 
-// Runs after the thread's thread_local destructors. Items that come home still later go to the stock.
+// Runs after the thread's thread_local destructors. Items that are returned still later go to the stock.
 inline void item_registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     state.has_ended = true;

@@ -43,7 +43,7 @@ struct item_arena {
     std::uint32_t handed = 0;
     std::uint32_t holes = 0;              // slots whose item could not be constructed anew
     std::atomic<std::uint32_t> alive{0};  // items still constructed, once it is orphaned
-    bool is_orphaned = false;             // its pool has let go of it: who comes home is destroyed
+    bool is_orphaned = false;             // its pool has let go of it: items that are returned are destroyed
     item_arena* next = nullptr;           // in its pool
     item_arena* next_fresh = nullptr;     // in the stock
 
@@ -106,7 +106,7 @@ private:
     observed<std::size_t> m_size;
 };
 
-// Changed by its owner, inside the gate or under the pool's lock, or by a raider, who holds the lock and keeps the owner out.
+// Changed by its owner, inside the gate or under the pool's lock, or by a thread that steals, which holds the lock and has stopped the owner.
 struct alignas(pooled::detail::k_cache_line) item_cache {
     static constexpr std::uint32_t k_no_limit = std::numeric_limits<std::uint32_t>::max();
 

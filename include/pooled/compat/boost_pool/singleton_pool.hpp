@@ -68,8 +68,7 @@ public:
         if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
             if (auto* const core = s_core.load(std::memory_order_acquire)) [[likely]]
                 if (void* const p = pooled::detail::allocate_cached<k_sharing>(
-                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>))
-                    [[likely]]
+                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>)) [[likely]]
                     return pooled::detail::checks::on_allocate(p);
         return allocate(Bytes, Align);
     }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Chunks from upstream: their memory, their descriptors and their entries in the page map.
+// Any thread may call; no lock is held while upstream runs.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/chunk.hpp"
+#include "pooled/heap/live_map.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/heap/upstream.hpp"
+#include "pooled/os/metadata.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+namespace pooled::detail {
+
+// Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
+[[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
+    if (!g_page_map.prepare(base, bytes)) return false;
+#if POOLED_CHECKED
+    if (!g_live_map.prepare(base, bytes)) return false;
+#endif
+    return true;
+}
+
+class chunk_source {
+public:
+    struct shape {
+        std::uint32_t pool_id;
+        bool is_shared;
+        std::size_t slab_bytes;
+        std::size_t chunk_bytes;
+        bool starts_small;  // each chunk is as large as all before it together: small pools are cheap
+    };
+
+    chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
+
+    [[nodiscard]] upstream& from() const noexcept { return m_upstream; }
+    [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_shape.slab_bytes; }
+
+    // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
+    // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
+    // `under_way` must end after the chunk is where other threads find it.
+    [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
+        // A block larger than this pool's slabs gets a chunk to itself.
+        std::size_t const slab_bytes = std::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
+        std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
+        if (std::size_t const room = m_upstream.room(); bytes > room) {
+            // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+            bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
+            bytes = round_down(room, is_tiny ? k_min_block_bytes : k_granule_bytes);
+        }
+        if (bytes < block_bytes) return nullptr;
+
+        std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
+        std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
+        void* const descriptor = g_metadata.allocate(descriptor_bytes);
+        void* base = nullptr;
+        try {
+            base = m_upstream.allocate(bytes, k_granule_bytes, under_way);
+            if (base != nullptr && !prepare_maps(base, bytes)) {
+                m_upstream.deallocate(base, bytes, k_granule_bytes);
+                throw std::bad_alloc();
+            }
+        } catch (...) {
+            g_metadata.deallocate(descriptor, descriptor_bytes);
+            throw;
+        }
+        if (base == nullptr) {
+            g_metadata.deallocate(descriptor, descriptor_bytes);
+            return nullptr;
+        }
+
+        auto* const c = ::new (descriptor) chunk;
+        c->base = static_cast<std::byte*>(base);
+        c->bytes = bytes;
+        c->outer = g_page_map.find(base);
+        c->slab_count = static_cast<std::uint32_t>(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
+            s->base = c->base + i * slab_bytes;
+            s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
+            s->owner = c;
+            g_page_map.assign(
+                s->base, s->bytes,
+                map_entry(m_shape.pool_id, s, m_shape.is_shared ? map_entry::none : map_entry::local));
+        }
+        return c;
+    }
+
+    // Requires a chunk of which no block is in use.
+    void deallocate(chunk& c) noexcept {
+        g_page_map.assign(c.base, c.bytes, c.outer);
+        m_upstream.deallocate(c.base, c.bytes, k_granule_bytes);
+        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
+    }
+
+private:
+    [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
+        if (!m_shape.starts_small) return m_shape.chunk_bytes;
+        std::size_t const used = m_upstream.used();
+        return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
+                                           : std::max(m_shape.slab_bytes, std::bit_ceil(used));
+    }
+
+    shape m_shape;
+    upstream& m_upstream;
+};
+
+}  // namespace pooled::detail

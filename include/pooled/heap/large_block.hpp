@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The descriptor of a large block, and the sizes that freed ones are sorted by.
+// Guarded by the lock of the heap of large blocks.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/heap/page_map.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace pooled::detail {
+
+struct large_block;
+
+// Blocks that only requests of one size and alignment may use.
+struct large_reservation {
+    std::size_t bytes;
+    std::size_t align;
+    large_block* idle = nullptr;
+    std::size_t count = 0;  // blocks reserved, idle or in use; 0: it has ended
+    large_reservation* next = nullptr;
+};
+
+struct alignas(k_cache_line) large_block {
+    std::byte* base = nullptr;  // what upstream gave
+    std::size_t total = 0;
+    std::size_t align = 0;
+    void* payload = nullptr;  // null while it is idle
+    std::size_t bytes = 0;    // what was asked
+    map_entry outer;          // what the page map said before: upstream may be a pool
+    large_block* next = nullptr;
+    std::uint32_t idle_since = 0;  // in periods of release_unused()
+    std::uint16_t offset = 0;
+    large_reservation* reserved_for = nullptr;
+
+    // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
+    [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {
+        for (std::size_t const from : {std::size_t{offset}, std::size_t{0}}) {
+            std::size_t const skip = round_up(address_of(base) + from, alignment) - address_of(base);
+            if (skip < total && size <= total - skip) return base + skip;
+        }
+        return nullptr;
+    }
+};
+
+// Eight sizes to the doubling, from a granule to 1 GiB.
+struct large_buckets {
+    static constexpr std::size_t k_steps = 8;
+    static constexpr unsigned k_least_log = 14;
+    static constexpr unsigned k_most_log = 30;
+    static constexpr std::size_t k_largest = std::size_t{1} << k_most_log;
+    static constexpr std::size_t k_count = (k_most_log - k_least_log) * k_steps + 1;
+    static_assert(std::size_t{1} << k_least_log == k_granule_bytes);
+
+    [[nodiscard]] static constexpr std::size_t bytes(std::size_t index) noexcept {
+        return (k_steps + index % k_steps) << (index / k_steps + k_least_log - 3);
+    }
+    // The bucket of the largest size that is not over `total`: the last one for all that is larger.
+    [[nodiscard]] static constexpr std::size_t at_most(std::size_t total) noexcept {
+        if (total < k_granule_bytes) return 0;
+        auto const log = static_cast<unsigned>(std::bit_width(total) - 1);
+        if (log >= k_most_log) return k_count - 1;
+        return (log - k_least_log) * k_steps + ((total >> (log - 3)) & (k_steps - 1));
+    }
+    // The bucket of the least size that is not under `total`; k_count when there is none.
+    [[nodiscard]] static constexpr std::size_t at_least(std::size_t total) noexcept {
+        if (total > k_largest) return k_count;
+        std::size_t const down = at_most(total);
+        return bytes(down) < total ? down + 1 : down;
+    }
+};
+static_assert(large_buckets::bytes(large_buckets::k_count - 1) == large_buckets::k_largest);
+
+}  // namespace pooled::detail
