@@ -77,53 +77,53 @@ TEST(upstream, throws_bad_alloc_when_the_system_has_no_more) {
     EXPECT_EQ(source.used(), 0U);
 }
 
-TEST(upstream, waits_for_calls_that_are_under_way) {
+TEST(upstream, waits_for_a_call_that_is_under_way) {
     test::counting_upstream memory;
     upstream source(&memory, 0, true);
-    EXPECT_FALSE(source.wait_for_calls(source.now())) << "there is none";
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_FALSE(source.wait_for_call(before)) << "there is none";
     std::atomic<int> step{0};
     std::thread other([&] {
-        upstream::call const under_way(source);
+        upstream::call under_way(source);
+        under_way.begin();
         step = 1;
         while (step != 2) {}
     });
     while (step != 1) {}
-    upstream::moment const before = source.now();
-    EXPECT_TRUE(before.had_calls);
     step = 2;
-    EXPECT_TRUE(source.wait_for_calls(before));
+    EXPECT_TRUE(source.wait_for_call(before));
     other.join();
-    EXPECT_TRUE(source.wait_for_calls(before)) << "what it brought was not seen at that moment";
-    EXPECT_FALSE(source.wait_for_calls(source.now()));
+    EXPECT_TRUE(source.wait_for_call(before)) << "what it brought was not seen at that moment";
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
 }
 
-TEST(upstream, knows_that_memory_came_or_went_since_a_moment) {
+TEST(upstream, counts_no_call_that_the_bound_does_not_allow) {
     test::counting_upstream memory;
     upstream source(&memory, 1000, true);
-    upstream::moment before = source.now();
-    void* const p = source.allocate(900, k_granule_bytes);
-    EXPECT_TRUE(source.wait_for_calls(before));
-    before = source.now();
-    EXPECT_EQ(source.allocate(900, k_granule_bytes), nullptr);
-    EXPECT_FALSE(source.wait_for_calls(before)) << "a call in vain changes nothing";
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_EQ(take(source, 1001, k_granule_bytes), nullptr);
+    EXPECT_FALSE(source.wait_for_call(before)) << "others need not look again";
+    void* const p = take(source, 900, k_granule_bytes);
+    EXPECT_TRUE(source.wait_for_call(before));
     source.deallocate(p, 900, k_granule_bytes);
-    EXPECT_TRUE(source.wait_for_calls(before));
 }
 
 TEST(upstream, does_not_wait_within_a_call_of_its_own) {
     test::counting_upstream memory;
     upstream source(&memory, 0, true);
-    upstream::call const mine(source);
-    EXPECT_FALSE(source.wait_for_calls(source.now()));
+    upstream::call mine(source);
+    mine.begin();
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
 }
 
 TEST(upstream, forgets_the_calls_of_threads_that_do_not_exist_any_more) {
     upstream source(nullptr, 0, true);
     void* const memory = ::operator new(sizeof(upstream::call));
-    ::new (memory) upstream::call(source);  // its thread is gone: nobody ends it
+    ::new (memory) upstream::call(source);
+    static_cast<upstream::call*>(memory)->begin();  // its thread is gone: nobody ends it
     pooled::detail::t_upstream_calls = 0;
     source.forget_calls();
-    EXPECT_FALSE(source.now().had_calls);
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
     ::operator delete(memory);
 }
 
