@@ -104,72 +104,89 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
     EXPECT_EQ(memory.bytes(), 0U);
 }
 
-// Two threads that need one slab each of a pool that has three: there is always one free, cached, or on its way.
-TEST(slow_upstream, is_waited_for_before_a_pool_is_called_exhausted) {
+constexpr auto k_moment = std::chrono::microseconds(20);
+
+// Two threads that need one slab each of a pool that has two: there is always one that is free, cached, or on its way.
+void expect_no_refusal(std::size_t max_bytes, std::size_t bytes_a, std::size_t bytes_b) {
     test::counting_upstream memory;
-    hooked_upstream upstream(memory, [] { std::this_thread::yield(); });
-    pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 16 * k_kib, .upstream = &upstream}};
+    hooked_upstream upstream(memory, [] { std::this_thread::sleep_for(k_moment); });
+    pooled::pool pool{{.max_bytes = max_bytes, .chunk_bytes = 16 * k_kib, .upstream = &upstream}};
     std::atomic<std::size_t> refused{0};
-    int const rounds = test::k_sanitized ? 1'000 : 4'000;
     auto const use = [&](std::size_t bytes) {
-        for (int i = 0; i < rounds; ++i) {
+        for (int i = 0; i < (test::k_sanitized ? 300 : 2000); ++i) {
             void* const p = pool.try_allocate(bytes);
-            if (p == nullptr) {
+            if (p == nullptr)
                 ++refused;
-                continue;
-            }
-            pool.deallocate(p, bytes);
-            if (i % 8 == 0) pool.trim();
+            else
+                pool.deallocate(p, bytes);
+            if (i % 2 == 0) pool.trim();
         }
     };
-    std::thread a(use, 10'000);
-    std::thread b(use, 5'000);
+    std::thread a(use, bytes_a);
+    std::thread b(use, bytes_b);
     a.join();
     b.join();
     EXPECT_EQ(refused, 0U);
     EXPECT_TRUE(pool.is_valid());
+}
+
+TEST(slow_upstream, is_waited_for_before_a_pool_is_called_exhausted) {
+    expect_no_refusal(32 * k_kib, 10'000, 5'000);
 }
 
 TEST(slow_upstream, is_waited_for_before_a_large_block_is_refused) {
-    test::counting_upstream memory;
-    hooked_upstream upstream(memory, [] { std::this_thread::yield(); });
-    pooled::pool pool{{.max_bytes = 4 * k_mib, .upstream = &upstream}};
-    std::atomic<std::size_t> refused{0};
-    auto const use = [&](std::size_t bytes) {
-        for (int i = 0; i < (test::k_sanitized ? 300 : 5'000); ++i) {
-            void* const p = pool.try_allocate(bytes);
-            if (p == nullptr) {
-                ++refused;
-                continue;
-            }
-            pool.deallocate(p, bytes);
-            if (i % 8 == 0) pool.trim();
-        }
-    };
-    std::thread a(use, 1'900 * k_kib);
-    std::thread b(use, 1'000 * k_kib);
-    a.join();
-    b.join();
-    EXPECT_EQ(refused, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    expect_no_refusal(2'944 * k_kib, 1'900 * k_kib, 1'000 * k_kib);
 }
 
-// The last large block of a pool is freed on one thread while another destroys the pool.
-TEST(large_block, may_be_the_last_of_a_pool_that_another_thread_destroys) {
-    for (int i = 0; i < (test::k_sanitized ? 300 : 3'000); ++i) {
-        auto pool = std::make_unique<pooled::pool>();
-        void* const keeps = pool->allocate(63 * k_mib);
-        pool->deallocate(keeps, 63 * k_mib);  // with these kept, the next one is not
-        auto large = pool->make_shared_for_overwrite<char[]>(2 * k_mib);
-        std::atomic<bool> go{false};
-        std::thread other([&] {
-            while (!go) {}
-            large.reset();
+// All that a bounded pool has is on its way back to upstream.
+TEST(slow_upstream, is_waited_for_when_another_thread_trims) {
+    for (std::size_t const bytes : {5'000 * std::size_t{1}, 25 * k_kib}) {
+        test::counting_upstream memory;
+        std::atomic<bool> is_slow{false};
+        std::atomic<bool> is_inside{false};
+        hooked_upstream upstream(memory, [&] {
+            if (!is_slow.exchange(false)) return;
+            is_inside = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
         });
-        go = true;
-        pool.reset();
+        pooled::pool pool{{.max_bytes = 48 * k_kib, .chunk_bytes = 48 * k_kib, .upstream = &upstream}};
+        pool.deallocate(pool.allocate(10'000), 10'000);
+        pool.deallocate(pool.try_allocate(47 * k_kib),
+                        47 * k_kib);  // all of it as one large block, which is kept
+        ASSERT_EQ(memory.bytes(), 48 * k_kib);
+        is_slow = true;
+        std::thread other([&] { pool.trim(); });
+        while (!is_inside) {}
+        void* const p = pool.try_allocate(bytes);
+        EXPECT_NE(p, nullptr) << bytes;
+        void* const large = pool.try_allocate(40 * k_kib);
+        EXPECT_EQ(large, nullptr);
+        pool.deallocate(p, bytes);
         other.join();
     }
+}
+
+// The last block of a pool is a large one, and is on its way to upstream while another thread destroys the pool.
+TEST(large_block, may_be_the_last_of_a_pool_that_another_thread_destroys) {
+    test::counting_upstream memory;
+    std::atomic<bool> is_slow{false};
+    std::atomic<bool> is_inside{false};
+    hooked_upstream upstream(memory, [&] {
+        if (!is_slow.exchange(false)) return;
+        is_inside = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    });
+    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.upstream = &upstream});
+    pool->deallocate(pool->allocate(63 * k_mib), 63 * k_mib);  // with these kept, the next one is not
+    auto large = pool->make_shared_for_overwrite<char[]>(20 * k_mib);
+    is_slow = true;
+    std::thread other([&] { large.reset(); });
+    while (!is_inside) {}
+    pool.reset();
+    pooled::pool const next{{.upstream = &memory}};  // where the other was, if that is gone too early
+    other.join();
+    EXPECT_EQ(next.stats().upstream_bytes, 0U);
+    EXPECT_EQ(memory.bytes(), 0U);
 }
 
 TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_that_works) {

@@ -17,13 +17,19 @@ namespace pooled::detail {
 
 struct large_block;
 
-// Blocks that only requests of one size and alignment may use.
+// Blocks that only requests of one size and alignment may use, and those of the same type's other forms.
 struct large_reservation {
     std::size_t bytes;
     std::size_t align;
     large_block* idle = nullptr;
     std::size_t count = 0;  // blocks reserved, idle or in use; 0: it has ended
     large_reservation* next = nullptr;
+
+    // Headers and control blocks of one type differ by a few words.
+    [[nodiscard]] bool serves(std::size_t size, std::size_t alignment) const noexcept {
+        return size <= bytes && bytes - size <= 2 * k_cache_line && alignment <= align &&
+               align <= k_granule_bytes;
+    }
 };
 
 struct alignas(k_cache_line) large_block {

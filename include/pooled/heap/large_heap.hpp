@@ -54,7 +54,7 @@ public:
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         std::scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
-        if (large_reservation* const r = find_reservation(bytes, align); r != nullptr && r->idle != nullptr) {
+        if (large_reservation* const r = find_idle_reservation(bytes, align)) {
             b = r->idle;
             r->idle = b->next;
             m_reserved_idle_bytes -= b->total;
@@ -347,6 +347,16 @@ private:
     [[nodiscard]] large_reservation* find_reservation(std::size_t bytes, std::size_t align) const noexcept {
         large_reservation* r = m_reservations;
         while (r != nullptr && (r->bytes != bytes || r->align != align))
+            r = r->next;
+        return r;
+    }
+    // One with an idle block: for just that, or for another block of the same type.
+    [[nodiscard]] large_reservation* find_idle_reservation(std::size_t bytes,
+                                                           std::size_t align) const noexcept {
+        large_reservation* const exact = find_reservation(bytes, align);
+        if (exact != nullptr && exact->idle != nullptr) return exact;
+        large_reservation* r = m_reservations;
+        while (r != nullptr && !(r->idle != nullptr && r->serves(bytes, align)))
             r = r->next;
         return r;
     }

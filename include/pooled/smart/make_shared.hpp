@@ -143,8 +143,11 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
     class_index const a = class_for(shared.bytes, shared.align);
     class_index const b = class_for(counted.bytes, counted.align);
     if (a != k_large && b != k_large) return detail::reserve_classes(*m_core, a, b, count);
+    if (a == b)  // both are large: one block serves either
+        return reserve_bytes(count, std::max(shared.bytes, counted.bytes),
+                             std::max(shared.align, counted.align));
     reserve_bytes(count, shared.bytes, shared.align);
-    if (a != b) reserve_bytes(count, counted.bytes, counted.align);
+    reserve_bytes(count, counted.bytes, counted.align);
 }
 
 }  // namespace detail

@@ -8,9 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <thread>
 
 namespace {
 
@@ -73,6 +75,56 @@ TEST(upstream, throws_bad_alloc_when_the_system_has_no_more) {
     upstream source(nullptr, 0, true);
     EXPECT_THROW(static_cast<void>(take(source, std::size_t{1} << 62, k_granule_bytes)), std::bad_alloc);
     EXPECT_EQ(source.used(), 0U);
+}
+
+TEST(upstream, waits_for_a_call_that_is_under_way) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_FALSE(source.wait_for_call(before)) << "there is none";
+    std::atomic<int> step{0};
+    std::thread other([&] {
+        upstream::call under_way(source);
+        under_way.begin();
+        step = 1;
+        while (step != 2) {}
+    });
+    while (step != 1) {}
+    step = 2;
+    EXPECT_TRUE(source.wait_for_call(before));
+    other.join();
+    EXPECT_TRUE(source.wait_for_call(before)) << "what it brought was not seen at that moment";
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+}
+
+TEST(upstream, counts_no_call_that_the_bound_does_not_allow) {
+    test::counting_upstream memory;
+    upstream source(&memory, 1000, true);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_EQ(take(source, 1001, k_granule_bytes), nullptr);
+    EXPECT_FALSE(source.wait_for_call(before)) << "others need not look again";
+    void* const p = take(source, 900, k_granule_bytes);
+    EXPECT_TRUE(source.wait_for_call(before));
+    source.deallocate(p, 900, k_granule_bytes);
+}
+
+TEST(upstream, does_not_wait_within_a_call_of_its_own) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    upstream::call mine(source);
+    mine.begin();
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+}
+
+TEST(upstream, forgets_the_calls_of_threads_that_do_not_exist_any_more) {
+    upstream source(nullptr, 0, true);
+    void* const memory = ::operator new(sizeof(upstream::call));
+    ::new (memory) upstream::call(source);
+    static_cast<upstream::call*>(memory)->begin();  // its thread is gone: nobody ends it
+    pooled::detail::t_upstream_calls = 0;
+    source.forget_calls();
+    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
+    ::operator delete(memory);
 }
 
 }  // namespace

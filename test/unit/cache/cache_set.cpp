@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSL-1.0
+// All caches of one pool: what a thread's slow path does to its cache, and what happens to all caches at once.
+
+#include "pooled/cache/cache_set.hpp"
+
+#include "support/counting_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+class cache_set_test : public testing::Test {
+protected:
+    static constexpr class_index k_class = class_for(48, 8);
+    static constexpr class_index k_other = class_for(1500, 8);
+    static constexpr std::uint32_t k_pool_id = 60'003;  // no pool of this program has it
+
+    cache_set_test() {
+        EXPECT_TRUE(platform::enable_heavy_barrier());
+        EXPECT_TRUE(heap.grow(k_class));
+        std::scoped_lock const lock(set.mutex());
+        for (std::size_t i = 0; i < 2; ++i) {
+            caches[i].owner = &owners[i];
+            set.link(caches[i]);
+        }
+    }
+    ~cache_set_test() override {
+        std::scoped_lock const lock(set.mutex());
+        while (thread_cache* const cache = set.first())
+            set.retire(*cache);
+    }
+    // As the slow and the fast path of its owner do.
+    [[nodiscard]] std::vector<void*> take(thread_cache& cache, class_index c, std::size_t count) {
+        std::vector<void*> blocks;
+        for (std::size_t i = 0; i < count; ++i) {
+            void* const cached = cache.classes[c].pop();
+            blocks.push_back(cached != nullptr ? cached : set.allocate(c, &cache));
+        }
+        return blocks;
+    }
+    void give_back(thread_cache& cache, class_index c, std::vector<void*> const& blocks) {
+        for (void* const p : blocks)
+            EXPECT_TRUE(cache.classes[c].push(p) || set.deallocate(c, &cache, p));
+    }
+
+    test::counting_upstream memory;
+    upstream from{&memory, 0, false};
+    slab_heap heap{{.pool_id = k_pool_id,
+                    .is_shared = true,
+                    .slab_bytes = k_slab_bytes,
+                    .chunk_bytes = 16 * k_slab_bytes,
+                    .starts_small = false},
+                   from};
+    std::array<thread_state, 2> owners{};
+    std::array<thread_cache, 2> caches;
+    cache_set set{{heap, "packets", k_pool_id, true}};
+};
+
+TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
+    thread_cache& cache = caches[0];
+    std::vector<void*> blocks{set.allocate(k_class, &cache)};
+    EXPECT_EQ(cache.classes[k_class].capacity(), cache_set::k_first_capacity);
+    auto const more = take(cache, k_class, 1000);
+    EXPECT_EQ(cache.classes[k_class].capacity(), k_geometry[k_class].cache_blocks);
+    EXPECT_EQ(cache.classes[k_other].capacity(), 0U) << "a class that is not used has no array";
+    give_back(cache, k_class, more);
+    give_back(cache, k_class, blocks);
+    EXPECT_LE(cache.classes[k_class].held(), k_geometry[k_class].cache_blocks + 1);
+}
+
+TEST_F(cache_set_test, serves_threads_without_a_cache) {
+    void* const p = set.allocate(k_class, nullptr);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(set[k_class].outside(), 1U);
+    EXPECT_TRUE(set.deallocate(k_class, nullptr, p));
+    EXPECT_EQ(set[k_class].outside(), 0U);
+}
+
+TEST_F(cache_set_test, has_no_block_when_the_heap_has_no_slab) {
+    std::vector<slab*> slabs;
+    while (slab* const s = heap.take(k_other))
+        slabs.push_back(s);
+    EXPECT_EQ(set.allocate(k_class, nullptr), nullptr);
+    EXPECT_EQ(set.allocate(k_class, &caches[0]), nullptr);
+    for (slab* const s : slabs)
+        heap.put(*s);
+}
+
+TEST_F(cache_set_test, uses_what_a_stopped_owner_has_cached) {
+    auto const blocks = take(caches[0], k_class, 1);
+    ASSERT_TRUE(caches[0].classes[k_class].push(blocks[0]));
+    std::size_t const held = caches[0].classes[k_class].held();
+    EXPECT_EQ(set.allocate(k_class, &caches[0]), blocks[0])
+        << "its gate was shut: it comes here, and has blocks";
+    EXPECT_EQ(caches[0].classes[k_class].held(), held - 1);
+    EXPECT_TRUE(set.deallocate(k_class, &caches[0], blocks[0]));
+    EXPECT_EQ(caches[0].classes[k_class].held(), held);
+}
+
+TEST_F(cache_set_test, steals_one_class_of_all_owners) {
+    for (thread_cache& cache : caches) {
+        give_back(cache, k_class, take(cache, k_class, 100));
+        give_back(cache, k_other, take(cache, k_other, 10));
+    }
+    std::scoped_lock const lock(set.mutex());
+    EXPECT_GT(set.held_by_others(k_class), 0U);
+    EXPECT_TRUE(set.steal(k_class));
+    EXPECT_EQ(set.held_by_others(k_class), 0U);
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_GT(set.held_by_others(k_other), 0U);
+    EXPECT_FALSE(set.steal(k_class)) << "there is nothing left";
+    EXPECT_TRUE(caches[0].gate.enter()) << "owners go on";
+    caches[0].gate.leave();
+}
+
+TEST_F(cache_set_test, steals_all_classes_at_one_moment) {
+    for (thread_cache& cache : caches) {
+        give_back(cache, k_class, take(cache, k_class, 100));
+        give_back(cache, k_other, take(cache, k_other, 10));
+    }
+    std::scoped_lock const lock(set.mutex());
+    bool const could_enter = set.steal_all([&] { return caches[0].gate.enter() || caches[1].gate.enter(); });
+    EXPECT_FALSE(could_enter);
+    EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
+}
+
+TEST_F(cache_set_test, steals_from_those_who_took_no_slow_path_since_the_last_time) {
+    give_back(caches[0], k_class, take(caches[0], k_class, 100));
+    give_back(caches[1], k_class, take(caches[1], k_class, 100));
+    std::scoped_lock const lock(set.mutex());
+    caches[0].slow_calls.add(1);
+    caches[1].slow_calls.add(1);
+    set.steal_from_idle();
+    EXPECT_NE(caches[0].classes[k_class].held(), 0U);
+    EXPECT_NE(caches[1].classes[k_class].held(), 0U);
+    caches[1].slow_calls.add(1);
+    set.steal_from_idle();
+    EXPECT_EQ(caches[0].classes[k_class].held(), 0U);
+    EXPECT_NE(caches[1].classes[k_class].held(), 0U) << "it is busy";
+    set.steal_from_idle();
+    EXPECT_EQ(caches[1].classes[k_class].held(), 0U);
+}
+
+TEST_F(cache_set_test, gives_back_what_an_owner_did_not_need_lately) {
+    give_back(caches[0], k_class, take(caches[0], k_class, 600));
+    give_back(caches[0], k_other, take(caches[0], k_other, 10));
+    set.flush_unused(caches[0]);
+    set.flush_unused(caches[0]);
+    EXPECT_LE(caches[0].classes[k_class].held(), 1U) << "the block freed last";
+    EXPECT_LE(caches[0].classes[k_other].held(), 1U);
+    EXPECT_LE(set[k_class].outside(), 1U);
+}
+
+TEST_F(cache_set_test, keeps_all_owners_out_until_it_lets_go) {
+    thread_cache late;
+    late.owner = &t_state;
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.hold();
+        set.link(late);
+        set.steal(k_class);  // resumes nobody
+    }
+    for (thread_cache* const cache : {&caches[0], &caches[1], &late})
+        EXPECT_FALSE(cache->gate.enter());
+    std::scoped_lock const lock(set.mutex());
+    set.let_go();
+    for (thread_cache* const cache : {&caches[0], &caches[1], &late}) {
+        EXPECT_TRUE(cache->gate.enter());
+        cache->gate.leave();
+    }
+    set.retire(late);
+}
+
+TEST_F(cache_set_test, gives_closed_caches_to_their_owners_to_free) {
+    std::scoped_lock const lock(set.mutex());
+    set.steal_all([&] {
+        set.abandon_all();
+        return true;
+    });
+    EXPECT_EQ(set.first(), nullptr);
+    for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_TRUE(caches[i].gate.is_closed());
+        EXPECT_FALSE(caches[i].gate.enter());
+        EXPECT_EQ(caches[i].core, nullptr);
+        EXPECT_EQ(owners[i].closed.load(), &caches[i]);
+    }
+}
+
+TEST_F(cache_set_test, takes_no_block_into_a_cache_once_the_class_is_closed) {
+    auto const blocks = take(caches[0], k_class, 1);
+    give_back(caches[0], k_class, {});
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.steal_all([&] {
+            for (class_index c = 0; c < k_class_count; ++c)
+                set[c].close();
+            return true;
+        });
+    }
+    EXPECT_FALSE(set.deallocate(k_class, &caches[0], blocks[0])) << "the caller counts it";
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_EQ(caches[0].classes[k_class].held(), 0U);
+}
+
+TEST_F(cache_set_test, has_all_blocks_of_a_retired_cache_back) {
+    give_back(caches[0], k_class, take(caches[0], k_class, 100));
+    std::scoped_lock const lock(set.mutex());
+    set.retire(caches[0]);
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_EQ(caches[0].classes[k_class].capacity(), 0U);
+    std::size_t count = 0;
+    set.for_each([&](thread_cache&) { ++count; });
+    EXPECT_EQ(count, 1U);
+}
+
+}  // namespace
