@@ -100,6 +100,7 @@ private:
             for (std::size_t at = 0; at < bytes;) {
                 pooled::detail::map_entry const entry = pooled::detail::g_page_map.find(base + at);
                 if (entry.empty() || entry.pool_id() != core().id()) return;
+                if (entry.is_idle()) return;
                 if (entry.is_large()) return pooled::detail::deallocate_found(entry.large_at()->payload);
                 at += deallocate_slab(*entry.slab_at());
             }
