@@ -43,7 +43,7 @@ using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads
 
 // The calling thread's cache is made, and room for those of other threads.
 inline void reserve_caches(pool_core& core) {
-    if (!core.is_local() && g_registry.attach(core) != nullptr) registry::reserve_caches();
+    if (core.is_local() || g_registry.attach(core) != nullptr) registry::reserve_caches();
 }
 
 // `count` objects of one type, each of them a block of class `a` or `b`. Throws exhausted, and what upstream throws.
