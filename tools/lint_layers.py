@@ -292,7 +292,7 @@ def check_calls(include: Path, headers: dict[str, Header]) -> list[Finding]:
         return seen
 
     def is_called_on(caller: str, line: int, callee: str) -> bool:
-        # The tree names a file only where it changes, and not after every detour: a place is believed if the text agrees.
+        # The tree names a file only where it changes, and not after every detour: the text has to agree.
         lines = headers[caller].lines
         return 0 < line <= len(lines) and callee in lines[line - 1]
 
