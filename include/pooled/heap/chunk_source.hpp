@@ -24,11 +24,11 @@ namespace pooled::detail {
 
 // Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
-    if (!g_page_map.prepare(base, bytes)) return false;
 #if POOLED_CHECKED
-    if (!g_live_map.prepare(base, bytes)) return false;
+    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes);
+#else
+    return g_page_map.prepare(base, bytes);
 #endif
-    return true;
 }
 
 class chunk_source {

@@ -356,7 +356,7 @@ private:
         large_reservation* const exact = find_reservation(bytes, align);
         if (exact != nullptr && exact->idle != nullptr) return exact;
         large_reservation* r = m_reservations;
-        while (r != nullptr && !(r->idle != nullptr && r->serves(bytes, align)))
+        while (r != nullptr && (r->idle == nullptr || !r->serves(bytes, align)))
             r = r->next;
         return r;
     }

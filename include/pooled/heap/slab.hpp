@@ -107,7 +107,7 @@ struct alignas(k_cache_line) slab {
             std::uintptr_t const offset = address_of(block) - address_of(base);
             if (offset >= bytes) break;
             std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
-            if (index * g.block_bytes != offset || index >= total) [[unlikely]] {
+            if (std::uintptr_t{index} * g.block_bytes != offset || index >= total) [[unlikely]] {
                 result.error = put_error::not_a_block;
                 break;
             }

@@ -29,7 +29,7 @@ public:
 
     // `cache_capacity`, of the array in a thread's cache: from 2 to k_max_cached.
     explicit idle_list(std::uint32_t cache_capacity) noexcept : m_cache_capacity(cache_capacity) {
-        POOLED_ASSERT(cache_capacity >= 2 && cache_capacity <= k_max_cached,
+        POOLED_ASSERT(std::clamp<std::uint32_t>(cache_capacity, 2, k_max_cached) == cache_capacity,
                       "pooled: object_pool: a thread's cache holds 2 to 128 objects");
     }
 

@@ -143,8 +143,12 @@ private:
 
     // Once in a period, what nobody needed for that long goes back.
     void on_slow_call(thread_cache* cache) noexcept {
-        if (cache != nullptr) cache->slow_calls.add(1);
-        if (m_release_clock.is_due(cache != nullptr ? cache->slow_calls : 0)) [[unlikely]]
+        std::uint32_t calls = 0;
+        if (cache != nullptr) {
+            cache->slow_calls.add(1);
+            calls = cache->slow_calls;
+        }
+        if (m_release_clock.is_due(calls)) [[unlikely]]
             release_unused();
     }
     void release_unused() noexcept;

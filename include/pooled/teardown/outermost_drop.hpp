@@ -33,10 +33,10 @@ enum class outermost_kind : unsigned char {
 
 struct outermost_drop {
     // How far plain recursion goes below a drop on a stack of unknown bounds, and below one that leads.
-    static constexpr std::uintptr_t k_depth = 12 * 1024;
+    static constexpr std::uintptr_t k_depth = std::uintptr_t{12} << 10;
     // A drop so far below (above) a record on a stack of unknown bounds is on the same one.
-    static constexpr std::uintptr_t k_below = 32 * 1024;
-    static constexpr std::uintptr_t k_above = 4 * 1024;
+    static constexpr std::uintptr_t k_below = std::uintptr_t{32} << 10;
+    static constexpr std::uintptr_t k_above = std::uintptr_t{4} << 10;
     static constexpr std::uintptr_t k_gathers = ~std::uintptr_t{0};  // above every stack pointer
 
     std::uintptr_t top = 0;

@@ -146,7 +146,7 @@ public:
     deferred_queue* redirect = nullptr;
 
 private:
-    static constexpr std::uintptr_t k_largest_reserve = 256 * 1024;
+    static constexpr std::uintptr_t k_largest_reserve = std::uintptr_t{256} << 10;
 
     [[nodiscard]] bool is_own(std::uintptr_t here) const noexcept { return m_bounds.contains(here); }
 
