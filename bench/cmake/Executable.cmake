@@ -20,12 +20,14 @@ function(pooled_bench_executable name)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)
   # A sanitizer or debug build runs the benchmark for its arithmetic, keeps its own flags and says so.
   set(optimisation "${CMAKE_BUILD_TYPE}")
-  if(POOLED_BENCH_SMOKE)
-    set(arg_OPTIMISATION "-O0")
-  endif()
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     set(optimisation "${arg_OPTIMISATION}")
-    target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
+    # A smoke run goes by the name of the executable that it stands for, and measures nothing.
+    if(POOLED_BENCH_SMOKE)
+      target_compile_options(${name} PRIVATE -O0)
+    else()
+      target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
+    endif()
   endif()
   # What a record says of the code: the flags of the configuration, then this executable's own, which win.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
