@@ -66,6 +66,17 @@
 #define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define POOLED_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define POOLED_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef POOLED_THREAD_SANITIZER
+#define POOLED_THREAD_SANITIZER 0
+#endif
+
 namespace pooled::detail {
 
 [[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {

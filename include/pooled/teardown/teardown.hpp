@@ -152,6 +152,11 @@ private:
 
     // What is left below it must do for the frames of two nested destructors, and for signal handlers.
     [[nodiscard]] std::uintptr_t limit() const noexcept {
+#if POOLED_THREAD_SANITIZER
+        // ThreadSanitizer notes the calls of a thread in a stack of its own, of 64 Ki entries.
+        constexpr std::uintptr_t k_most = std::uintptr_t{512} << 10;
+        if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
+#endif
         return m_bounds.low + std::min(m_bounds.bytes() / 2, k_largest_reserve);
     }
 
