@@ -16,5 +16,6 @@ add_subdirectory("${POOLED_GTEST_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/googletest"
 include(GoogleTest)
 
 # GCC 12 warns wrongly inside it (-Wrestrict, GCC bug 105651); its warnings are not ours to mend.
-target_compile_options(gtest PRIVATE -w)
-target_compile_options(gtest_main PRIVATE -w)
+# Nor is its speed: without optimisation it compiles in a quarter of the time.
+target_compile_options(gtest PRIVATE -w -O0)
+target_compile_options(gtest_main PRIVATE -w -O0)

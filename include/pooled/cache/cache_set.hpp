@@ -17,6 +17,7 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/large_heap.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -41,7 +42,8 @@ public:
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
 
-    explicit cache_set(central::context const& pool) noexcept : m_mutex(pool.is_shared) {
+    cache_set(central::context const& pool, large_heap& large) noexcept
+        : m_mutex(pool.is_shared), m_large(large) {
         for (class_index c = 0; c < k_class_count; ++c)
             std::construct_at(&(*this)[c], pool, c);
     }
@@ -154,13 +156,27 @@ public:
         return true;
     }
 
-    // The same for all classes; `then()` is called while nothing can move, with all classes locked.
+    // Moves the large blocks that other threads keep to their heap. False when there was none. O(threads).
+    bool steal_large() noexcept {
+        bool any = false;
+        for_each([&](thread_cache& cache) {
+            any = any || (cache.owner != nullptr && cache.owner != &t_state && !cache.large.empty());
+        });
+        if (!any) return false;
+        stop();
+        collect_large();
+        resume();
+        return true;
+    }
+
+    // The same for all classes and large blocks; `then()` is called while nothing can move, with all classes locked.
     template <class Then>
     auto steal_all(Then&& then) noexcept {
         stop();
         lock_classes();
         for (class_index c = 0; c < k_class_count; ++c)
             collect(c);
+        collect_large();
         auto const result = then();
         unlock_classes();
         resume();
@@ -186,6 +202,7 @@ public:
                     std::scoped_lock const lock((*this)[c]);
                     (*this)[c].collect(cache.classes[c]);
                 }
+                collect_large(cache);
             });
             resume();
         }
@@ -200,6 +217,7 @@ public:
             std::scoped_lock const lock((*this)[c]);
             (*this)[c].retire(one);
         }
+        collect_large(cache);
         unlink(cache);
     }
 
@@ -221,6 +239,14 @@ public:
         for_each([&](thread_cache& cache) {
             if (cache.classes[c].held() != 0) (*this)[c].collect(cache.classes[c]);
         });
+    }
+
+    // Requires stopped caches.
+    void collect_large() noexcept {
+        for_each([this](thread_cache& cache) { collect_large(cache); });
+    }
+    void collect_large(thread_cache& cache) noexcept {
+        if (large_block* const b = cache.large.remove()) m_large.take_back(*b);
     }
 
     [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
@@ -248,10 +274,12 @@ private:
     }
 
     [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
-        return std::ranges::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+        return !cache.large.empty() ||
+               std::ranges::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
     optional_mutex m_mutex;
+    large_heap& m_large;
     bool m_is_held = false;
     thread_cache* m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under

@@ -4,7 +4,7 @@
 // A thread's caches, and how it finds them.
 //
 //   thread_state (thread_local)            thread_cache: one for each thread and pool
-//     near[31]  ── pool id ──▶               gate, one class_cache a size class
+//     near[31]  ── pool id ──▶               gate, one class_cache a size class, one large block
 //     null
 //     far       ── pool id − 31 ──▶
 //
@@ -19,6 +19,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
+#include "pooled/cache/large_slot.hpp"
 #include "pooled/config.hpp"
 
 #include <array>
@@ -46,6 +47,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     thread_cache* next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
     thread_cache* previous = nullptr;
     class_cache recycled;  // what the pool's extension keeps here
+    large_slot large;
     std::array<class_cache, k_class_count> classes;
 
     // Frees the arrays. Requires that nothing is held.

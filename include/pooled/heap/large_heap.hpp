@@ -103,6 +103,26 @@ public:
         return count_deallocated(bytes);
     }
 
+    // A block in use that a thread keeps for itself, and takes again for as many bytes: payload and mark alone change.
+    // Without the lock; requires that nobody else can reach it.
+    void set_aside(large_block& b) const noexcept {
+        b.payload = nullptr;
+        mark(b, map_entry::idle);
+    }
+    [[nodiscard]] void* use_again(large_block& b, std::size_t align) const noexcept {
+        void* const payload = b.place(b.bytes, align);
+        if (payload == nullptr) return nullptr;
+        b.payload = payload;
+        mark(b, map_entry::large);
+        return payload;
+    }
+    // Requires one that is set aside: from here on it is idle.
+    void take_back(large_block& b) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        keep(b);
+        static_cast<void>(count_deallocated(b.bytes));
+    }
+
     // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, and what
     // upstream throws; the heap is then as before. O(count · granules).
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
@@ -294,7 +314,7 @@ private:
     }
     // The first granule alone tells whether the block is idle; the others are not asked about it.
     void mark(large_block const& b, std::uint64_t what) const noexcept {
-        g_page_map.assign(b.base, 1, entry_of(b, what));
+        g_page_map.assign_one(b.base, entry_of(b, what));
     }
 
     void release(large_block& b) noexcept {

@@ -115,6 +115,12 @@ public:
         return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
+    // The entry of one granule. Requires prepare() of it. O(1).
+    void assign_one(void const* p, map_entry entry) noexcept {
+        std::uintptr_t const address = address_of(p);
+        (*leaf_of(address))[granule_of(address)].store(entry.bits(), std::memory_order_relaxed);
+    }
+
     // Requires prepare() of the same range.
     void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
         std::uintptr_t const end = address_of(base) + bytes;

@@ -78,8 +78,8 @@ public:
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         return !m_memory.deallocate(c, cache, block) && counted(1);
     }
-    [[nodiscard]] bool deallocate_large(void* p) noexcept {
-        return m_memory.deallocate_large(p, m_id, name()) && counted(1);
+    [[nodiscard]] bool deallocate_large(void* p, thread_cache* cache) noexcept {
+        return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
     }
 
     // The handle is gone. Blocks in use keep the core alive; true when there are none: the caller has to destroy it.

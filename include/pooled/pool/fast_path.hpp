@@ -204,15 +204,26 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* bl
         deallocate_slow(place.id(), c, block);
 }
 
+// The calling thread's cache, or null: it is not made.
+[[nodiscard]] inline thread_cache* find_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : t_state.find(core.id());
+}
+
+POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    if (pool_extension* const above = core.extension()) above->on_allocate();
+    pool_memory& memory = core.memory();
+    if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]
+        return p;
+    return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
+}
+
 // Any size. Null when the bound is reached; throws what upstream throws.
 template <class Place>
 [[nodiscard]] inline void* allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c != k_large) [[likely]]
         return allocate(place, c);
-    pool_core& core = place.core();
-    if (pool_extension* const above = core.extension()) above->on_allocate();
-    return with_pressure(core, [&] { return core.memory().allocate_large(bytes, align); });
+    return detail::allocate_large(place.core(), bytes, align);
 }
 
 // The same; null also when upstream has no more.
@@ -236,7 +247,7 @@ template <class Place>
 POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
     checks::on_deallocate_large(pool_id, p, bytes);
     pool_core& core = *g_registry.find(pool_id);
-    if (core.deallocate_large(p)) g_registry.destroy(core);
+    if (core.deallocate_large(p, detail::find_cache(core))) g_registry.destroy(core);
 }
 
 template <class Place>

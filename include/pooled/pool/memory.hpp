@@ -58,7 +58,7 @@ public:
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
           m_large(pool_id, is_shared, m_upstream),
-          m_caches({m_slabs, name, pool_id, is_shared}),
+          m_caches({m_slabs, name, pool_id, is_shared}, m_large),
           m_release_clock(options.release_unused_after),
           m_touches_reserved(options.touch_reserved) {}
 
@@ -82,14 +82,25 @@ public:
         return m_caches.deallocate(c, cache, block);
     }
 
-    // Beyond the largest size class; likewise.
-    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align);
-    [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name) noexcept {
+    // Beyond the largest size class. `cache`: of the calling thread, or null. The block that its owner freed last, if it was
+    // asked for as many bytes; else null. O(1), without a lock.
+    [[nodiscard]] void* take_aside(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
+        if (cache == nullptr || cache->large.empty() || !cache->gate.enter()) return nullptr;
+        large_block* const b = cache->large.take(bytes);
+        void* const p = b != nullptr ? m_large.use_again(*b, align) : nullptr;
+        if (b != nullptr && p == nullptr) static_cast<void>(cache->large.put(*b));
+        cache->gate.leave();
+        return p;
+    }
+    // After take_aside() found nothing; as allocate() and deallocate() above.
+    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
+    [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name,
+                                        thread_cache* cache) noexcept {
         map_entry const entry = g_page_map.find(p);
         if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() ||
             entry.large_at()->payload != p) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
-        return m_large.deallocate(*entry.large_at());
+        return set_aside(*entry.large_at(), cache) || deallocate_large(*entry.large_at(), cache);
     }
 
     // From here on `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False
@@ -135,6 +146,22 @@ private:
         if (!m_slabs.is_reserved_for(c)) return false;
         std::scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+    }
+    // False when the owner of `cache` does not keep the block.
+    [[nodiscard]] bool set_aside(large_block& b, thread_cache* cache) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) return false;
+        bool const is_kept = cache->large.put(b);
+        if (is_kept) m_large.set_aside(b);
+        cache->gate.leave();
+        return is_kept;
+    }
+    [[nodiscard]] bool deallocate_large(large_block& b, thread_cache* cache) noexcept {
+        on_slow_call(cache);
+        return !m_large.deallocate(b);
+    }
+    [[nodiscard]] bool steal_large() noexcept {
+        std::scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal_large();
     }
     [[nodiscard]] bool grow(class_index c);
     [[nodiscard]] bool find_room(class_index c);
@@ -190,8 +217,11 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     }
 }
 
-inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align) {
+inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
+    on_slow_call(cache);
     if (void* const p = m_large.take(bytes, align)) return p;
+    if (steal_large())
+        if (void* const p = m_large.take(bytes, align)) return p;
     if (bytes > m_upstream.max_bytes()) return nullptr;
     try {
         if (void* const p = m_large.grow(bytes, align)) return p;
@@ -317,7 +347,13 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         one.flushes = list.flushes();
         sum += one;
     }
-    large_heap::counts const large = m_large.count();
+    large_heap::counts large = m_large.count();
+    m_caches.for_each([&](thread_cache const& cache) {
+        if (cache.large.empty() || large.in_use == 0) return;
+        --large.in_use;
+        large.in_use_bytes -= std::min<std::uint64_t>(large.in_use_bytes, cache.large.bytes());
+        large.idle_bytes += cache.large.total();
+    });
     sum.large_in_use = large.in_use;
     sum.large_bytes = large.in_use_bytes;
     sum.large_cached_bytes = large.idle_bytes;

@@ -62,7 +62,8 @@ protected:
                    from};
     std::array<thread_state, 2> owners{};
     std::array<thread_cache, 2> caches;
-    cache_set set{{heap, "packets", k_pool_id, true}};
+    large_heap large{k_pool_id, true, from};
+    cache_set set{{heap, "packets", k_pool_id, true}, large};
 };
 
 TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Blocks beyond the largest size class: an address of their own at any alignment, also when they come from a reservation
-// that was made for another.
+// that was made for another; and the one that each thread keeps.
 
 #include "pooled/pooled.hpp"
 
@@ -8,6 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
+#include <memory>
+#include <memory_resource>
+#include <thread>
 
 namespace {
 
@@ -60,6 +64,116 @@ TEST(large_blocks, arrays_that_cannot_be_had_give_an_empty_unique_ptr) {
     auto const p = pool.try_make_unique<int[]>(100);
     ASSERT_NE(p, nullptr);
     EXPECT_EQ(p[99], 0);
+}
+
+// Runs `work` on a thread that has its own cache, and does not end before `after`.
+template <class Work, class After>
+void on_a_thread_that_goes_on(Work&& work, After&& after) {
+    std::promise<void> done;
+    std::promise<void> end;
+    std::thread other([&] {
+        work();
+        done.set_value();
+        end.get_future().wait();
+    });
+    done.get_future().wait();
+    after();
+    end.set_value();
+    other.join();
+}
+
+TEST(large_blocks, that_a_thread_keeps_are_counted_as_cached) {
+    pooled::pool pool;
+    pool.deallocate(pool.allocate(100'000), 100'000);
+    pooled::pool_stats const stats = pool.stats();
+    EXPECT_EQ(stats.in_use, 0U);
+    EXPECT_EQ(stats.large_in_use, 0U);
+    EXPECT_EQ(stats.large_bytes, 0U);
+    EXPECT_GE(stats.large_cached_bytes, 100'000U);
+}
+
+TEST(large_blocks, that_a_thread_keeps_serve_its_next_request_of_that_size) {
+    pooled::pool pool;
+    void* const first = pool.allocate(100'000);
+    pool.deallocate(first, 100'000);
+    EXPECT_FALSE(pool.owns(first));
+    void* const second = pool.allocate(100'000);
+    EXPECT_EQ(second, first);
+    EXPECT_TRUE(pool.owns(second));
+    EXPECT_EQ(pool.stats().large_in_use, 1U);
+    pool.deallocate(second, 100'000);
+}
+
+TEST(large_blocks, that_a_thread_keeps_serve_any_alignment) {
+    pooled::pool pool;
+    for (std::size_t align = 1; align <= std::size_t{1} << 20; align *= 2) {
+        void* const p = pool.allocate(100'000, align);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+        pool.deallocate(p, 100'000, align);
+    }
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+}
+
+TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) {
+    pooled::pool pool;
+    void* p = nullptr;
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 std::uint64_t const calls = pool.stats().upstream_calls;
+                                 p = pool.allocate(100'000);
+                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
+                             });
+    pool.deallocate(p, 100'000);
+}
+
+TEST(large_blocks, that_another_thread_keeps_are_within_a_bound) {
+    pooled::pool pool{{.name = "bounded", .max_bytes = std::size_t{1} << 20}};
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(900'000), 900'000); },
+                             [&] {
+                                 void* const other_size = pool.try_allocate(800'000);
+                                 EXPECT_NE(other_size, nullptr);
+                                 pool.deallocate(other_size, 800'000);
+                             });
+}
+
+TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
+    pooled::pool pool;
+    std::thread([&] { pool.deallocate(pool.allocate(100'000), 100'000); }).join();
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+    EXPECT_GE(pool.trim(), 100'000U);
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+TEST(large_blocks, that_threads_keep_are_trimmed) {
+    pooled::pool pool;
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 pool.deallocate(pool.allocate(200'000), 200'000);
+                                 EXPECT_GE(pool.trim(), 300'000U);
+                                 EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+                             });
+}
+
+TEST(large_blocks, that_are_reserved_are_found_by_every_thread) {
+    pooled::pool pool;
+    pool.reserve_bytes(1, 100'000);
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 std::uint64_t const calls = pool.stats().upstream_calls;
+                                 pool.deallocate(pool.allocate(100'000), 100'000);
+                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
+                             });
+}
+
+TEST(large_blocks, that_a_thread_keeps_do_not_hold_a_closed_pool) {
+    auto pool = std::make_unique<pooled::pool>();
+    void* const out = pool->allocate(100'000);
+    std::pmr::memory_resource* const resource = pool->resource();
+    on_a_thread_that_goes_on([&] { pool->deallocate(pool->allocate(100'000), 100'000); },
+                             [&] {
+                                 pool.reset();
+                                 resource->deallocate(out, 100'000);
+                             });
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The large block that a thread freed last. Its next request for as many bytes takes it without a lock: a buffer that is
+// created and dropped in a loop, or a queue of them, needs nothing else.
+//
+// The heap of large blocks counts the block as in use, with the bytes that it was last asked for; so only a request for just
+// as many may take it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
+//
+// Invariant: a block kept here has no payload and is marked idle in the page map.
+// Changed by the owner inside its gate, or by a thread that has stopped the owner. Counts may be read at any time. O(1).
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/large_block.hpp"
+
+#include <cstddef>
+
+namespace pooled::detail {
+
+class large_slot {
+public:
+    static constexpr std::size_t k_most_bytes = std::size_t{16} << 20;
+
+    // The block, if it was asked for as many bytes before; else null.
+    [[nodiscard]] large_block* take(std::size_t bytes) noexcept {
+        return m_bytes == bytes ? remove() : nullptr;
+    }
+
+    // False when there is a block already, or this one is to be where all threads find it.
+    [[nodiscard]] bool put(large_block& b) noexcept {
+        if (m_block != nullptr || b.reserved_for != nullptr || b.total > k_most_bytes) return false;
+        m_block = &b;
+        m_bytes = b.bytes;
+        m_total = b.total;
+        return true;
+    }
+
+    // The block, or null.
+    [[nodiscard]] large_block* remove() noexcept {
+        large_block* const b = m_block;
+        m_block = nullptr;
+        return b;
+    }
+
+    [[nodiscard]] bool empty() const noexcept { return m_block == nullptr; }
+    // Of the block that is kept; require one.
+    [[nodiscard]] std::size_t bytes() const noexcept { return m_bytes; }
+    [[nodiscard]] std::size_t total() const noexcept { return m_total; }
+
+private:
+    observed<large_block*> m_block;
+    observed<std::size_t> m_bytes;
+    observed<std::size_t> m_total;
+};
+
+}  // namespace pooled::detail

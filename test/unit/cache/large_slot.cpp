@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+// The large block that a thread keeps: one, of the size that is asked for, and none that others may need.
+
+#include "pooled/cache/large_slot.hpp"
+
+#include "pooled/heap/large_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+namespace {
+
+using pooled::detail::large_block;
+using pooled::detail::large_reservation;
+using pooled::detail::large_slot;
+
+large_block block_of(std::size_t bytes) {
+    large_block b;
+    b.total = 2 * bytes;
+    b.bytes = bytes;
+    return b;
+}
+
+TEST(large_slot, gives_the_block_to_a_request_for_as_many_bytes) {
+    large_slot slot;
+    large_block b = block_of(100'000);
+    ASSERT_TRUE(slot.put(b));
+    EXPECT_FALSE(slot.empty());
+    EXPECT_EQ(slot.bytes(), 100'000U);
+    EXPECT_EQ(slot.total(), 200'000U);
+    EXPECT_EQ(slot.take(99'999), nullptr);
+    EXPECT_EQ(slot.take(100'000), &b);
+    EXPECT_TRUE(slot.empty());
+    EXPECT_EQ(slot.take(100'000), nullptr);
+}
+
+TEST(large_slot, keeps_one_block) {
+    large_slot slot;
+    large_block first = block_of(100'000);
+    large_block second = block_of(100'000);
+    EXPECT_TRUE(slot.put(first));
+    EXPECT_FALSE(slot.put(second));
+    EXPECT_EQ(slot.remove(), &first);
+    EXPECT_EQ(slot.remove(), nullptr);
+    EXPECT_TRUE(slot.put(second));
+}
+
+TEST(large_slot, keeps_no_block_that_is_reserved_or_very_large) {
+    large_slot slot;
+    large_reservation reservation{.bytes = 100'000, .align = 16};
+    large_block reserved = block_of(100'000);
+    reserved.reserved_for = &reservation;
+    large_block huge = block_of(large_slot::k_most_bytes);
+    EXPECT_FALSE(slot.put(reserved));
+    EXPECT_FALSE(slot.put(huge));
+    EXPECT_TRUE(slot.empty());
+}
+
+}  // namespace
