@@ -9,6 +9,10 @@
 #include "support/small_stack.hpp"
 
 #include <gtest/gtest.h>
+
+#if defined(POOLED_TEST_SANITIZER_ADDRESS)
+#include <sanitizer/common_interface_defs.h>
+#endif
 #include <ucontext.h>
 
 #include <cstddef>
@@ -129,14 +133,41 @@ public:
     fibre(fibre const&) = delete;
     fibre& operator=(fibre const&) = delete;
 
-    void resume() { ::swapcontext(&m_outside, &m_inside); }
-    void pause() { ::swapcontext(&m_inside, &m_outside); }
+    void resume() {
+        side const outside = leave(m_stack_bottom, m_bytes);
+        ::swapcontext(&m_outside, &m_inside);
+        arrive(outside);
+    }
+    void pause() {
+        side const inside = leave(m_outside_bottom, m_outside_bytes);
+        ::swapcontext(&m_inside, &m_outside);
+        arrive(inside, &m_outside_bottom, &m_outside_bytes);
+    }
     [[nodiscard]] bool is_done() const { return m_is_done; }
 
 private:
     static constexpr std::size_t k_guard = 4096;
 
+    // AddressSanitizer keeps frames of its own for each stack, and must hear of each change.
+    struct side {
+        void* fake_stack = nullptr;
+    };
+    static side leave([[maybe_unused]] void const* to, [[maybe_unused]] std::size_t bytes) {
+        side from;
+#if defined(POOLED_TEST_SANITIZER_ADDRESS)
+        __sanitizer_start_switch_fiber(&from.fake_stack, to, bytes);
+#endif
+        return from;
+    }
+    static void arrive([[maybe_unused]] side at, [[maybe_unused]] void const** from = nullptr,
+                       [[maybe_unused]] std::size_t* bytes = nullptr) {
+#if defined(POOLED_TEST_SANITIZER_ADDRESS)
+        __sanitizer_finish_switch_fiber(at.fake_stack, from, bytes);
+#endif
+    }
+
     void start(std::byte* stack) {
+        m_stack_bottom = stack;
         ::getcontext(&m_inside);
         m_inside.uc_stack.ss_sp = stack;
         m_inside.uc_stack.ss_size = m_bytes;
@@ -147,14 +178,21 @@ private:
     }
     static void run(unsigned low, unsigned high) {
         auto* const self = reinterpret_cast<fibre*>(std::uintptr_t{low} | std::uintptr_t{high} << 32);
+        arrive({}, &self->m_outside_bottom, &self->m_outside_bytes);
         self->m_work(*self);
         self->m_is_done = true;
+#if defined(POOLED_TEST_SANITIZER_ADDRESS)
+        __sanitizer_start_switch_fiber(nullptr, self->m_outside_bottom, self->m_outside_bytes);
+#endif
         ::swapcontext(&self->m_inside, &self->m_outside);
     }
 
     std::function<void(fibre&)> m_work;
     std::size_t m_bytes;
     void* m_stack = nullptr;
+    void const* m_stack_bottom = nullptr;
+    void const* m_outside_bottom = nullptr;
+    std::size_t m_outside_bytes = 0;
     ucontext_t m_inside{};
     ucontext_t m_outside{};
     bool m_is_done = false;
@@ -243,7 +281,7 @@ TEST(on_a_fibre, destructors_may_switch_to_another_fibre) {
 }
 
 TEST(on_a_fibre, a_destructor_may_move_to_another_thread) {
-    std::size_t const count = test::depth(1000);
+    std::size_t const count = test::depth(100);
     fibre on(64 << 10, [count](fibre& self) {
         std::shared_ptr<switches> head;
         for (std::size_t i = 0; i < count; ++i) {

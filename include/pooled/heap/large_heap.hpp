@@ -116,10 +116,11 @@ public:
         mark(b, map_entry::large);
         return payload;
     }
-    // Requires one that is set aside: from here on it is idle.
+    // Requires one that is set aside: from here on it is idle, and has been for a while.
     void take_back(large_block& b) noexcept {
         std::scoped_lock const lock(m_mutex);
         keep(b);
+        b.idle_since = m_period - 1;
         static_cast<void>(count_deallocated(b.bytes));
     }
 

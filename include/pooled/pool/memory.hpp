@@ -265,11 +265,16 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     std::size_t const free_a = free_in(a);
     std::size_t const free = a != b ? std::min(free_a, free_in(b)) : free_a;
     if (count <= free) return true;
-    std::size_t wanted = count - free;
+    std::size_t const least = count - free;
+    std::size_t wanted = least;
     if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    auto const reserve_slabs = [&] { return m_slabs.reserve(key, larger, wanted, m_touches_reserved); };
-    return reserve_slabs() || (collect_for_room() != 0 && reserve_slabs());
+    auto const reserve_slabs = [&](std::size_t n) {
+        return m_slabs.reserve(key, larger, n, m_touches_reserved);
+    };
+    if (reserve_slabs(wanted) || (collect_for_room() != 0 && reserve_slabs(wanted))) return true;
+    // A bound that holds just so many objects holds them, if all are of one class.
+    return wanted != least && reserve_slabs(least);
 }
 
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {

@@ -6,7 +6,8 @@
 // what that let go of, while drops further down only put their objects into its queue. So the stack does not grow with the
 // depth of a structure, whatever types, pools and handles it mixes.
 //
-//   thread's own stack            the bounds are asked of the system, once, when a drop is 12 KiB below the first one
+//   thread's own stack            the bounds are asked of the system, once, when a drop is 12 KiB below the first one; until
+//                                 then, the thread's first drop is an outermost drop as on any other stack
 //     high ┐
 //          │ plain recursion      half of the stack, or all but 256 KiB of it
 //     limit│ outermost drop ─▶ 12 KiB of plain recursion, below that deferred
@@ -75,7 +76,10 @@ public:
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far: how far the stack goes on is not of interest yet
-            open_window(here - outermost_drop::k_depth, here + outermost_drop::k_above);
+            outermost_drop const* const outermost = g_outermost_drops.find(here);
+            if (outermost == nullptr) return drop_way::lead;
+            if (here < outermost->low) return drop_way::defer;  // a fibre that another thread began
+            open_window(outermost->low, outermost->top + outermost_drop::k_above);
             return drop_way::destroy;
         }
         if (outermost_drop const* const outermost = find(here)) {
@@ -98,8 +102,14 @@ public:
 
     void begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
         install_hooks();
-        ask_bounds();
         drop.top = here;
+        if (!m_knows_bounds && kind == outermost_kind::immediate) {
+            // The thread's first drop. If this is a fibre's stack, the next thread that runs it must find the record.
+            drop.low = here - outermost_drop::k_depth;
+            g_outermost_drops.insert(drop);
+            return open_window_around(drop);
+        }
+        ask_bounds();
         drop.is_on_own_stack = is_own(here);
         drop.takes_unordered = kind != outermost_kind::immediate;
         drop.low = here - outermost_drop::k_depth;
@@ -120,7 +130,10 @@ public:
             m_innermost = drop.outer;
         else
             g_outermost_drops.remove(drop);
-        close_window();
+        if (m_knows_bounds)
+            close_window();
+        else
+            open_window_around(drop);
     }
 
     // exit() was called, perhaps by a destructor or within a reclaim_scope: nobody returns to what is deferred to the
@@ -172,6 +185,10 @@ private:
         m_window_bytes = high - low;
     }
     void close_window() noexcept { m_window_bytes = 0; }
+    // For plain recursion on a stack of which nothing else is known.
+    void open_window_around(outermost_drop const& drop) noexcept {
+        open_window(drop.low, drop.top + outermost_drop::k_above);
+    }
 
     std::uintptr_t m_window_low = 0;
     std::uintptr_t m_window_bytes = 0;

@@ -161,7 +161,7 @@ TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks
     pool.reserve<word>(10'000);
     std::size_t const calls = upstream.allocations();
     // To the last block of the last slab.
-    std::size_t const block_bytes = sizeof(word) + 2 * sizeof(void*) <= 24 ? 24 : 32;
+    std::size_t const block_bytes = pooled::detail::standard_control_block::k_bytes<word>;
     std::size_t const count =
         upstream.bytes() / pooled::detail::k_slab_bytes * (pooled::detail::k_slab_bytes / block_bytes);
     test::sleeper other;
