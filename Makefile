@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The front door. Every goal does its own set-up and is quick when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench test lint format clean
+.PHONY: help bench soak test lint format clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -12,6 +12,11 @@ ARGS ?=
 bench: ## Measure pooled against every malloc and pool on this machine (about 6 minutes), and draw the report
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
+
+soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive
+	@tools/setup bench
+	@cmake --preset gcc >/dev/null && cmake --build build/gcc --target pooled-soak >/dev/null
+	@build/gcc/bench/pooled-soak --seconds $(or $(SECONDS),600)
 
 test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test
