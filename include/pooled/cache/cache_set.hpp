@@ -156,11 +156,12 @@ public:
         return true;
     }
 
-    // Moves the large blocks that other threads keep to their heap. False when there was none. O(threads).
-    bool steal_large() noexcept {
+    // Moves the large blocks that other threads keep to their heap, if one of them may serve a request for `bytes`; else
+    // false. O(threads).
+    bool steal_large(std::size_t bytes) noexcept {
         bool any = false;
         for_each([&](thread_cache& cache) {
-            any = any || (cache.owner != nullptr && cache.owner != &t_state && !cache.large.empty());
+            any = any || (cache.owner != nullptr && cache.owner != &t_state && cache.large.may_serve(bytes));
         });
         if (!any) return false;
         stop();

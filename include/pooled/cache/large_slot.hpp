@@ -44,6 +44,10 @@ public:
     }
 
     [[nodiscard]] bool empty() const noexcept { return m_block == nullptr; }
+    // Whether there is a block of about that size. A hint for other threads.
+    [[nodiscard]] bool may_serve(std::size_t bytes) const noexcept {
+        return !empty() && m_total >= bytes && m_total / 2 <= bytes;
+    }
     // Of the block that is kept; require one.
     [[nodiscard]] std::size_t bytes() const noexcept { return m_bytes; }
     [[nodiscard]] std::size_t total() const noexcept { return m_total; }

@@ -159,9 +159,9 @@ private:
         on_slow_call(cache);
         return !m_large.deallocate(b);
     }
-    [[nodiscard]] bool steal_large() noexcept {
+    [[nodiscard]] bool steal_large(std::size_t bytes) noexcept {
         std::scoped_lock const lock(m_caches.mutex());
-        return m_caches.steal_large();
+        return m_caches.steal_large(bytes);
     }
     [[nodiscard]] bool grow(class_index c);
     [[nodiscard]] bool find_room(class_index c);
@@ -220,7 +220,7 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
     on_slow_call(cache);
     if (void* const p = m_large.take(bytes, align)) return p;
-    if (steal_large())
+    if (steal_large(bytes))
         if (void* const p = m_large.take(bytes, align)) return p;
     if (bytes > m_upstream.max_bytes()) return nullptr;
     try {
