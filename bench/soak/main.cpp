@@ -163,14 +163,19 @@ nlohmann::json measure(soak& s, double seconds) {
         ++count;
         if (elapsed() - told > 10) {
             told = elapsed();
-            std::fprintf(stderr, "%.0f of %.0f s: %.0f MiB live, resident / live %.2f now, %.2f on average, %.2f at worst\n",
-                         told, seconds, live / (1 << 20), ratio, sum / static_cast<double>(count), worst);
+            std::fprintf(
+                stderr,
+                "%.0f of %.0f s: %.0f MiB live, resident / live %.2f now, %.2f on average, %.2f at worst\n",
+                told, seconds, live / (1 << 20), ratio, sum / static_cast<double>(count), worst);
         }
     }
     s.stop = true;
     for (std::thread& one : threads)
         one.join();
-    return {{"seconds", seconds}, {"samples", count}, {"average", sum / static_cast<double>(count)}, {"worst", worst}};
+    return {{"seconds", seconds},
+            {"samples", count},
+            {"average", sum / static_cast<double>(count)},
+            {"worst", worst}};
 }
 
 }  // namespace

@@ -199,8 +199,8 @@ TYPED_TEST(reservation, that_is_touched_leaves_no_page_fault) {
         p = pool.template make_shared<word>();
     for (auto& p : frames)
         p = pool.template make_shared<frame>();
-    EXPECT_LE(page_faults() - before, 4)
-        << "the pool's own records may take some; 100,000 words have 600 pages";
+    // 100,000 words have 600 pages. The pool's own records may take some, those of the checked build a few more.
+    EXPECT_LE(page_faults() - before, POOLED_CHECKED ? 32 : 4);
     for (auto& p : objects)
         p.reset();
     for (auto& p : frames)

@@ -59,7 +59,8 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) {
         report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
                bytes_of(class_of(entry)));
     if (!g_live_map.set(block, false))
-        report(pool_id, block, "no block in use starts there; it was freed before, or points into a block",
+        report(pool_id, block,
+               "no block in use starts there; it was freed before (double free), or points into a block",
                bytes_of(c), bytes_of(c));
 }
 
@@ -67,12 +68,14 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) {
 inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) {
     map_entry const entry = g_page_map.find(p);
     if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large())
-        report(pool_id, p, "no large block of this pool; freed before, or allocated with another size", bytes,
-               bytes_of(class_of(entry)));
+        report(pool_id, p,
+               "no large block of this pool; freed before (double free), or allocated with another size",
+               bytes, bytes_of(class_of(entry)));
     large_block const& block = *entry.large_at();
     if (block.payload != p)
-        report(pool_id, p, "no block in use starts there; it was freed before, or points into a block", bytes,
-               0);
+        report(pool_id, p,
+               "no block in use starts there; it was freed before (double free), or points into a block",
+               bytes, 0);
     if (bytes != 0 && bytes != block.bytes)
         report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, block.bytes);
 }
