@@ -54,6 +54,23 @@ struct alignas(k_cache_line) large_block {
     }
 };
 
+// In a list of reservations: the one for just that, or null.
+[[nodiscard]] inline large_reservation* find(large_reservation* r, std::size_t bytes,
+                                             std::size_t align) noexcept {
+    while (r != nullptr && (r->bytes != bytes || r->align != align))
+        r = r->next;
+    return r;
+}
+// One with an idle block: for just that, or for another block of the same type. Null when there is none.
+[[nodiscard]] inline large_reservation* find_idle(large_reservation* r, std::size_t bytes,
+                                                  std::size_t align) noexcept {
+    large_reservation* const exact = detail::find(r, bytes, align);
+    if (exact != nullptr && exact->idle != nullptr) return exact;
+    while (r != nullptr && (r->idle == nullptr || !r->serves(bytes, align)))
+        r = r->next;
+    return r;
+}
+
 // Eight sizes to the doubling, from a granule to 1 GiB.
 struct large_buckets {
     static constexpr std::size_t k_steps = 8;

@@ -54,7 +54,7 @@ public:
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         std::scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
-        if (large_reservation* const r = find_idle_reservation(bytes, align)) {
+        if (large_reservation* const r = detail::find_idle(m_reservations, bytes, align)) {
             b = r->idle;
             r->idle = b->next;
             m_reserved_idle_bytes -= b->total;
@@ -365,27 +365,11 @@ private:
         return nullptr;
     }
 
-    [[nodiscard]] large_reservation* find_reservation(std::size_t bytes, std::size_t align) const noexcept {
-        large_reservation* r = m_reservations;
-        while (r != nullptr && (r->bytes != bytes || r->align != align))
-            r = r->next;
-        return r;
-    }
-    // One with an idle block: for just that, or for another block of the same type.
-    [[nodiscard]] large_reservation* find_idle_reservation(std::size_t bytes,
-                                                           std::size_t align) const noexcept {
-        large_reservation* const exact = find_reservation(bytes, align);
-        if (exact != nullptr && exact->idle != nullptr) return exact;
-        large_reservation* r = m_reservations;
-        while (r != nullptr && (r->idle == nullptr || !r->serves(bytes, align)))
-            r = r->next;
-        return r;
-    }
     // Without the lock. Throws std::bad_alloc.
     [[nodiscard]] large_reservation& reservation_for(std::size_t bytes, std::size_t align) {
         void* const memory = g_metadata.allocate(sizeof(large_reservation));
         std::scoped_lock const lock(m_mutex);
-        if (large_reservation* const r = find_reservation(bytes, align)) {
+        if (large_reservation* const r = detail::find(m_reservations, bytes, align)) {
             g_metadata.deallocate(memory, sizeof(large_reservation));
             return *r;
         }
