@@ -153,7 +153,7 @@ nlohmann::json measure(soak& s, double seconds) {
     double sum = 0;
     double worst = 0;
     std::uint64_t count = 0;
-    for (double told = 0; elapsed() < seconds;) {
+    for (double shown = 0; elapsed() < seconds;) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         if (elapsed() < std::min(5.0, seconds / 4)) continue;  // it fills
         auto const live = static_cast<double>(s.from.live.load(std::memory_order_relaxed));
@@ -161,12 +161,12 @@ nlohmann::json measure(soak& s, double seconds) {
         sum += ratio;
         worst = std::max(worst, ratio);
         ++count;
-        if (elapsed() - told > 10) {
-            told = elapsed();
+        if (elapsed() - shown > 10) {
+            shown = elapsed();
             std::fprintf(
                 stderr,
                 "%.0f of %.0f s: %.0f MiB live, resident / live %.2f now, %.2f on average, %.2f at worst\n",
-                told, seconds, live / (1 << 20), ratio, sum / static_cast<double>(count), worst);
+                shown, seconds, live / (1 << 20), ratio, sum / static_cast<double>(count), worst);
         }
     }
     s.stop = true;
