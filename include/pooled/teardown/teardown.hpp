@@ -76,11 +76,8 @@ public:
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far: how far the stack goes on is not of interest yet
-            outermost_drop const* const outermost = g_outermost_drops.find(here);
-            if (outermost == nullptr) return drop_way::lead;
-            if (here < outermost->low) return drop_way::defer;  // a fibre that another thread began
-            open_window(outermost->low, outermost->top + outermost_drop::k_above);
-            return drop_way::destroy;
+            // Else a fibre that another thread began, or a small stack right below another thread's: the bounds tell.
+            if (g_outermost_drops.find(here) == nullptr) return drop_way::lead;
         }
         if (outermost_drop const* const outermost = find(here)) {
             if (here < outermost->low || (is_unordered && outermost->takes_unordered)) return drop_way::defer;
