@@ -171,6 +171,40 @@ TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) 
         t.join();
 }
 
+// The records of drops that are under way lie on the stacks of threads that the child does not have.
+TEST_F(fork_stress, a_child_drops_on_stacks_where_the_parents_threads_were_in_the_midst_of_a_drop) {
+    struct waits {
+        explicit waits(std::atomic<int>& inside, std::atomic<bool>& go) : m_inside(inside), m_go(go) {}
+        ~waits() {
+            m_inside.fetch_add(1);
+            while (!m_go.load())
+                std::this_thread::yield();
+        }
+        std::atomic<int>& m_inside;
+        std::atomic<bool>& m_go;
+    };
+    constexpr int k_threads = 8;
+    std::atomic<int> inside{0};
+    std::atomic<bool> go{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < k_threads; ++i)
+        threads.emplace_back([&] { pooled::make_shared<waits>(inside, go).reset(); });
+    while (inside.load() != k_threads)
+        std::this_thread::yield();
+    EXPECT_EQ(in_child([&] {
+                  std::vector<std::thread> others;
+                  for (int i = 0; i < 3 * k_threads; ++i)
+                      others.emplace_back([] { pooled::make_shared<std::vector<int>>(1000).reset(); });
+                  for (std::thread& one : others)
+                      one.join();
+                  return k_fine;
+              }),
+              k_fine);
+    go = true;
+    for (std::thread& one : threads)
+        one.join();
+}
+
 TEST_F(fork_stress, a_child_of_a_child_works_as_well) {
     auto const kept = pool.make_shared<int>(7);
     repeatedly const traffic([&] { use(pool, 100); });

@@ -10,7 +10,9 @@
 //             served from its own bucket or one of the next five, so at most half of a region is unused
 //   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
 //             few sets of each cache
-//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more
+//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more. Each thread
+//             keeps one more (cache/large_slot.hpp), which counts as in use; what is taken from idle threads goes back to
+//             upstream at the end of the period
 //
 // Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.

@@ -82,6 +82,11 @@ public:
         return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
     }
 
+    // One that its thread had kept for itself; likewise.
+    [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept {
+        return !m_memory.deallocate_set_aside(b) && counted(1);
+    }
+
     // The handle is gone. Blocks in use keep the core alive; true when there are none: the caller has to destroy it.
     // Requires the registry's lock.
     [[nodiscard]] bool close() noexcept {

@@ -103,6 +103,8 @@ public:
         return set_aside(*entry.large_at(), cache) || deallocate_large(*entry.large_at(), cache);
     }
 
+    [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept { return !m_large.deallocate(b); }
+
     // From here on `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False
     // when the bound does not allow it. Strong guarantee. O(slabs).
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count);

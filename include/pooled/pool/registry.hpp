@@ -109,6 +109,7 @@ private:
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
+    static void give_back_large(thread_cache& cache) noexcept;
 
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
@@ -237,9 +238,21 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
+// Without a lock: the heap may not keep the block, and calls upstream then. While it is out, its pool's core lives.
+inline void registry::give_back_large(thread_cache& cache) noexcept {
+    if (cache.large.empty() || !cache.gate.enter()) return;
+    large_block* const b = cache.large.remove();
+    cache.gate.leave();
+    if (b == nullptr) return;
+    pool_core& core = *g_registry.find(cache.pool_id);
+    if (core.deallocate_set_aside(*b)) g_registry.destroy(core);
+}
+
 // Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
+    for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
+        give_back_large(*cache);
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);

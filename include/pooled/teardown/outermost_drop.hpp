@@ -67,13 +67,14 @@ public:
         s.first = &drop;
     }
 
+    // In a forked child, it may be gone already.
     void remove(outermost_drop& drop) noexcept {
         shard& s = shard_of(drop.top);
         std::scoped_lock const lock(s.lock);
         outermost_drop** link = &s.first;
-        while (*link != &drop)
+        while (*link != nullptr && *link != &drop)
             link = &(*link)->next;
-        *link = drop.next;
+        if (*link != nullptr) *link = drop.next;
     }
 
     // The innermost record on the stack that `here` is on, or null.
@@ -81,8 +82,8 @@ public:
         outermost_drop* found = nullptr;
         std::uintptr_t const first = (here - outermost_drop::k_above) >> k_shift;
         std::uintptr_t const last = (here + outermost_drop::k_below) >> k_shift;
-        look(m_shards[first % k_shards], here, found);
-        if (last != first) look(m_shards[last % k_shards], here, found);
+        look(m_shards[index_of(first)], here, found);
+        if (last != first) look(m_shards[index_of(last)], here, found);
         return found;
     }
 
@@ -97,7 +98,12 @@ private:
     };
 
     [[nodiscard]] shard& shard_of(std::uintptr_t address) noexcept {
-        return m_shards[(address >> k_shift) % k_shards];
+        return m_shards[index_of(address >> k_shift)];
+    }
+    // The stacks of threads lie at regular distances: all bits of the address count (Fibonacci hashing, Knuth).
+    [[nodiscard]] static std::size_t index_of(std::uintptr_t number) noexcept {
+        static_assert(k_shards == 64);
+        return static_cast<std::size_t>((std::uint64_t{number} * 0x9e37'79b9'7f4a'7c15U) >> 58);
     }
     static void look(shard& s, std::uintptr_t here, outermost_drop*& found) noexcept {
         std::scoped_lock const lock(s.lock);
@@ -114,6 +120,12 @@ private:
         for (shard& s : m_shards)
             s.lock.unlock();
     }
+    // The stacks of the parent's other threads are about to be used again. A record of this thread that is forgotten is still
+    // emptied by the drop that made it; a drop further down makes another one.
+    void forget_all() noexcept {
+        for (shard& s : m_shards)
+            s.first = nullptr;
+    }
 
     std::atomic<bool> m_survives_fork{false};
     std::array<shard, k_shards> m_shards{};
@@ -127,7 +139,10 @@ inline void outermost_drop_table::survive_fork() noexcept {
         m_survives_fork.exchange(true, std::memory_order_relaxed))
         return;
     platform::at_fork([] { g_outermost_drops.lock_all(); }, [] { g_outermost_drops.unlock_all(); },
-                      [] { g_outermost_drops.unlock_all(); });
+                      [] {
+                          g_outermost_drops.forget_all();
+                          g_outermost_drops.unlock_all();
+                      });
 }
 
 }  // namespace pooled::detail
