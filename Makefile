@@ -15,8 +15,10 @@ bench: ## Measure pooled against every malloc and pool on this machine (about 6 
 
 soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive
 	@tools/setup bench
-	@cmake --preset gcc >/dev/null && cmake --build build/gcc --target pooled-soak >/dev/null
-	@build/gcc/bench/pooled-soak --seconds $(or $(SECONDS),600)
+	@cmake -S . -B build/soak -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOOLED_BUILD_BENCH=ON -DPOOLED_BUILD_TESTS=OFF \
+		-DPOOLED_BUILD_EXAMPLES=OFF >build/soak.log && cmake --build build/soak --target pooled-soak >>build/soak.log || \
+		{ cat build/soak.log >&2; exit 1; }
+	@build/soak/bench/pooled-soak --seconds $(or $(SECONDS),600)
 
 test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test

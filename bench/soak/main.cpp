@@ -12,6 +12,8 @@
 
 #include <pooled/pooled.hpp>
 
+#include "support/environment.hpp"
+
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +27,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -34,8 +35,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 namespace {
 
@@ -133,17 +132,9 @@ struct soak {
     }
 };
 
-std::size_t resident_bytes() {
-    std::ifstream file("/proc/self/statm");
-    std::size_t all = 0;
-    std::size_t resident = 0;
-    file >> all >> resident;
-    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 nlohmann::json measure(soak& s, double seconds) {
     using clock = std::chrono::steady_clock;
-    std::size_t const base = resident_bytes();
+    std::size_t const base = bench::resident_bytes();
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < k_threads; ++i)
         threads.emplace_back([&s, i] { s.run_one_after_the_other(i); });
@@ -157,7 +148,7 @@ nlohmann::json measure(soak& s, double seconds) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         if (elapsed() < std::min(5.0, seconds / 4)) continue;  // it fills
         auto const live = static_cast<double>(s.from.live.load(std::memory_order_relaxed));
-        double const ratio = static_cast<double>(resident_bytes() - base) / live;
+        double const ratio = static_cast<double>(bench::resident_bytes() - base) / live;
         sum += ratio;
         worst = std::max(worst, ratio);
         ++count;
