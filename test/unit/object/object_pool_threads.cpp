@@ -127,7 +127,7 @@ TEST(objects, are_released_by_destructors_of_thread_local_variables) {
     pooled::object_pool<int> pool({.max_objects = 2});
     std::thread([&] {
         // Destroyed before the thread's caches. A destructor of a pthread key may run after them: see
-        // process/object_pool_exit.cpp.
+        // behaviour/object_pool_exit.cpp.
         static thread_local std::shared_ptr<int> held;
         test::settle(pool);
         held = pool.acquire();

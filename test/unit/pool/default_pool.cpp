@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The process-wide pool. What it does at exit is under process/.
+// The process-wide pool. What it does at exit is under behaviour/.
 
 #include "pooled/pooled.hpp"
 

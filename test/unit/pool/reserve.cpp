@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// After reserve, upstream is not asked again. (process/zero_malloc.cpp counts mallocs and system calls.)
+// After reserve, upstream is not asked again. (behaviour/zero_malloc.cpp counts mallocs and system calls.)
 
 #include "pooled/pooled.hpp"
 
