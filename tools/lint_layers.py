@@ -12,7 +12,7 @@ What is refused, each with file, line and what to do about it:
   long        a header of more than 400 lines
   opening     a header that does not begin with the licence line and `#pragma once`
   macro       a macro without the prefix POOLED_
-  version     version.hpp and CMakeLists.txt name different versions
+  version     version.hpp, CMakeLists.txt and CHANGELOG.md name different versions
   alone       a header that does not compile by itself (GCC, warnings are errors), or calls a function that only a
               header it does not include defines (tools/lint_calls.py)
   layer       a layer that does not compile with those below it (Clang with libc++, warnings are errors), or that two
@@ -218,6 +218,13 @@ def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding
             line = text[: macro.start()].count("\n") + 1
             findings.append(
                 Finding(config.shown, line, f"says {part.lower()} version {macro[1]}, CMakeLists.txt says {value}")
+            )
+    changelog = cmake_lists.parent / "CHANGELOG.md"
+    if declared and changelog.is_file():
+        version = ".".join(declared.groups())
+        if f"\n## [{version}]" not in changelog.read_text(encoding="utf-8"):
+            findings.append(
+                Finding("CHANGELOG.md", 1, f"has no entry for {version}, the version in CMakeLists.txt")
             )
     return findings
 

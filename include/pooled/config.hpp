@@ -13,6 +13,8 @@
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
+#include "pooled/version.hpp"
+
 #if __cplusplus < 202002L
 #error "pooled needs C++20 or later: compile with -std=c++20"
 #endif
@@ -20,10 +22,6 @@
 #include <cstdio>   // fputs, in the default POOLED_FAIL
 #include <cstdlib>  // abort, in the default POOLED_FAIL
 #include <version>  // __cpp_lib_jthread
-
-#define POOLED_VERSION_MAJOR 0
-#define POOLED_VERSION_MINOR 1
-#define POOLED_VERSION_PATCH 0
 
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 0

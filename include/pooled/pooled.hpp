@@ -19,3 +19,4 @@
 #include "pooled/teardown/destroy_in_place.hpp"
 #include "pooled/teardown/pending.hpp"
 #include "pooled/teardown/reclaim_scope.hpp"
+#include "pooled/version.hpp"

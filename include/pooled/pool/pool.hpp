@@ -120,6 +120,22 @@ public:
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite();
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> make_rc_for_overwrite();
+    template <not_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> try_make_rc_for_overwrite();
 
     // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
     // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -41,14 +42,26 @@ private:
     std::size_t m_align;
 };
 
+// In place of a constructor's arguments: default-initialise the object.
+struct for_overwrite {};
+
+template <class T, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* construct_in(void* place, Args&&... args) {
+    // The standard library's: it warns of no conversion in the user's arguments.
+    return std::construct_at(static_cast<T*>(place), std::forward<Args>(args)...);
+}
+template <class T>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* construct_in(void* place, for_overwrite) {
+    return ::new (place) T;
+}
+
 // Requires a block for a counted_object. Gives it back when the constructor throws.
 template <class T, class Origin, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* construct_counted(void* block, type_tag type, std::uint64_t counts,
                                                         Args&&... args) {
     using object = counted_object<T, Origin>;
     held_block<Origin> held(block, object::k_bytes, object::k_align);
-    // The standard library's: it warns of no conversion in the user's arguments.
-    T* const made = std::construct_at(static_cast<T*>(object::place_in(block)), std::forward<Args>(args)...);
+    T* const made = detail::construct_in<T>(object::place_in(block), std::forward<Args>(args)...);
     held.release();
     object::set_header(made, type, counts);
     detail::introduce(made);

@@ -48,6 +48,18 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
+template <sharing Sharing>
+template <not_array T>
+basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
+    return make_rc<T>(for_overwrite());
+}
+
+template <sharing Sharing>
+template <not_array T>
+basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
+    return try_make_rc<T>(for_overwrite());
+}
+
 }  // namespace detail
 
 // From the default pool. Throws std::bad_alloc, what the constructor throws, and std::length_error when the process has
@@ -61,6 +73,10 @@ template <detail::not_array T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE local_rc_ptr<T> make_local_rc(Args&&... args) {
     return detail::adopt_made<T, detail::on_one_thread>(detail::make_counted_by_default<std::remove_cv_t<T>>(
         detail::count_header::k_sole, std::forward<Args>(args)...));
+}
+template <detail::not_array T>
+[[nodiscard]] rc_ptr<T> make_rc_for_overwrite() {
+    return pooled::make_rc<T>(detail::for_overwrite());
 }
 
 }  // namespace pooled

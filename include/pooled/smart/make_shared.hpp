@@ -118,6 +118,26 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
 }
 
 template <sharing Sharing>
+template <not_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+    return detail::empty_when_exhausted([&] {
+        return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws, initialise::by_default>(
+            *m_core);
+    });
+}
+
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
+    if (count > k_max_count<T>) return {};
+    return detail::empty_when_exhausted([&] {
+        t_making = m_core;
+        return std::shared_ptr<T>(std::allocate_shared_for_overwrite<plain_array<T>>(
+            making_allocator<plain_array<T>, from_pool<Sharing, on_failure::marks_and_throws>>(), count));
+    });
+}
+
+template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
     if (count > k_max_count<T>) return {};

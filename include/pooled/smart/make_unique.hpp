@@ -10,6 +10,7 @@
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/smart/allocator.hpp"
+#include "pooled/smart/control_block.hpp"
 #include "pooled/smart/deleter.hpp"
 #include "pooled/smart/make_counted.hpp"
 #include "pooled/smart/origin.hpp"
@@ -33,12 +34,15 @@ template <class T>
     return bytes;
 }
 
-template <class T, sharing Sharing>
+template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array_in(void* memory, std::size_t count) {
     using element = std::remove_cv_t<std::remove_extent_t<T>>;
     held_block<from_pool<Sharing>> block(memory, counted_array_bytes<T>(count), deleter<T>::k_align);
     auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + deleter<T>::k_offset);
-    std::uninitialized_value_construct_n(first, count);
+    if constexpr (How == initialise::by_value)
+        std::uninitialized_value_construct_n(first, count);
+    else
+        std::uninitialized_default_construct_n(first, count);
     ::new (memory) std::size_t(count);
     block.release();
     return unique_ptr<T>(first);
@@ -58,22 +62,51 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
         *m_core, count_header::k_unique, std::forward<Args>(args)...));
 }
 
-template <sharing Sharing>
-template <unbounded_array T>
-unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
-    void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(*m_core),
+template <class T, sharing Sharing, initialise How = initialise::by_value>
+[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
+    void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core),
                                                          counted_array_bytes<T>(count), deleter<T>::k_align);
-    return detail::make_unique_array_in<T, Sharing>(memory, count);
+    return detail::make_unique_array_in<T, Sharing, How>(memory, count);
+}
+template <class T, sharing Sharing, initialise How = initialise::by_value>
+[[nodiscard]] unique_ptr<T> try_make_unique_array(pool_core& core, std::size_t count) {
+    if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
+    void* const memory = detail::try_allocate_bytes(detail::in_pool<Sharing>(core),
+                                                    counted_array_bytes<T>(count), deleter<T>::k_align);
+    if (memory == nullptr) return {};
+    return detail::make_unique_array_in<T, Sharing, How>(memory, count);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
+unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
+    return detail::make_unique_array<T, Sharing>(*m_core, count);
+}
+template <sharing Sharing>
+template <unbounded_array T>
 unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
-    if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
-    void* const memory = detail::try_allocate_bytes(detail::in_pool<Sharing>(*m_core),
-                                                    counted_array_bytes<T>(count), deleter<T>::k_align);
-    if (memory == nullptr) return {};
-    return detail::make_unique_array_in<T, Sharing>(memory, count);
+    return detail::try_make_unique_array<T, Sharing>(*m_core, count);
+}
+
+template <sharing Sharing>
+template <not_array T>
+unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite() {
+    return make_unique<T>(for_overwrite());
+}
+template <sharing Sharing>
+template <not_array T>
+unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite() {
+    return try_make_unique<T>(for_overwrite());
+}
+template <sharing Sharing>
+template <unbounded_array T>
+unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite(std::size_t count) {
+    return detail::make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
+}
+template <sharing Sharing>
+template <unbounded_array T>
+unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite(std::size_t count) {
+    return detail::try_make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
 }
 
 }  // namespace detail
@@ -87,6 +120,14 @@ template <detail::not_array T, class... Args>
 template <detail::unbounded_array T>
 [[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
     return default_pool().make_unique<T>(count);
+}
+template <detail::not_array T>
+[[nodiscard]] unique_ptr<T> make_unique_for_overwrite() {
+    return pooled::make_unique<T>(detail::for_overwrite());
+}
+template <detail::unbounded_array T>
+[[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count) {
+    return default_pool().make_unique_for_overwrite<T>(count);
 }
 
 }  // namespace pooled

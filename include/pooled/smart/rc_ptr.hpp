@@ -83,6 +83,13 @@ public:
         other.m_handle = {};
     }
 
+    // The object of `observer`. Throws std::bad_weak_ptr when it is gone.
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    explicit basic_rc_ptr(basic_weak_rc_ptr<U, Counting> const& observer) : basic_rc_ptr(observer.lock()) {
+        if (m_handle.empty()) throw std::bad_weak_ptr();
+    }
+
     POOLED_ALWAYS_INLINE ~basic_rc_ptr() {
         if (!m_handle.empty()) Counting::release_strong(m_handle.header());
     }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -229,6 +230,20 @@ TYPED_TEST(weak_pointer, does_not_see_the_next_object_in_a_block) {
         ASSERT_TRUE(w.expired());
         ASSERT_EQ(w.lock(), nullptr);
     }
+}
+
+TYPED_TEST(weak_pointer, makes_an_owner_or_throws) {
+    auto p = this->template make<test::counted<>>(this->log);
+    typename TypeParam::template weak<test::counted<>> const w = p;
+    using owner = decltype(p);
+    {
+        owner const q(w);
+        EXPECT_EQ(q, p);
+        EXPECT_EQ(p.use_count(), 2);
+    }
+    p.reset();
+    EXPECT_THROW(owner q(w), std::bad_weak_ptr);
+    EXPECT_THROW(owner q(typename TypeParam::template weak<test::counted<>>{}), std::bad_weak_ptr);
 }
 
 TYPED_TEST(weak_pointer, outlives_the_pool) {

@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// The object may be gone: lock() says so.
+// The object may be gone: lock() says so, or rc_ptr<T>(weak), which throws.
 #include "pooled/pooled.hpp"
 
 int main() {
