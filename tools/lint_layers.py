@@ -223,9 +223,7 @@ def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding
     if declared and changelog.is_file():
         version = ".".join(declared.groups())
         if f"\n## [{version}]" not in changelog.read_text(encoding="utf-8"):
-            findings.append(
-                Finding("CHANGELOG.md", 1, f"has no entry for {version}, the version in CMakeLists.txt")
-            )
+            findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {version}, the version in CMakeLists.txt"))
     return findings
 
 

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSL-1.0
+# A Debian package of the headers: cpack -G DEB in a configured build directory.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME libpooled-dev)
+set(CPACK_PACKAGE_VENDOR "the pooled authors")
+set(CPACK_PACKAGE_CONTACT "the pooled authors <pooled@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++ (>= 12), cmake (>= 3.25)")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp."""
+
+import os
+import re
+
+from conan import ConanFile
+from conan.tools.build import check_min_cppstd
+from conan.tools.cmake import CMake, CMakeToolchain
+from conan.tools.files import copy, load, rmdir
+
+
+class PooledConan(ConanFile):
+    name = "pooled"
+    description = "Header-only C++20 memory pools for objects owned by smart pointers"
+    license = "BSL-1.0"
+    topics = ("memory-pool", "allocator", "shared-ptr", "header-only")
+    package_type = "header-library"
+    settings = "os", "arch", "compiler", "build_type"
+    no_copy_source = True
+
+    @property
+    def _checkout(self):
+        return os.path.join(self.recipe_folder, "..", "..", "..")
+
+    def set_version(self):
+        text = load(self, os.path.join(self._checkout, "include", "pooled", "version.hpp"))
+        parts = (re.search(rf"^#define POOLED_VERSION_{p} (\d+)$", text, re.M)[1] for p in ("MAJOR", "MINOR", "PATCH"))
+        self.version = ".".join(parts)
+
+    def export_sources(self):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*"):
+            copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
+
+    def validate(self):
+        check_min_cppstd(self, 20)
+
+    def package_id(self):
+        self.info.clear()
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        for part in ("TESTS", "BENCH", "EXAMPLES"):
+            toolchain.cache_variables[f"POOLED_BUILD_{part}"] = False
+        toolchain.generate()
+
+    def package(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.install()
+        rmdir(self, os.path.join(self.package_folder, "share", "cmake"))  # CMakeDeps writes its own
+        rmdir(self, os.path.join(self.package_folder, "share", "pkgconfig"))
+
+    def package_info(self):
+        self.cpp_info.bindirs = []
+        self.cpp_info.libdirs = []
+        self.cpp_info.set_property("cmake_file_name", "pooled")
+        self.cpp_info.set_property("cmake_target_name", "pooled::pooled")
+        self.cpp_info.set_property("pkg_config_name", "pooled")
+        self.cpp_info.system_libs = ["pthread"]
