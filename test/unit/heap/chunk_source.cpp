@@ -146,10 +146,13 @@ TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
     test::failing_upstream failing(memory);
     upstream source_of_memory(&failing, 0, false);
     tested_source source(shape_of(k_slab_bytes, k_mib), source_of_memory);
+    std::size_t const piece = chunk::descriptor_bytes(k_mib / k_slab_bytes);
+    void* const next = g_metadata.allocate(piece);
+    g_metadata.deallocate(next, piece);
     failing.fail_at_next_call();
     EXPECT_THROW(source.take(), test::injected_failure);
     EXPECT_EQ(source_of_memory.used(), 0U);
-    EXPECT_NE(source.take(), nullptr);
+    EXPECT_EQ(static_cast<void*>(source.take()), next) << "the descriptors' memory was given back";
 }
 
 TEST_F(chunk_source_test, takes_nothing_when_there_is_no_memory_for_the_descriptors) {

@@ -5,6 +5,8 @@
 
 #include "pooled/heap/live_map.hpp"
 
+#include "support/syscall_counter.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -40,6 +42,15 @@ TEST_F(live_map_test, keeps_blocks_of_16_bytes_apart_also_across_4_gib) {
         ASSERT_FALSE(map->set(at(offset), true));
     for (std::size_t offset = 0; offset < k_bytes; offset += 16)
         ASSERT_EQ(map->set(at(offset), false), offset % 32 == 0) << offset;
+}
+
+// Without the leaf for what lies beyond 4 GiB, set() would have to make it: a system call, in each deallocation's path.
+TEST_F(live_map_test, is_prepared_to_the_last_byte) {
+    auto const seen = test::count_syscalls([&] { static_cast<void>(map->prepare(at(0), (64 << 10) + 1)); },
+                                           [&] { static_cast<void>(map->set(at(64 << 10), true)); });
+    if (!seen.is_supported) GTEST_SKIP() << "system calls cannot be counted here";
+    EXPECT_TRUE(seen.has_finished);
+    EXPECT_EQ(seen.count, 0);
 }
 
 TEST_F(live_map_test, forgets_nothing_when_it_is_prepared_again) {

@@ -3,7 +3,7 @@
 
 #include "pooled/pool/core.hpp"
 
-#include "pooled/pool/registry.hpp"
+#include "pooled/pool/fast_path.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
@@ -17,7 +17,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace {
 

@@ -114,14 +114,17 @@ TEST_F(pool_memory_test, asks_upstream_only_when_it_has_no_free_block) {
 
 TEST_F(pool_memory_test, uses_what_another_thread_has_cached_before_it_asks_upstream) {
     std::vector<void*> all;
-    while (upstream_memory.allocations() < 2)
+    do {
         all.push_back(take(0, k_48));
+    } while (memory->caches()[k_48].free() != 0 || caches[0].classes[k_48].held() != 0);
     std::size_t const before = upstream_memory.allocations();
-    give_all(0, k_48, all);
-    for (void*& p : all)
-        p = take(1, k_48);
+    give(1, k_48, all.back());
+    failing.fail_always(true);
+    void* const stolen = memory->allocate(k_48, &caches[0]);
+    EXPECT_EQ(stolen, all.back());
     EXPECT_EQ(upstream_memory.allocations(), before);
-    give_all(1, k_48, all);
+    EXPECT_EQ(failing.calls(), before) << "it was not asked, either";
+    give_all(0, k_48, all);
 }
 
 class bounded_pool_memory : public pool_memory_test {
@@ -188,6 +191,23 @@ TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
     void* const p = take(0, k_48);  // all slabs have blocks in the other cache
     ASSERT_NE(p, nullptr);
     give(0, k_48, p);
+    failing.fail_always(false);
+    void* const large = take_large(0);
+    give_large(1, large);
+    failing.fail_always(true);
+    EXPECT_EQ(take_large(0), large) << "the one that the other thread keeps";
+    failing.fail_at_next_call();
+    failing.fail_always(false);
+    void* const next = take_large(0);  // after all that is free went back
+    ASSERT_NE(next, nullptr);
+    give_large(0, next);
+    give_large(0, large);
+}
+
+TEST_F(pool_memory_test, ends_reservations_when_it_is_trimmed) {
+    ASSERT_TRUE(memory->reserve(k_48, k_48, 5000));
+    EXPECT_GT(memory->trim(), 0U);
+    EXPECT_EQ(upstream_memory.bytes(), 0U);
 }
 
 TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_alone) {
@@ -198,6 +218,8 @@ TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_a
     EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[1]), nullptr);
     EXPECT_EQ(memory->take_aside(k_large_bytes + 1, 16, &caches[0]), nullptr);
     EXPECT_EQ(memory->take_aside(k_large_bytes, 16, nullptr), nullptr);
+    EXPECT_EQ(memory->take_aside(k_large_bytes, k_mib, &caches[0]), nullptr)
+        << "it stays when it does not fit";
     EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[0]), p);
     EXPECT_EQ(stats().large_in_use, 1U);
     give_large(0, p);
@@ -220,6 +242,19 @@ TEST_F(pool_memory_test, has_what_was_reserved_without_upstream_for_both_classes
     give_all(0, k_1500, all[1]);
     for (void* const p : large)
         give_large(0, p);
+}
+
+TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
+    std::size_t const count =
+        2 * (k_slab_bytes / k_geometry[k_1500].block_bytes);  // two slabs, if they are of one class
+    ASSERT_TRUE(memory->reserve(k_48, k_1500, count));
+    failing.fail_always(true);
+    void* const small = take(0, k_48);
+    std::vector<void*> all;
+    while (all.size() < count - 1)
+        all.push_back(take(0, k_1500));
+    give(0, k_48, small);
+    give_all(0, k_1500, all);
 }
 
 TEST_F(pool_memory_test, refuses_to_reserve_what_no_address_space_holds) {

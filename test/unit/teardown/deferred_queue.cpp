@@ -148,6 +148,16 @@ TEST_F(deferred_queue_test, writes_into_no_object_while_there_is_memory) {
     finish_all();
 }
 
+TEST_F(deferred_queue_test, gives_the_memory_of_what_was_behind_the_window_back) {
+    constexpr std::size_t k_segment = 4096;
+    void* const next = g_metadata.allocate(k_segment);
+    g_metadata.deallocate(next, k_segment);
+    push_all(k_window + 100);
+    finish_all();
+    EXPECT_EQ(g_metadata.allocate(k_segment), next);
+    g_metadata.deallocate(next, k_segment);
+}
+
 TEST_F(deferred_queue_test, is_what_its_size_says_whatever_is_done_to_it) {
     std::mt19937 random(5);
     std::size_t pushed = 0;

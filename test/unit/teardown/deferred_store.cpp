@@ -86,6 +86,12 @@ TEST_F(deferred_store_test, gives_a_thread_one_place_for_what_it_defers) {
     EXPECT_EQ(store.own(), mine);
     EXPECT_EQ(store.own_or_made(), mine);
     other.run([&] { EXPECT_NE(store.own_or_made(), mine); });
+    void* const memory_of_second = g_metadata.allocate(sizeof(deferred_store));
+    auto& second = *::new (memory_of_second) deferred_store(memory_of_second, sizeof(deferred_store));
+    EXPECT_NE(second.own_or_made(), mine) << "another pool's";
+    EXPECT_EQ(store.own(), mine);
+    second.close();
+    second.release_reference();
 }
 
 TEST_F(deferred_store_test, destroys_one_object_at_a_time_for_its_owner) {
@@ -187,6 +193,8 @@ TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is
     close();
     EXPECT_EQ(defer(2), 0U);
     other.run([&] { EXPECT_EQ(defer(3), 0U); });
+    test::sleeper().run(
+        [&] { EXPECT_EQ(store.own_or_made(), nullptr) << "a thread that had deferred nothing"; });
     EXPECT_TRUE(store.destroy_one_kept());
     EXPECT_TRUE(store.destroy_one_kept());
     EXPECT_FALSE(store.destroy_one_kept());
