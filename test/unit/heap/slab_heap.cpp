@@ -196,8 +196,30 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
     heap.put(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
     slab& again = *heap.take(k_48);
+    void* block = nullptr;
+    EXPECT_EQ(again.take(1, [&](std::byte* p) { block = p; }), 1U);
+    EXPECT_EQ(again.put({&block, 1}).count, 1U);
     heap.put(again);
-    EXPECT_EQ(heap.purge(), k_slab_bytes) << "it was used since";
+    EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
+}
+
+TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_1500));
+    slab& s = *heap.take(k_1500);
+    constexpr std::size_t k_page = platform::k_page_bytes;
+    std::vector<void*> blocks;
+    static_cast<void>(s.take(4, [&](std::byte* p) { blocks.push_back(p); }));  // 6 KiB
+    EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), k_slab_bytes - 2 * k_page);
+    EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
+    static_cast<void>(
+        s.take(2, [&](std::byte* p) { blocks.push_back(p); }));  // up to 9 KiB: into the third page
+    ASSERT_EQ(s.put(blocks).count, blocks.size());
+    EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
+        << "those that were handed out since, or never purged";
+    heap.put(s);
+    EXPECT_EQ(heap.purge(), 0U) << "also when it is of no class any more";
 }
 
 TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
@@ -209,8 +231,8 @@ TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
     heap.put(b);
     heap.put(a);
     EXPECT_EQ(heap.purge(1), k_slab_bytes);
-    EXPECT_TRUE(b.is_purged);
-    EXPECT_FALSE(a.is_purged);
+    EXPECT_NE(b.purged_pages, 0U);
+    EXPECT_EQ(a.purged_pages, 0U);
 }
 
 // Reservations.

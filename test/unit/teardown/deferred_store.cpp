@@ -155,7 +155,9 @@ TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) 
     EXPECT_FALSE(store.has_kept());
     ASSERT_TRUE(store.collect(nullptr));
     EXPECT_TRUE(store.has_kept());
+    objects[0].in_destructor = [&] { EXPECT_TRUE(store.look().is_any_left); };
     EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_FALSE(store.look().is_any_left);
     EXPECT_EQ(objects[0].destroyed, 1);
     EXPECT_EQ(store.look().destroyed, 1U);
     EXPECT_FALSE(store.destroy_one_kept());

@@ -41,6 +41,26 @@ TEST_F(teardown_state_test, lets_a_drop_near_the_end_of_the_stack_be_an_outermos
     EXPECT_EQ(state.choose(find_stack_bounds().low + 4096, false), drop_way::lead);
 }
 
+TEST_F(teardown_state_test, lets_the_first_drop_on_another_stack_be_an_outermost_drop) {
+    know_bounds();
+    EXPECT_EQ(state.choose(k_fibre, false), drop_way::lead);
+    EXPECT_EQ(state.choose(find_stack_bounds().high + (std::uintptr_t{1} << 20), false), drop_way::lead);
+}
+
+TEST_F(teardown_state_test, asks_for_the_bounds_when_a_drop_is_below_the_first_one) {
+    std::uintptr_t const here = stack_pointer();
+    EXPECT_EQ(state.choose(here, false), drop_way::lead);
+    EXPECT_EQ(state.choose(here - 64, false), drop_way::destroy);
+}
+
+TEST_F(teardown_state_test, defers_to_what_another_thread_began_on_the_same_fibre) {
+    teardown_state other;
+    outermost_drop drop;
+    other.begin(drop, k_fibre, outermost_kind::immediate);
+    EXPECT_EQ(state.choose(k_fibre - outermost_drop::k_depth - 1, false), drop_way::defer);
+    other.end(drop);
+}
+
 TEST_F(teardown_state_test, recurses_12_kib_below_an_outermost_drop_and_then_defers_to_it) {
     know_bounds();
     outermost_drop drop;
@@ -57,6 +77,8 @@ TEST_F(teardown_state_test, recurses_12_kib_below_an_outermost_drop_and_then_def
 TEST_F(teardown_state_test, defers_at_any_depth_to_a_scope) {
     know_bounds();
     std::uintptr_t const here = stack_pointer();
+    EXPECT_EQ(state.choose(here, false), drop_way::destroy);
+    EXPECT_TRUE(state.may_recurse());
     outermost_drop scope;
     state.begin(scope, here, outermost_kind::scope);
     EXPECT_FALSE(state.may_recurse());
@@ -74,7 +96,9 @@ TEST_F(teardown_state_test, defers_objects_of_unordered_pools_to_each_other_at_a
     state.begin(drop, here, outermost_kind::unordered);
     EXPECT_EQ(state.choose(here - 64, true), drop_way::defer);
     EXPECT_EQ(state.choose(here - 64, false), drop_way::destroy);
+    EXPECT_TRUE(state.may_recurse());
     state.end(drop);
+    EXPECT_FALSE(state.may_recurse()) << "the window was for below that drop";
     outermost_drop immediate;
     state.begin(immediate, here, outermost_kind::immediate);
     EXPECT_EQ(state.choose(here - 64, true), drop_way::lead) << "it takes what lacks stack alone";
@@ -173,6 +197,8 @@ TEST_F(drops, that_wait_are_destroyed_for_an_allocation_without_memory) {
         EXPECT_EQ(relieve_outermost(), std::size_t{node::k_count});
         EXPECT_EQ(order.size(), std::size_t{node::k_count});
         EXPECT_EQ(relieve_outermost(), 0U);
+        drop(make_chain());
+        EXPECT_EQ(relieve_outermost(), std::size_t{node::k_count}) << "as often as need be";
     });
 }
 
