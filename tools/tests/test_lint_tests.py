@@ -37,6 +37,12 @@ class LintTestsTest(unittest.TestCase):
         self.files("test/unit/heap/slab.cpp", "test/unit/heap/slab_lists.cpp", "test/unit/heap/helper.hpp")
         self.assertEqual(self.findings(), [])
 
+    def test_a_header_in_no_layer_may_have_a_test(self):
+        self.files("include/pooled/pooled.hpp", "include/pooled/version.hpp", "test/unit/version.cpp")
+        self.assertEqual(self.findings(), [])
+        self.files("test/unit/versions.cpp")
+        self.assert_one(self.findings(), "test/unit/versions.cpp:1")
+
     def test_a_header_without_a_test_is_refused_also_if_an_aspect_has_one(self):
         self.files("include/pooled/heap/slab.hpp", "test/unit/heap/slab_lists.cpp")
         self.assert_one(self.findings(), "include/pooled/heap/slab.hpp:1", "test/unit/heap/slab.cpp")
