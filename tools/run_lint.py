@@ -42,6 +42,10 @@ def check_layers() -> bool:
     return run(sys.executable, "tools/lint_layers.py")
 
 
+def check_tests() -> bool:
+    return run(sys.executable, "tools/lint_tests.py")
+
+
 def check_vocabulary() -> bool:
     return run(sys.executable, "tools/lint_vocabulary.py")
 
@@ -130,7 +134,7 @@ def main(argv: list[str]) -> int:
     if argv not in ([], ["--vocabulary"]):
         print(__doc__, file=sys.stderr)
         return 2
-    checks = [check_layers, check_tools, check_format, check_tidy, check_python, check_shell]
+    checks = [check_layers, check_tests, check_tools, check_format, check_tidy, check_python, check_shell]
     if argv:
         checks.append(check_vocabulary)
     failed = []

@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/no_metadata.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace {
@@ -61,16 +61,6 @@ struct node {
     std::shared_ptr<node> next;
 };
 
-// The library gets no more memory for its own books from here on.
-void end_metadata() {
-    rlimit limit{};
-    getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = 0;
-    if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(14);
-    for (std::size_t bytes = 8192; bytes >= 64; bytes /= 2)
-        while (pooled::detail::g_metadata.try_allocate(bytes) != nullptr) {}
-}
-
 void expect_alive(int expected) {
     if (g_alive == expected) return;
     std::fprintf(stderr, "%d alive, not %d\n", g_alive, expected);
@@ -94,7 +84,7 @@ TEST_F(without_memory, a_scope_keeps_what_it_can_and_destroys_the_rest) {
                 all.push_back(pooled::make_shared<node>());
                 if (i % 2 == 0) observers.emplace_back(all.back());
             }
-            end_metadata();
+            test::end_metadata();
             {
                 pooled::reclaim_scope const scope;
                 for (auto& each : all)
@@ -120,7 +110,7 @@ TEST_F(without_memory, an_incremental_pool_destroys_outside_of_its_gate) {
             }
             auto first = pool.make_shared<node>(&trims);
             first.reset();  // the thread's list of what waits is made
-            end_metadata();
+            test::end_metadata();
             for (auto& each : all)
                 each.reset();
             pool.drain();
@@ -139,7 +129,7 @@ TEST_F(without_memory, an_incremental_pool_destroys_at_once) {
             std::vector<std::shared_ptr<node>> all;
             for (int i = 0; i < 500; ++i)
                 all.push_back(pool.make_shared<node>(&trims));
-            end_metadata();
+            test::end_metadata();
             for (auto& each : all)
                 each.reset();
             pool.drain();

@@ -150,8 +150,8 @@ public:
         return std::min(free, count);
     }
 
-    // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes were free in
-    // whole pages. O(slabs).
+    // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes,
+    // without those that were given back before and not used since. O(slabs).
     std::size_t purge() noexcept;
 
     [[nodiscard]] std::uint64_t free() const noexcept { return m_free; }
@@ -248,7 +248,7 @@ private:
 
 inline std::size_t central::purge() noexcept {
     std::size_t bytes = 0;
-    for (slab const* s = m_slabs.first(); s != nullptr; s = s->next)
+    for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
         s->for_each_free_run(
             [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
     return bytes;

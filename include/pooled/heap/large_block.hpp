@@ -71,6 +71,19 @@ struct alignas(k_cache_line) large_block {
     return r;
 }
 
+// Takes one that holds `bytes` at `align` out of a list of idle blocks, or null. The first few stand for the others, which are
+// about as large: O(1).
+[[nodiscard]] inline large_block* take_fitting(large_block*& list, std::size_t bytes,
+                                               std::size_t align) noexcept {
+    int left = 4;
+    for (large_block** link = &list; *link != nullptr && left != 0; link = &(*link)->next, --left)
+        if (large_block* const b = *link; b->place(bytes, align) != nullptr) {
+            *link = b->next;
+            return b;
+        }
+    return nullptr;
+}
+
 // Eight sizes to the doubling, from a granule to 1 GiB.
 struct large_buckets {
     static constexpr std::size_t k_steps = 8;

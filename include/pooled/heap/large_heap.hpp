@@ -354,16 +354,12 @@ private:
         return m_is_closed;
     }
 
-    // Out of its bucket; null when none fits. The first block of a bucket stands for the others: they are about as large.
+    // Out of its bucket; null when none fits.
     [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
         std::size_t const first =
             large_buckets::at_most(round_up(std::max<std::size_t>(bytes, 1), k_granule_bytes));
-        for (std::size_t i = first; i < std::min(first + k_buckets_tried, large_buckets::k_count); ++i) {
-            large_block* const b = m_idle[i];
-            if (b == nullptr || b->place(bytes, align) == nullptr) continue;
-            m_idle[i] = b->next;
-            return b;
-        }
+        for (std::size_t i = first; i < std::min(first + k_buckets_tried, large_buckets::k_count); ++i)
+            if (large_block* const b = detail::take_fitting(m_idle[i], bytes, align)) return b;
         return nullptr;
     }
 

@@ -8,12 +8,13 @@
 //   bits      1: free   0: in a thread's cache or in use      (bit i of word i / 64)
 //
 // Invariants: free = number of set bits <= total; no bit at or beyond total is set;
-//             a slab without a class has free == total == 0.
+//             a slab without a class has free == total == 0; a purged page holds no byte of a block that is not free.
 // Guarded by the lock of its class, or by that of the heap's slab lists while it has none. O(1); take: O(words).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <array>
 #include <bit>
@@ -42,7 +43,7 @@ struct alignas(k_cache_line) slab {
     std::uint32_t free = 0;
     std::uint16_t first_word = 0;  // no bit is set in a word before it
     std::uint8_t size_class = static_cast<std::uint8_t>(k_no_class);
-    bool is_purged = false;  // its pages were given back to the system, and none was used since
+    std::uint16_t purged_pages = 0;  // a bit each: given back to the system, and not handed out since
     std::array<std::uint64_t, k_words> bits{};
 
     // All blocks free, of size class `c`. Requires a slab without a class.
@@ -50,7 +51,6 @@ struct alignas(k_cache_line) slab {
         size_class = static_cast<std::uint8_t>(c);
         total = free = bytes / k_geometry[c].block_bytes;
         first_word = 0;
-        is_purged = false;
         std::size_t const whole = total / k_word_bits;
         for (std::size_t w = 0; w < whole; ++w)
             bits[w] = ~std::uint64_t{0};
@@ -69,6 +69,27 @@ struct alignas(k_cache_line) slab {
     // Returns how many.
     template <class Visit>
     std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
+        if (purged_pages == 0) [[likely]]
+            return take_lowest(count, visit);
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        return take_lowest(count, [&](std::byte* block) {
+            auto const offset = static_cast<std::size_t>(block - base);
+            purged_pages &=
+                static_cast<std::uint16_t>(~pages(round_down(offset, platform::k_page_bytes),
+                                                  round_up(offset + block_bytes, platform::k_page_bytes)));
+            visit(block);
+        });
+    }
+
+    // The pages that lie wholly within [first, end), bytes from the base: bits as in purged_pages.
+    [[nodiscard]] static constexpr std::uint16_t pages(std::size_t first, std::size_t end) noexcept {
+        std::size_t const from = (first + platform::k_page_bytes - 1) / platform::k_page_bytes;
+        std::size_t const to = end / platform::k_page_bytes;
+        return static_cast<std::uint16_t>(from < to ? (1U << to) - (1U << from) : 0);
+    }
+
+    template <class Visit>
+    std::uint32_t take_lowest(std::uint32_t count, Visit&& visit) noexcept {
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
         std::uint32_t left = count < free ? count : free;
         std::uint32_t const taken = left;
@@ -166,6 +187,7 @@ struct alignas(k_cache_line) slab {
     }
 };
 
+static_assert(k_slab_bytes / platform::k_page_bytes <= 16, "purged_pages has a bit for each");
 static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
 
 // A list of slabs, each in at most one. O(1).

@@ -24,6 +24,7 @@
 #include "pooled/os/platform.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -166,23 +167,22 @@ public:
     }
 
     // Gives the pages of up to `most` free slabs back to the system, those first that were free longest. Returns how many
-    // bytes. O(slabs).
+    // bytes, without those that were given back before and not used since. O(slabs).
     std::size_t purge(std::size_t most = k_size_max) noexcept {
-        if (!m_source.from().is_system()) return 0;
         std::size_t bytes = 0;
         std::scoped_lock const lock(m_mutex);
-        for (slab* s = m_free.last(); s != nullptr && most != 0; s = s->previous, --most) {
-            if (s->is_purged) continue;
-            platform::release_pages(s->base, s->bytes);
-            s->is_purged = true;
-            bytes += s->bytes;
-        }
+        for (slab* s = m_free.last(); s != nullptr && most != 0; s = s->previous, --most)
+            bytes += purge(*s, 0, s->bytes);
         return bytes;
     }
 
     // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
-    std::size_t purge(slab const& s, std::size_t first, std::size_t end) noexcept {
-        return m_source.from().is_system() ? platform::release_pages(s.base + first, end - first) : 0;
+    std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
+        auto const fresh = static_cast<std::uint16_t>(slab::pages(first, end) & ~s.purged_pages);
+        if (fresh == 0 || !m_source.from().is_system()) return 0;
+        if (platform::release_pages(s.base + first, end - first) == 0) return 0;
+        s.purged_pages |= fresh;
+        return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
     }
 
     // The fewest slabs that were free at once since the last call: so many were of no use.
@@ -331,6 +331,7 @@ private:
             slab* const s = r.free.first();
             if (s == nullptr) return;
             platform::touch_pages(s->base, s->bytes);
+            s->purged_pages = 0;
             r.free.remove(*s);
             r.free.push_back(*s);
         }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,6 +45,27 @@ TEST(large_block, has_no_place_for_more_than_the_region) {
 TEST(large_block, of_no_bytes_has_an_address_within_the_region) {
     large_block const b = region_of(k_granule_bytes, 0);
     EXPECT_EQ(b.place(0, 1), b.base);
+}
+
+TEST(large_block, is_found_among_the_first_four_of_a_list_and_no_further) {
+    constexpr std::size_t k_blocks = 6;
+    std::array<large_block, k_blocks> blocks;
+    for (std::size_t fitting = 0; fitting < k_blocks; ++fitting) {
+        for (std::size_t i = 0; i < k_blocks; ++i) {
+            blocks[i] = large_block{};
+            blocks[i].base = reinterpret_cast<std::byte*>(std::uintptr_t{0x10'0000});  // NOLINT: never read
+            blocks[i].total = i == fitting ? 65'536 : 32'768;
+            blocks[i].next = i + 1 < k_blocks ? &blocks[i + 1] : nullptr;
+        }
+        large_block* list = blocks.data();
+        EXPECT_EQ(take_fitting(list, 50'000, 16), fitting < 4 ? &blocks[fitting] : nullptr);
+        std::size_t left = 0;
+        for (large_block const* b = list; b != nullptr; b = b->next, ++left)
+            EXPECT_NE(b, fitting < 4 ? &blocks[fitting] : nullptr);
+        EXPECT_EQ(left, fitting < 4 ? k_blocks - 1 : k_blocks);
+    }
+    large_block* none = nullptr;
+    EXPECT_EQ(take_fitting(none, 1, 1), nullptr);
 }
 
 TEST(large_buckets, ascend_in_eight_steps_to_the_doubling) {

@@ -281,6 +281,17 @@ TEST_F(large_heap_test, finds_a_reserved_block_behind_one_that_is_too_short) {
     deallocate(tight, p);
 }
 
+TEST_F(large_heap_test, finds_an_idle_block_behind_one_that_is_too_short) {
+    upstream bounded(&memory, 16 * k_mib, false);
+    large_heap tight(k_pool_id, true, bounded);
+    void* const longer = tight.grow(k_mib + 64 * k_kib, 16);
+    void* const shorter = tight.grow(k_mib + 20 * k_kib, 16);
+    deallocate(tight, longer);
+    deallocate(tight, shorter);
+    EXPECT_EQ(tight.take(k_mib + 64 * k_kib, 16), longer);
+    deallocate(tight, longer);
+}
+
 TEST_F(large_heap_test, keeps_reserved_blocks_from_requests_of_other_sizes) {
     ASSERT_TRUE(heap.reserve(k_mib, 16, 1, false));
     void* const smaller = allocate(heap, 900 * k_kib);

@@ -72,22 +72,6 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-TEST_F(slab_heap_test, describes_its_memory_in_the_page_map) {
-    std::byte* base = nullptr;
-    {
-        slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
-        slab& s = take_or_grow(heap, k_48);
-        base = s.base;
-        for (std::size_t const offset : {std::size_t{0}, k_granule_bytes, k_slab_bytes - 1}) {
-            EXPECT_EQ(g_page_map.find(base + offset).slab_at(), &s);
-            EXPECT_EQ(g_page_map.find(base + offset).pool_id(), k_pool_id);
-        }
-        EXPECT_NE(g_page_map.find(base + k_slab_bytes).slab_at(), &s);
-    }
-    EXPECT_TRUE(g_page_map.find(base).empty());
-    EXPECT_TRUE(g_page_map.find(base + k_mib - 1).empty());
-}
-
 TEST_F(slab_heap_test, gives_an_empty_slab_to_any_other_class) {
     slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
     for (class_index c = 0; c < k_class_count; ++c) {
@@ -98,18 +82,6 @@ TEST_F(slab_heap_test, gives_an_empty_slab_to_any_other_class) {
         EXPECT_TRUE(heap.is_valid());
     }
     EXPECT_EQ(memory.allocations(), 1U);
-}
-
-TEST_F(slab_heap_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
-    slab_heap heap(shape_of(k_slab_bytes, 2 * k_mib, true), from);
-    std::vector<std::size_t> sizes;
-    for (int i = 0; i < 9; ++i) {
-        std::size_t const before = memory.bytes();
-        ASSERT_TRUE(heap.grow(k_48));
-        sizes.push_back((memory.bytes() - before) >> 10);
-    }
-    EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
-    EXPECT_TRUE(heap.is_valid());
 }
 
 TEST_F(slab_heap_test, gives_a_block_larger_than_its_slabs_a_chunk_of_its_own) {
@@ -180,16 +152,6 @@ TEST_F(slab_heap_test, within_a_bound_takes_what_is_left_and_then_no_more) {
     EXPECT_EQ(memory.most_bytes(), 5 * k_granule_bytes);
 }
 
-TEST_F(slab_heap_test, within_a_bound_under_a_granule_uses_what_there_is) {
-    upstream bounded(&memory, 1000, false);
-    slab_heap heap(shape_of(k_small_slab_bytes, k_small_slab_bytes), bounded);
-    slab& s = take_or_grow(heap, k_48);
-    EXPECT_EQ(s.total, 992U / 48);
-    EXPECT_EQ(memory.bytes(), 992U);
-    EXPECT_EQ(heap.take(k_32k), nullptr);
-    EXPECT_FALSE(heap.grow(k_32k));
-}
-
 TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
     test::failing_upstream failing(memory);
     upstream source(&failing, 0, false);
@@ -234,8 +196,30 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
     heap.put(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
     slab& again = *heap.take(k_48);
+    void* block = nullptr;
+    EXPECT_EQ(again.take(1, [&](std::byte* p) { block = p; }), 1U);
+    EXPECT_EQ(again.put({&block, 1}).count, 1U);
     heap.put(again);
-    EXPECT_EQ(heap.purge(), k_slab_bytes) << "it was used since";
+    EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
+}
+
+TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_1500));
+    slab& s = *heap.take(k_1500);
+    constexpr std::size_t k_page = platform::k_page_bytes;
+    std::vector<void*> blocks;
+    static_cast<void>(s.take(4, [&](std::byte* p) { blocks.push_back(p); }));  // 6 KiB
+    EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), k_slab_bytes - 2 * k_page);
+    EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
+    static_cast<void>(
+        s.take(2, [&](std::byte* p) { blocks.push_back(p); }));  // up to 9 KiB: into the third page
+    ASSERT_EQ(s.put(blocks).count, blocks.size());
+    EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
+        << "those that were handed out since, or never purged";
+    heap.put(s);
+    EXPECT_EQ(heap.purge(), 0U) << "also when it is of no class any more";
 }
 
 TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
@@ -247,8 +231,8 @@ TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
     heap.put(b);
     heap.put(a);
     EXPECT_EQ(heap.purge(1), k_slab_bytes);
-    EXPECT_TRUE(b.is_purged);
-    EXPECT_FALSE(a.is_purged);
+    EXPECT_NE(b.purged_pages, 0U);
+    EXPECT_EQ(a.purged_pages, 0U);
 }
 
 // Reservations.

@@ -258,6 +258,21 @@ TYPED_TEST(any_pool, keeps_the_chunks_that_a_block_is_in_when_trimmed) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+TYPED_TEST(any_pool, counts_what_a_trim_gives_back_once) {
+    TypeParam pool;
+    std::vector<void*> blocks;
+    for (int i = 0; i < 3000; ++i)
+        blocks.push_back(pool.allocate(1500));
+    for (std::size_t i = 1; i < blocks.size(); ++i)
+        if (i % 100 != 0) pool.deallocate(blocks[i], 1500);
+    EXPECT_GT(pool.trim(), 3000U * 1000);
+    EXPECT_EQ(pool.trim(), 0U);
+    pool.deallocate(pool.allocate(1500), 1500);
+    EXPECT_LE(pool.trim(), 64U << 10) << "the slab that was used since";
+    for (std::size_t i = 0; i < blocks.size(); i += 100)
+        pool.deallocate(blocks[i], 1500);
+}
+
 TYPED_TEST(any_pool, works_on_after_a_trim_at_any_moment) {
     TypeParam pool{{.chunk_bytes = 1}};
     std::vector<raw_block> blocks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The numbered table of block types: one number a type, whoever asks; full at 16256. Counts near their limit: rc_ptr_counts.cpp.
+// The numbered table of block types: one number a type, whoever asks; full at 16256. Counts near their limit: smart/counting.cpp.
 
 #include "pooled/teardown/block_type.hpp"
 

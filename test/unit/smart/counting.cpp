@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 // The count word: what each step does to it, and that an overflow is told instead of wrapping round.
 
-#include "pooled/pooled.hpp"
-#include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/counting.hpp"
-
-#include "support/lives.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace {
@@ -79,24 +75,38 @@ TYPED_TEST(count_word, tells_of_too_many_observers_before_it_wraps_round) {
     EXPECT_DEATH(TypeParam::add_weak(h), "15 million weak_rc_ptr");
 }
 
-TEST(the_header_of_a_counted_block, lies_right_in_front_of_the_object) {
-    pooled::pool pool;
-    struct alignas(64) aligned {
-        int value = 1;
-    };
-    auto const check = [](void const* object) {
-        auto const* const h = static_cast<count_header const*>(object) - 1;
-        EXPECT_TRUE(count_header::is_sole(h->word.load()));
-        EXPECT_NE(h->word.load() >> pooled::detail::k_type_shift, pooled::detail::k_no_type);
-    };
-    auto const small = pool.make_rc<char>('x');
-    auto const wide = pool.make_rc<aligned>();
-    check(small.get());
-    check(wide.get());
-    auto const unique = pool.make_unique<int>(1);
-    auto const* const h = reinterpret_cast<count_header const*>(unique.get()) - 1;
-    EXPECT_EQ(h->word.load() & ((std::uint64_t{1} << pooled::detail::k_type_shift) - 1),
-              count_header::k_unique);
+// What a block of a type of its own goes through, one letter a step.
+std::string g_events;
+template <char Event>
+void note(void*) noexcept {
+    g_events += Event;
+}
+constexpr pooled::detail::block_type k_noted{.retire = note<'r'>,
+                                             .retire_observed = note<'o'>,
+                                             .finish = nullptr,
+                                             .finish_observed = nullptr,
+                                             .free = note<'f'>,
+                                             .object_offset = 8,
+                                             .object_bytes = 1};
+
+TYPED_TEST(count_word, lets_go_of_the_object_with_the_last_owner_alone) {
+    g_events.clear();
+    auto const type = pooled::detail::tag_of<k_noted>();
+    count_header sole{type | count_header::k_sole};
+    TypeParam::add_strong(sole);
+    TypeParam::release_strong(sole);
+    EXPECT_EQ(g_events, "");
+    TypeParam::release_strong(sole);
+    EXPECT_EQ(g_events, "r");
+    count_header observed{type | count_header::k_sole};
+    TypeParam::add_weak(observed);
+    TypeParam::release_strong(observed);
+    EXPECT_EQ(g_events, "ro");
+    EXPECT_FALSE(TypeParam::try_add_strong(observed));
+    observed.release_weak();  // the owners' together
+    EXPECT_EQ(g_events, "ro");
+    observed.release_weak();
+    EXPECT_EQ(g_events, "rof");
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <latch>
 #include <memory>
 #include <memory_resource>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -142,6 +144,30 @@ TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
     EXPECT_EQ(pool.stats().large_in_use, 0U);
     EXPECT_GE(pool.trim(), 100'000U);
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+// What was in use when a thread ended is what the heap may keep: at most half of the most that ever was, in whole regions.
+TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these_end) {
+    constexpr std::size_t k_threads = 64;
+    constexpr std::size_t k_bytes = std::size_t{12} << 20;
+    pooled::pool pool;
+    std::latch all_kept(k_threads);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < k_threads; ++i)
+        threads.emplace_back([&] {
+            void* const p = pool.allocate(k_bytes);
+            all_kept.arrive_and_wait();
+            pool.deallocate(p, k_bytes);
+        });
+    for (std::thread& t : threads)
+        t.join();
+    pooled::pool_stats const stats = pool.stats();
+    std::size_t const region = std::size_t{13} << 20;
+    EXPECT_EQ(stats.large_in_use, 0U);
+    EXPECT_EQ(stats.upstream_bytes, stats.large_cached_bytes);
+    EXPECT_LE(stats.large_cached_bytes, (k_threads / 2 + 1) * region);
+    EXPECT_GE(stats.large_cached_bytes, std::size_t{64} << 20);
+    EXPECT_EQ(pool.trim(), stats.large_cached_bytes);
 }
 
 TEST(large_blocks, that_threads_keep_are_trimmed) {

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSL-1.0
+// Chunks alone, without a heap: how large they are, how they are described, and that whatever fails takes nothing.
+
+#include "pooled/heap/chunk_source.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <new>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+constexpr std::uint32_t k_pool_id = 60'001;  // no pool of this program has it
+
+chunk_source::shape shape_of(std::size_t slab_bytes, std::size_t chunk_bytes, bool starts_small = false) {
+    return {k_pool_id, true, slab_bytes, chunk_bytes, starts_small};
+}
+
+// Its chunks go back when it ends.
+class tested_source : public chunk_source {
+public:
+    using chunk_source::chunk_source;
+    ~tested_source() { give_all_back(); }
+    tested_source(tested_source const&) = delete;
+    tested_source& operator=(tested_source const&) = delete;
+
+    // Null when the bound is reached.
+    chunk* take(std::size_t block_bytes = 48) {
+        upstream::call under_way(from());
+        chunk* const c = allocate(block_bytes, under_way);
+        if (c != nullptr) m_taken.push_back(c);
+        return c;
+    }
+    void give_all_back() {
+        for (chunk* const c : m_taken)
+            deallocate(*c);
+        m_taken.clear();
+    }
+
+private:
+    std::vector<chunk*> m_taken;
+};
+
+class chunk_source_test : public testing::Test {
+protected:
+    test::counting_upstream memory;
+    upstream from{&memory, 0, false};
+};
+
+TEST_F(chunk_source_test, divides_a_chunk_into_free_slabs_and_the_last_one_may_be_shorter) {
+    tested_source source(shape_of(k_slab_bytes, 2 * k_slab_bytes + k_granule_bytes), from);
+    chunk* const c = source.take();
+    ASSERT_NE(c, nullptr);
+    ASSERT_EQ(c->slabs().size(), 3U);
+    EXPECT_EQ(c->held, 0U);
+    EXPECT_EQ(c->bytes, memory.bytes());
+    for (std::size_t i = 0; i < 3; ++i) {
+        slab const& s = c->slabs()[i];
+        EXPECT_EQ(s.base, c->base + i * k_slab_bytes);
+        EXPECT_EQ(s.bytes, i < 2 ? k_slab_bytes : k_granule_bytes);
+        EXPECT_EQ(s.owner, c);
+        EXPECT_EQ(s.size_class, k_no_class);
+        EXPECT_TRUE(s.is_valid());
+    }
+}
+
+TEST_F(chunk_source_test, describes_its_memory_in_the_page_map_until_it_goes_back) {
+    for (bool const is_shared : {true, false}) {
+        tested_source source({k_pool_id, is_shared, k_slab_bytes, k_mib, false}, from);
+        chunk* const c = source.take();
+        ASSERT_NE(c, nullptr);
+        std::byte* const base = c->base;
+        for (slab& s : c->slabs())
+            for (std::size_t const offset : {std::size_t{0}, k_granule_bytes, k_slab_bytes - 1}) {
+                map_entry const entry = g_page_map.find(s.base + offset);
+                EXPECT_EQ(entry.slab_at(), &s);
+                EXPECT_EQ(entry.pool_id(), k_pool_id);
+                EXPECT_EQ(entry.is_local(), !is_shared);
+                EXPECT_FALSE(entry.is_large());
+            }
+        source.give_all_back();
+        EXPECT_TRUE(g_page_map.find(base).empty());
+        EXPECT_TRUE(g_page_map.find(base + k_mib - 1).empty());
+    }
+}
+
+TEST_F(chunk_source_test, leaves_the_page_map_as_it_was_when_its_upstream_is_a_pool) {
+    tested_source outer(shape_of(k_slab_bytes, k_mib), from);
+    chunk* const c = outer.take();
+    ASSERT_NE(c, nullptr);
+    // What a chunk of the pool has for upstream.
+    std::pmr::monotonic_buffer_resource part(c->base, c->bytes, std::pmr::null_memory_resource());
+    upstream within(&part, 0, false);
+    tested_source inner({k_pool_id + 1, true, k_slab_bytes, k_slab_bytes, false}, within);
+    chunk* const small = inner.take();
+    ASSERT_NE(small, nullptr);
+    std::byte* const base = small->base;  // the buffer is used from either end
+    slab const* const before = &c->slabs()[static_cast<std::size_t>(base - c->base) / k_slab_bytes];
+    EXPECT_EQ(g_page_map.find(base).pool_id(), k_pool_id + 1);
+    inner.give_all_back();
+    EXPECT_EQ(g_page_map.find(base).slab_at(), before);
+}
+
+TEST_F(chunk_source_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
+    tested_source source(shape_of(k_slab_bytes, 2 * k_mib, true), from);
+    std::vector<std::size_t> sizes;
+    for (int i = 0; i < 9; ++i)
+        sizes.push_back(source.take()->bytes >> 10);
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
+}
+
+TEST_F(chunk_source_test, gives_a_block_larger_than_its_slabs_a_chunk_of_one_slab) {
+    tested_source source(shape_of(k_small_slab_bytes, 4 * k_small_slab_bytes), from);
+    EXPECT_EQ(source.take(48)->slabs().size(), 4U);
+    chunk* const c = source.take(32'768);
+    ASSERT_EQ(c->slabs().size(), 1U);
+    EXPECT_EQ(c->slabs()[0].bytes, 32'768U);
+}
+
+TEST_F(chunk_source_test, takes_whole_granules_of_what_a_bound_leaves) {
+    upstream bounded(&memory, 3 * k_granule_bytes + 100, false);
+    tested_source source(shape_of(k_small_slab_bytes, 2 * k_small_slab_bytes), bounded);
+    EXPECT_EQ(source.take()->bytes, 2 * k_granule_bytes);
+    EXPECT_EQ(source.take(32'768), nullptr) << "what is left holds no such block";
+    EXPECT_EQ(source.take()->bytes, k_granule_bytes);
+    EXPECT_EQ(source.take(), nullptr);
+    EXPECT_EQ(memory.allocations(), 2U) << "at the bound upstream is not asked";
+}
+
+TEST_F(chunk_source_test, uses_a_bound_under_a_granule_to_the_smallest_block) {
+    upstream bounded(&memory, 1000, false);
+    tested_source source(shape_of(k_small_slab_bytes, k_small_slab_bytes), bounded);
+    EXPECT_EQ(source.take()->bytes, 992U);
+    EXPECT_EQ(source.take(16), nullptr);
+}
+
+TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
+    test::failing_upstream failing(memory);
+    upstream source_of_memory(&failing, 0, false);
+    tested_source source(shape_of(k_slab_bytes, k_mib), source_of_memory);
+    std::size_t const piece = chunk::descriptor_bytes(k_mib / k_slab_bytes);
+    void* const next = g_metadata.allocate(piece);
+    g_metadata.deallocate(next, piece);
+    failing.fail_at_next_call();
+    EXPECT_THROW(source.take(), test::injected_failure);
+    EXPECT_EQ(source_of_memory.used(), 0U);
+    EXPECT_EQ(static_cast<void*>(source.take()), next) << "the descriptors' memory was given back";
+}
+
+TEST_F(chunk_source_test, takes_nothing_when_there_is_no_memory_for_the_descriptors) {
+    tested_source source(shape_of(k_slab_bytes, std::size_t{1} << 54), from);  // 2^47 bytes of descriptors
+    EXPECT_THROW(source.take(), std::bad_alloc);
+    EXPECT_EQ(memory.allocations(), 0U);
+    EXPECT_EQ(from.used(), 0U);
+}
+
+TEST_F(chunk_source_test, gives_memory_back_that_the_page_map_cannot_hold) {
+    struct : std::pmr::memory_resource {
+        int out = 0;
+        void* do_allocate(std::size_t, std::size_t) override {
+            ++out;
+            return reinterpret_cast<void*>(std::uintptr_t{1} << 50);  // NOLINT: beyond 48 bits; never read
+        }
+        void do_deallocate(void*, std::size_t, std::size_t) override { --out; }
+        bool do_is_equal(memory_resource const& other) const noexcept override { return this == &other; }
+    } beyond;
+    upstream source_of_memory(&beyond, 0, false);
+    tested_source source(shape_of(k_slab_bytes, k_mib), source_of_memory);
+    EXPECT_THROW(source.take(), std::bad_alloc);
+    EXPECT_EQ(beyond.out, 0);
+    EXPECT_EQ(source_of_memory.used(), 0U);
+}
+
+}  // namespace

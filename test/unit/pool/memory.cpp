@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSL-1.0
+// The memory of a pool alone, with two threads' caches made by hand: what a call does that a cache could not serve, and
+// that nothing free is overlooked before upstream is asked for more or "exhausted" is reported.
+
+#include "pooled/pool/memory.hpp"
+
+#include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+constexpr class_index k_48 = class_for(48, 8);
+constexpr class_index k_1500 = class_for(1500, 8);
+constexpr std::size_t k_mib = std::size_t{1} << 20;
+constexpr std::size_t k_large_bytes = 100'000;
+constexpr std::uint32_t k_pool_id = 60'010;  // no pool of this program has it
+
+static_assert(default_chunk_bytes(0) == k_default_chunk_bytes);
+static_assert(default_chunk_bytes(k_granule_bytes) == k_granule_bytes);
+static_assert(default_chunk_bytes(8 * k_mib) == k_mib / 2);
+static_assert(slab_bytes_for(0) == k_slab_bytes && slab_bytes_for(k_small_pool_bytes) == k_slab_bytes);
+static_assert(slab_bytes_for(k_small_pool_bytes - 1) == k_small_slab_bytes);
+
+// The memory of a shared pool with the caches of two threads that do not run.
+class pool_memory_test : public testing::Test {
+protected:
+    void make(std::size_t max_bytes = 0) {
+        memory.emplace(pooled::pool_options{.max_bytes = max_bytes, .upstream = &failing}, "packets",
+                       k_pool_id, true);
+        std::scoped_lock const lock(memory->caches().mutex());
+        for (std::size_t i = 0; i < 2; ++i) {
+            caches[i].owner = &owners[i];
+            memory->caches().link(caches[i]);
+        }
+    }
+    pool_memory_test() {
+        EXPECT_TRUE(platform::enable_heavy_barrier());
+        make();
+    }
+    ~pool_memory_test() override {
+        EXPECT_TRUE(memory->is_valid());
+        close();
+        memory.reset();
+        EXPECT_EQ(upstream_memory.bytes(), 0U);
+    }
+    void close() {
+        std::scoped_lock const lock(memory->caches().mutex());
+        while (thread_cache* const cache = memory->caches().first())
+            memory->caches().retire(*cache);
+    }
+
+    // As the owner of the cache does: the fast path, then the slow one.
+    [[nodiscard]] void* take(std::size_t i, class_index c) {
+        void* const cached = caches[i].classes[c].pop();
+        return cached != nullptr ? cached : memory->allocate(c, &caches[i]);
+    }
+    void give(std::size_t i, class_index c, void* block) {
+        EXPECT_TRUE(caches[i].classes[c].push(block) || memory->deallocate(c, &caches[i], block));
+    }
+    [[nodiscard]] std::vector<void*> take_all(std::size_t i, class_index c) {
+        std::vector<void*> all;
+        while (void* const p = take(i, c))
+            all.push_back(p);
+        return all;
+    }
+    void give_all(std::size_t i, class_index c, std::vector<void*> const& all) {
+        for (void* const p : all)
+            give(i, c, p);
+    }
+    [[nodiscard]] void* take_large(std::size_t i) {
+        void* const aside = memory->take_aside(k_large_bytes, 16, &caches[i]);
+        return aside != nullptr ? aside : memory->allocate_large(k_large_bytes, 16, &caches[i]);
+    }
+    void give_large(std::size_t i, void* p) {
+        EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]));
+    }
+    [[nodiscard]] pooled::pool_stats stats() {
+        pooled::pool_stats sum;
+        memory->fill(sum);
+        return sum;
+    }
+
+    test::counting_upstream upstream_memory;
+    test::failing_upstream failing{upstream_memory};
+    std::array<thread_state, 2> owners{};
+    std::array<thread_cache, 2> caches;
+    std::optional<pool_memory> memory;
+};
+
+TEST_F(pool_memory_test, asks_upstream_only_when_it_has_no_free_block) {
+    EXPECT_EQ(upstream_memory.allocations(), 0U);
+    void* const a = take(0, k_48);
+    EXPECT_EQ(upstream_memory.allocations(), 1U);
+    void* const b = memory->allocate(k_48, nullptr);  // a thread without a cache
+    ASSERT_NE(b, nullptr);
+    EXPECT_NE(a, b);
+    EXPECT_TRUE(memory->deallocate(k_48, nullptr, b));
+    give(0, k_48, a);
+    EXPECT_EQ(upstream_memory.allocations(), 1U);
+    EXPECT_EQ(stats().in_use, 0U);
+}
+
+TEST_F(pool_memory_test, uses_what_another_thread_has_cached_before_it_asks_upstream) {
+    std::vector<void*> all;
+    do {
+        all.push_back(take(0, k_48));
+    } while (memory->caches()[k_48].free() != 0 || caches[0].classes[k_48].held() != 0);
+    std::size_t const before = upstream_memory.allocations();
+    give(1, k_48, all.back());
+    failing.fail_always(true);
+    void* const stolen = memory->allocate(k_48, &caches[0]);
+    EXPECT_EQ(stolen, all.back());
+    EXPECT_EQ(upstream_memory.allocations(), before);
+    EXPECT_EQ(failing.calls(), before) << "it was not asked, either";
+    give_all(0, k_48, all);
+}
+
+class bounded_pool_memory : public pool_memory_test {
+protected:
+    bounded_pool_memory() {
+        close();
+        make(k_mib);
+    }
+};
+
+TEST_F(bounded_pool_memory, gives_all_of_its_bound_to_either_class_by_turns) {
+    for (int round = 0; round < 2; ++round) {
+        for (class_index const c : {k_48, k_1500}) {
+            auto const all = take_all(0, c);
+            EXPECT_GE(all.size() * k_geometry[c].block_bytes, k_mib * 9 / 10);
+            EXPECT_EQ(memory->allocate(c, &caches[1]), nullptr);
+            give_all(0, c, all);
+        }
+        EXPECT_TRUE(memory->is_valid());
+    }
+    EXPECT_LE(upstream_memory.most_bytes(), k_mib);
+}
+
+TEST_F(bounded_pool_memory, finds_the_last_free_block_in_another_threads_cache) {
+    auto const all = take_all(0, k_48);
+    give(1, k_48, all.back());
+    EXPECT_EQ(take(0, k_48), all.back());
+    EXPECT_EQ(take(0, k_48), nullptr);
+    give_all(0, k_48, all);
+}
+
+TEST_F(bounded_pool_memory, turns_idle_large_blocks_into_slabs_and_back) {
+    std::vector<void*> large;
+    while (void* const p = take_large(0))
+        large.push_back(p);
+    EXPECT_GE(large.size(), 8U);
+    for (void* const p : large)
+        give_large(1, p);  // the thread keeps one
+    auto const small = take_all(0, k_48);
+    EXPECT_GE(small.size() * 48, k_mib * 9 / 10);
+    give_all(1, k_48, small);
+    void* const again = take_large(0);
+    ASSERT_NE(again, nullptr);
+    give_large(0, again);
+}
+
+TEST_F(pool_memory_test, is_as_before_when_upstream_throws) {
+    failing.fail_always(true);
+    EXPECT_THROW(static_cast<void>(take(0, k_48)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(take_large(0)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, 1000)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(memory->reserve_large(k_large_bytes, 16, 3)), test::injected_failure);
+    EXPECT_TRUE(memory->is_valid());
+    EXPECT_EQ(memory->from().used(), 0U);
+    EXPECT_EQ(stats().in_use, 0U);
+}
+
+TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
+    std::vector<void*> all;
+    while (upstream_memory.allocations() < 2)
+        all.push_back(take(0, k_1500));
+    give_all(1, k_1500, all);
+    failing.fail_always(true);
+    void* const p = take(0, k_48);  // all slabs have blocks in the other cache
+    ASSERT_NE(p, nullptr);
+    give(0, k_48, p);
+    failing.fail_always(false);
+    void* const large = take_large(0);
+    give_large(1, large);
+    failing.fail_always(true);
+    EXPECT_EQ(take_large(0), large) << "the one that the other thread keeps";
+    failing.fail_at_next_call();
+    failing.fail_always(false);
+    void* const next = take_large(0);  // after all that is free went back
+    ASSERT_NE(next, nullptr);
+    give_large(0, next);
+    give_large(0, large);
+}
+
+TEST_F(pool_memory_test, ends_reservations_when_it_is_trimmed) {
+    ASSERT_TRUE(memory->reserve(k_48, k_48, 5000));
+    EXPECT_GT(memory->trim(), 0U);
+    EXPECT_EQ(upstream_memory.bytes(), 0U);
+}
+
+TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_alone) {
+    void* const p = take_large(0);
+    give_large(0, p);
+    EXPECT_EQ(stats().large_in_use, 0U);
+    EXPECT_GE(stats().large_cached_bytes, k_large_bytes);
+    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[1]), nullptr);
+    EXPECT_EQ(memory->take_aside(k_large_bytes + 1, 16, &caches[0]), nullptr);
+    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, nullptr), nullptr);
+    EXPECT_EQ(memory->take_aside(k_large_bytes, k_mib, &caches[0]), nullptr)
+        << "it stays when it does not fit";
+    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[0]), p);
+    EXPECT_EQ(stats().large_in_use, 1U);
+    give_large(0, p);
+    EXPECT_EQ(take_large(1), p) << "before upstream is asked";
+    give_large(1, p);
+}
+
+TEST_F(pool_memory_test, has_what_was_reserved_without_upstream_for_both_classes_of_a_type) {
+    constexpr std::size_t k_count = 5000;
+    ASSERT_TRUE(memory->reserve(k_48, k_1500, k_count));
+    ASSERT_TRUE(memory->reserve_large(k_large_bytes, 16, 3));
+    failing.fail_always(true);
+    std::array<std::vector<void*>, 2> all;
+    for (std::size_t i = 0; i < k_count; ++i)
+        all[i % 2].push_back(take(i % 2, i % 2 == 0 ? k_48 : k_1500));
+    std::vector<void*> large;
+    for (int i = 0; i < 3; ++i)
+        large.push_back(take_large(0));
+    give_all(1, k_48, all[0]);
+    give_all(0, k_1500, all[1]);
+    for (void* const p : large)
+        give_large(0, p);
+}
+
+TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
+    std::size_t const count =
+        2 * (k_slab_bytes / k_geometry[k_1500].block_bytes);  // two slabs, if they are of one class
+    ASSERT_TRUE(memory->reserve(k_48, k_1500, count));
+    failing.fail_always(true);
+    void* const small = take(0, k_48);
+    std::vector<void*> all;
+    while (all.size() < count - 1)
+        all.push_back(take(0, k_1500));
+    give(0, k_48, small);
+    give_all(0, k_1500, all);
+}
+
+TEST_F(pool_memory_test, refuses_to_reserve_what_no_address_space_holds) {
+    EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, k_size_max / 2)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(memory->reserve_large(k_large_bytes, 16, k_size_max / 2)), std::bad_alloc);
+    EXPECT_EQ(failing.calls(), 0U);
+}
+
+TEST_F(pool_memory_test, trims_all_that_is_free_wherever_it_is) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 3000; ++i)
+        blocks.push_back(take(0, k_48));
+    give_all(1, k_48, blocks);
+    give_large(0, take_large(0));
+    std::size_t const held = upstream_memory.bytes();
+    EXPECT_EQ(memory->trim(), held);
+    EXPECT_EQ(upstream_memory.bytes(), 0U);
+    EXPECT_EQ(memory->trim(), 0U);
+}
+
+TEST_F(pool_memory_test, counts_deallocations_once_it_is_closed) {
+    void* const small = take(0, k_48);
+    void* const cached = take(0, k_48);
+    void* const large = take_large(0);
+    give(1, k_48, cached);
+    {
+        std::scoped_lock const lock(memory->caches().mutex());
+        EXPECT_EQ(memory->close(), 2);
+    }
+    EXPECT_EQ(memory->caches().first(), nullptr);
+    EXPECT_FALSE(caches[0].gate.enter());
+    EXPECT_FALSE(memory->deallocate(k_48, nullptr, small));
+    EXPECT_FALSE(memory->deallocate_large(large, k_pool_id, "packets", nullptr));
+    for (thread_cache& cache : caches)
+        cache.release();
+}
+
+TEST_F(pool_memory_test, ends_the_process_for_an_address_that_is_no_large_block_in_use) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    void* const p = take_large(0);
+    EXPECT_DEATH(give_large(0, static_cast<std::byte*>(p) + 16), "'packets': no large block in use");
+    give_large(0, p);
+    EXPECT_DEATH(give_large(0, p), "'packets': no large block in use starts there \\(double free");
+}
+
+}  // namespace

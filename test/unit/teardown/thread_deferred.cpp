@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSL-1.0
+// What a thread has deferred begins empty and outside its gate, and needs no constructor and no destructor of the thread.
+
+#include "pooled/teardown/thread_deferred.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <type_traits>
+
+namespace {
+
+using namespace pooled::detail;
+
+static_assert(std::is_trivially_destructible_v<thread_deferrals>, "it works to the very end of the thread");
+
+TEST(thread_deferred, begins_empty_with_an_open_gate) {
+    thread_deferred mine;
+    EXPECT_EQ(mine.batch, nullptr);
+    EXPECT_EQ(mine.size, 0U);
+    EXPECT_EQ(mine.in_destruction, 0U);
+    EXPECT_FALSE(mine.is_blocked);
+    EXPECT_FALSE(mine.door.is_closed());
+    ASSERT_TRUE(mine.door.enter());
+    mine.door.leave();
+}
+
+TEST(thread_deferred, is_listed_for_each_thread_alone) {
+    thread_deferred mine;
+    t_deferrals.owned = &mine;
+    std::thread([] {
+        EXPECT_EQ(t_deferrals.owned, nullptr);
+        EXPECT_FALSE(t_deferrals.has_ended);
+    }).join();
+    t_deferrals.owned = nullptr;
+}
+
+TEST(thread_deferred, has_an_answer_about_barriers_that_does_not_change) {
+    EXPECT_EQ(has_heavy_barrier(), platform::enable_heavy_barrier());
+    EXPECT_EQ(has_heavy_barrier(), has_heavy_barrier());
+}
+
+}  // namespace
