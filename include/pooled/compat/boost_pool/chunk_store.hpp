@@ -5,7 +5,8 @@
 //
 //   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, by ascending address
 //
-//   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used first
+//   m_hot    a free chunk, or null: free and malloc in turn need nothing else
+//   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used next
 //   m_fresh  chunks of the newest region that were never in use: up to m_fresh_end
 //
 // The size of a chunk is fixed by the constructor, so an allocation looks nothing up. Boost links free chunks through
@@ -67,6 +68,10 @@ public:
 
     // A chunk; null when the user's allocator has no more.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate() {
+        if (void* const hot = m_hot; hot != nullptr) [[likely]] {
+            m_hot = nullptr;
+            return hot;
+        }
         void** const top = m_top;
         void* const p = *top;
         if (p == nullptr) [[unlikely]]
@@ -76,18 +81,21 @@ public:
     }
     // Null is ignored.
     POOLED_ALWAYS_INLINE void deallocate(void* p) noexcept {
-        POOLED_EXPENSIVE_CHECK(p == nullptr ||
-                                   (is_from(p) && std::find(m_free, m_top, p) == m_top && *m_top != p),
+        POOLED_EXPENSIVE_CHECK(p == nullptr || is_in_use(p),
                                "pooled::compat: free() of what is no chunk of this pool, or is free already");
-        if (p == nullptr) return;
-        void** const top = m_top + 1;
-        *top = p;
-        m_top = top;
+        if (m_hot != nullptr) [[unlikely]] {
+            if (p != nullptr)
+                push(m_hot);
+            else
+                p = m_hot;
+        }
+        m_hot = p;
     }
 
     // Up to `n` free or fresh chunks for `out`, without asking the user's allocator. Returns how many.
     [[nodiscard]] std::size_t take(void** out, std::size_t n) noexcept {
         std::size_t taken = 0;
+        settle();
         for (; taken < n && *m_top != nullptr; ++taken)
             out[taken] = *m_top--;
         for (; taken < n && m_fresh != m_fresh_end; ++taken)
@@ -101,6 +109,7 @@ public:
         if (n == 0 || n > most_chunks()) return nullptr;
         std::size_t const row = row_chunks(n);
         if (row == 1) return allocate();
+        settle();
         if (void* const p = take_row(row, row)) return p;  // the row that was freed last
         if (fresh() >= row) return take_fresh(row);
         if (void* const p = take_row(row, k_size_max)) return p;
@@ -111,8 +120,9 @@ public:
     // The first of them is used first. Null is ignored.
     void deallocate_row(void* p, std::size_t n) noexcept {
         if (p == nullptr || n == 0) return;
+        settle();
         for (std::size_t i = row_chunks(n); i-- != 0;)
-            deallocate(static_cast<std::byte*>(p) + i * m_bytes);
+            push(static_cast<std::byte*>(p) + i * m_bytes);
     }
 
     // Whether `p` points into a chunk.
@@ -181,7 +191,21 @@ private:
         return take_fresh(1);
     }
 
-    // Lowest address at the end, where it is used first.
+    POOLED_ALWAYS_INLINE void push(void* p) noexcept {
+        void** const top = m_top + 1;
+        *top = p;
+        m_top = top;
+    }
+    // The hot chunk goes where the others are.
+    void settle() noexcept {
+        if (m_hot != nullptr) push(m_hot);
+        m_hot = nullptr;
+    }
+    [[nodiscard]] bool is_in_use(void* p) const noexcept {
+        return is_from(p) && p != m_hot && std::find(m_free, m_top + 1, p) == m_top + 1;
+    }
+
+    // Lowest address at the end, where it is used first. Requires that there is no hot chunk.
     void sort() noexcept { std::sort(m_free + 1, m_top + 1, std::greater<void*>()); }
 
     [[nodiscard]] void* take_row(std::size_t row, std::size_t most_looked_at) noexcept;
@@ -189,6 +213,7 @@ private:
     [[nodiscard]] bool add_region(std::size_t count);
     [[nodiscard]] bool reserve(std::size_t chunks) noexcept;
 
+    void* m_hot = nullptr;
     void** m_top = &m_none;
     std::byte* m_fresh = nullptr;
     std::byte* m_fresh_end = nullptr;
@@ -254,7 +279,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     m_chunks += count;
     while (m_fresh != m_fresh_end) {  // a row did not fit
         m_fresh_end -= m_bytes;
-        deallocate(m_fresh_end);
+        push(m_fresh_end);
     }
     std::size_t const before =
         pooled::detail::round_up(pooled::detail::address_of(raw) + sizeof(region), m_align) -
@@ -286,6 +311,7 @@ inline bool chunk_store::reserve(std::size_t chunks) noexcept {
 
 inline bool chunk_store::release_memory() noexcept {
     bool is_any = false;
+    settle();
     sort();
     void** at = m_top;
     for (region** link = &m_regions; *link != nullptr;) {
@@ -318,6 +344,7 @@ inline bool chunk_store::purge_memory() noexcept {
         m_user.deallocate(r->raw);
     }
     if (m_free != &m_none) (std::free)(m_free);
+    m_hot = nullptr;
     m_top = m_free = &m_none;
     m_fresh = m_fresh_end = nullptr;
     m_chunks = m_capacity = 0;
@@ -329,6 +356,7 @@ inline bool chunk_store::purge_memory() noexcept {
 template <class Visit>
 void chunk_store::for_each_in_use(Visit&& visit) {
     constexpr std::greater<void*> k_lowest_first;
+    settle();
     sort();
     void** sorted = m_top;
     void** const heap = m_top + 1;
@@ -344,6 +372,7 @@ void chunk_store::for_each_in_use(Visit&& visit) {
             if (heap <= m_top && *heap == chunk) continue;
             void** const known = m_top;
             visit(static_cast<void*>(chunk));
+            settle();
             for (void** pushed = known; pushed != m_top; ++pushed)
                 std::push_heap(heap, pushed + 2, k_lowest_first);
         }
