@@ -3,7 +3,7 @@
 
 // What all pools of boost_pool.hpp are made of: chunks of one size, cut from regions of a UserAllocator. For one thread.
 //
-//   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, by ascending address
+//   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, highest address first
 //
 //   m_hot    a free chunk, or null: free and malloc in turn need nothing else
 //   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used next
@@ -137,7 +137,7 @@ public:
     bool release_memory() noexcept;
     bool purge_memory() noexcept;
 
-    // Calls visit(chunk) for each chunk in use, by ascending address. `visit` may deallocate others, which are then not
+    // Calls visit(chunk) for each chunk in use, highest address first. `visit` may deallocate others, which are then not
     // visited any more, but not allocate. Afterwards only purge_memory() may be called.
     template <class Visit>
     void for_each_in_use(Visit&& visit);
@@ -287,7 +287,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     m_fresh = reinterpret_cast<std::byte*>(raw) + before;
     m_fresh_end = m_fresh + count * m_bytes;
     region** link = &m_regions;
-    while (*link != nullptr && std::less<void*>()((*link)->begin, m_fresh))
+    while (*link != nullptr && std::greater<void*>()((*link)->begin, m_fresh))
         link = &(*link)->next;
     *link = ::new (m_fresh - sizeof(region)) region{*link, raw, m_fresh, m_fresh_end};
     return true;
@@ -313,19 +313,19 @@ inline bool chunk_store::release_memory() noexcept {
     bool is_any = false;
     settle();
     sort();
-    void** at = m_top;
+    void** at = m_free + 1;
     for (region** link = &m_regions; *link != nullptr;) {
         region* const r = *link;
-        void** const last = at;
-        while (*at != nullptr && r->has(*at))
-            --at;
+        void** const first = at;
+        while (at <= m_top && r->has(*at))
+            ++at;
         std::size_t const chunks = static_cast<std::size_t>(r->end - r->begin) / m_bytes;
         bool const is_newest = m_fresh_end == r->end;
-        if (static_cast<std::size_t>(last - at) + (is_newest ? fresh() : 0) != chunks) {
+        if (static_cast<std::size_t>(at - first) + (is_newest ? fresh() : 0) != chunks) {
             link = &r->next;
             continue;
         }
-        std::fill(at + 1, last + 1, nullptr);
+        std::fill(first, at, nullptr);
         if (is_newest) m_fresh = m_fresh_end = nullptr;
         m_chunks -= chunks;
         *link = r->next;
@@ -352,29 +352,28 @@ inline bool chunk_store::purge_memory() noexcept {
     return is_any;
 }
 
-// The free chunks are sorted once; those that are freed meanwhile lie behind them in a heap, lowest address first.
+// The free chunks are sorted once; those that are freed meanwhile lie behind them in a heap, highest address first.
 template <class Visit>
 void chunk_store::for_each_in_use(Visit&& visit) {
-    constexpr std::greater<void*> k_lowest_first;
     settle();
     sort();
-    void** sorted = m_top;
+    void** sorted = m_free + 1;
     void** const heap = m_top + 1;
     for (region const* r = m_regions; r != nullptr; r = r->next) {
-        std::byte* const end = m_fresh_end == r->end ? m_fresh : r->end;
-        for (std::byte* chunk = r->begin; chunk != end; chunk += m_bytes) {
-            if (*sorted == chunk) {
-                --sorted;
+        std::byte* chunk = m_fresh_end == r->end ? m_fresh : r->end;
+        while (chunk != r->begin) {
+            chunk -= m_bytes;
+            if (sorted != heap && *sorted == chunk) {
+                ++sorted;
                 continue;
             }
-            while (heap <= m_top && std::less<void*>()(*heap, chunk))
-                std::pop_heap(heap, m_top-- + 1, k_lowest_first);
+            while (heap <= m_top && std::greater<void*>()(*heap, chunk))
+                std::pop_heap(heap, m_top-- + 1, std::less<void*>());
             if (heap <= m_top && *heap == chunk) continue;
-            void** const known = m_top;
+            void** pushed = m_top;
             visit(static_cast<void*>(chunk));
-            settle();
-            for (void** pushed = known; pushed != m_top; ++pushed)
-                std::push_heap(heap, pushed + 2, k_lowest_first);
+            for (settle(); pushed != m_top; ++pushed)
+                std::push_heap(heap, pushed + 2, std::less<void*>());
         }
     }
 }

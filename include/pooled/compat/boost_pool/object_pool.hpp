@@ -26,7 +26,8 @@ public:
         : m_store(detail::k_user_memory<UserAllocator>, sizeof(T),
                   std::max(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
 
-    // Destroys what is in use, by ascending address. A destructor may destroy other objects of the pool.
+    // Destroys what is in use, highest address first: where nothing was freed, that is the newest. A destructor may destroy
+    // objects whose turn has not come.
     ~object_pool() {
         if constexpr (!std::is_trivially_destructible_v<T>)
             m_store.for_each_in_use([](void* chunk) { static_cast<T*>(chunk)->~T(); });
