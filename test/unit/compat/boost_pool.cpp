@@ -394,7 +394,8 @@ TEST(our_pools, take_odd_sizes) {
     EXPECT_EQ(huge.ordered_malloc(5), nullptr);
     compat::pool<> largest(static_cast<std::size_t>(-1));
     EXPECT_EQ(largest.malloc(), nullptr);
-    compat::pool<> many(64, static_cast<std::size_t>(-1));
+    test::booked_user_allocator<tag>::open().most_bytes = 100'000;
+    compat::pool<test::booked_user_allocator<tag>> many(64, static_cast<std::size_t>(-1));
     EXPECT_NE(many.malloc(), nullptr);
     compat::pool<> byte(1, 1, 1);
     for (int i = 0; i < 10'000; ++i)

@@ -269,7 +269,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     std::size_t const overhead = sizeof(region) + m_align - 1;
     std::size_t const bytes =
         pooled::detail::saturating_add(pooled::detail::saturating_multiply(count, m_bytes), overhead);
-    if (bytes >= m_user.most_bytes) return false;
+    if (bytes >= std::min(m_user.most_bytes, k_size_max / 2)) return false;
     char* const raw = m_user.allocate(bytes);
     if (raw == nullptr) return false;
     if (!reserve(m_chunks + count)) {
