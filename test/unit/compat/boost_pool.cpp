@@ -3,7 +3,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "pooled/heap/page_map.hpp"
+#include "pooled/pool/pool.hpp"
 
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"
@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -20,10 +21,12 @@
 #include <latch>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -131,7 +134,135 @@ TEST(our_singleton_pool, locks_no_mutex_of_the_users) {
     EXPECT_TRUE(pool::release_memory());
 }
 
+TEST(our_singleton_pool, finds_the_chunk_that_another_thread_freed_before_it_says_that_there_is_none) {
+    struct tag;
+    books_closed<tag> const books;
+    using user = test::booked_user_allocator<tag>;
+    using pool = compat::singleton_pool<tag, 64, user, compat::details::pool::default_mutex, 4>;
+    std::array<void*, 4> chunks{};
+    for (void*& p : chunks)
+        p = pool::malloc();
+    user::open().most_bytes = 0;
+    EXPECT_EQ(pool::malloc(), nullptr);
+    std::thread([&] {
+        compat::detail::t_stripe = 5;  // as if the first ones had been locked
+        pool::free(chunks[2]);
+    }).join();
+    EXPECT_EQ(pool::malloc(), chunks[2]);
+    EXPECT_EQ(pool::malloc(), nullptr);
+    for (void* p : chunks)
+        pool::free(p);
+    EXPECT_TRUE(pool::release_memory());
+}
+
+TEST(our_singleton_pool, does_not_wait_for_a_thread_that_is_in_it) {
+    struct tag;
+    static std::latch* inside = nullptr;
+    static std::latch* go_on = nullptr;
+    struct slow {
+        using size_type = std::size_t;
+        using difference_type = std::ptrdiff_t;
+        static char* malloc(size_type bytes) {
+            if (inside != nullptr) {
+                inside->count_down();
+                go_on->wait();
+            }
+            return static_cast<char*>(std::malloc(bytes));
+        }
+        static void free(char* p) { std::free(p); }
+    };
+    using pool = compat::singleton_pool<tag, 64, slow, compat::details::pool::default_mutex, 4>;
+    std::array<void*, 4> chunks{};
+    for (void*& p : chunks)
+        p = pool::malloc();
+    std::latch entered(1);
+    std::latch end(1);
+    inside = &entered;
+    go_on = &end;
+    std::thread grows([] { pool::free(pool::malloc()); });
+    entered.wait();
+    for (void* p : chunks)
+        pool::free(p);
+    void* const p = pool::malloc();
+    EXPECT_NE(p, nullptr);
+    pool::free(p);
+    end.count_down();
+    grows.join();
+    inside = nullptr;
+    EXPECT_TRUE(pool::purge_memory());
+}
+
+TEST(our_singleton_pool, serves_a_forked_child_whatever_its_threads_were_at) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
+    struct tag;
+    using pool = compat::singleton_pool<tag, 64>;
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        std::vector<void*> chunks(100);
+        while (!stop) {
+            for (void*& p : chunks)
+                p = pool::malloc();
+            for (void* p : chunks)
+                pool::free(p);
+            pool::release_memory();
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        pool::free(pool::malloc());
+        pid_t const child = fork();
+        if (child == 0) {
+            alarm(20);
+            std::array<void*, 200> chunks{};
+            for (void*& p : chunks)
+                p = pool::malloc();
+            for (void* p : chunks)
+                pool::free(p);
+            pool::release_memory();
+            _exit(0);
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+    stop = true;
+    other.join();
+}
+
 // Odd user allocators.
+
+TEST(our_pool, asks_for_half_again_and_again_when_the_user_allocator_refuses) {
+    struct tag;
+    books_closed<tag> const books;
+    using user = test::booked_user_allocator<tag>;
+    compat::pool<user> pool(64, 4096);
+    user::open().most_bytes = 200;
+    for (int i = 0; i < 10; ++i)
+        ASSERT_NE(pool.malloc(), nullptr);
+    EXPECT_EQ(user::open().out.size(), 10U);
+    user::open().most_bytes = 250;
+    ASSERT_NE(pool.ordered_malloc(2), nullptr);
+    EXPECT_EQ(pool.ordered_malloc(4), nullptr);
+    user::open().most_bytes = 0;
+    std::size_t const next = pool.get_next_size();
+    EXPECT_EQ(pool.malloc(), nullptr);
+    EXPECT_EQ(pool.get_next_size(), next) << "it is as before";
+}
+
+TEST(our_singleton_pool, serves_from_a_user_allocator_that_refuses_a_page) {
+    struct tag;
+    books_closed<tag> const books;
+    using user = test::booked_user_allocator<tag>;
+    using pool = compat::singleton_pool<tag, 64, user>;
+    user::open().most_bytes = 4095;
+    std::vector<void*> chunks(500);
+    for (void*& p : chunks) {
+        p = pool::malloc();
+        ASSERT_NE(p, nullptr);
+    }
+    for (void* p : chunks)
+        pool::free(p);
+    EXPECT_TRUE(pool::release_memory());
+}
 
 TEST(our_pool, keeps_blocks_aligned_on_a_user_allocator_that_is_not) {
     struct skewed {
@@ -180,30 +311,6 @@ TEST(our_pool, lives_within_a_small_arena) {
     EXPECT_GT(arena::used(), 200'000U);
 }
 
-TEST(our_pool, passes_on_what_a_user_allocator_throws_unless_it_means_no_memory) {
-    struct throwing {
-        using size_type = std::size_t;
-        using difference_type = std::ptrdiff_t;
-        static int& mode() {
-            static int value = 0;
-            return value;
-        }
-        static char* malloc(size_type bytes) {
-            if (mode() == 1) throw std::bad_alloc();
-            if (mode() == 2) throw std::runtime_error("broken");
-            return static_cast<char*>(std::malloc(bytes));
-        }
-        static void free(char* p) { std::free(p); }
-    };
-    compat::pool<throwing> pool(64);
-    throwing::mode() = 1;
-    EXPECT_EQ(pool.malloc(), nullptr);
-    throwing::mode() = 2;
-    EXPECT_THROW(static_cast<void>(pool.malloc()), std::runtime_error);
-    throwing::mode() = 0;
-    EXPECT_NE(pool.malloc(), nullptr);
-}
-
 TEST(our_pool, needs_little_of_a_user_allocator_at_first) {
     struct tag;
     books_closed<tag> const books;
@@ -219,16 +326,6 @@ TEST(our_pool, grows_from_the_beginning_when_it_has_given_memory_back) {
     EXPECT_GT(pool.get_next_size(), 256U);
     EXPECT_TRUE(pool.purge_memory());
     EXPECT_EQ(pool.get_next_size(), 128U);
-}
-
-TEST(our_pool, that_dies_with_chunks_out_leaves_nothing_behind) {
-    void* out = nullptr;
-    {
-        compat::pool<> pool(48);
-        out = pool.malloc();
-        EXPECT_TRUE(pool.is_from(out));
-    }
-    EXPECT_TRUE(pooled::detail::g_page_map.find(out).empty());
 }
 
 TEST(our_pool, may_stand_on_a_pool_of_ours) {
@@ -274,6 +371,20 @@ TEST(our_pools, ignore_null) {
     EXPECT_FALSE(objects.is_from(nullptr));
 }
 
+TEST(our_pool, never_writes_to_a_free_chunk) {
+    compat::pool<> pool(48);
+    std::vector<char*> chunks(100);
+    for (char*& p : chunks) {
+        p = static_cast<char*>(pool.malloc());
+        std::memset(p, 0x5a, 48);
+    }
+    for (char* p : chunks)
+        pool.free(p);
+    for (char const* p : chunks)
+        for (int i = 0; i < 48; ++i)
+            ASSERT_EQ(p[i], 0x5a);
+}
+
 TEST(our_pools, take_odd_sizes) {
     struct tag;
     compat::pool<> nothing(0, 0);
@@ -283,7 +394,8 @@ TEST(our_pools, take_odd_sizes) {
     EXPECT_EQ(huge.ordered_malloc(5), nullptr);
     compat::pool<> largest(static_cast<std::size_t>(-1));
     EXPECT_EQ(largest.malloc(), nullptr);
-    compat::pool<> many(64, static_cast<std::size_t>(-1));
+    test::booked_user_allocator<tag>::open().most_bytes = 100'000;
+    compat::pool<test::booked_user_allocator<tag>> many(64, static_cast<std::size_t>(-1));
     EXPECT_NE(many.malloc(), nullptr);
     compat::pool<> byte(1, 1, 1);
     for (int i = 0; i < 10'000; ++i)
@@ -356,6 +468,40 @@ TEST(our_object_pool, may_be_used_by_the_destructors_of_its_objects) {
         root->right = nullptr;
     }
     EXPECT_EQ(log.alive(), 0);
+}
+
+TEST(our_object_pool, destroys_each_object_once_when_its_destructors_destroy_older_ones) {
+    test::life_log log;
+    struct node {
+        node(compat::object_pool<node>& pool, test::life_log& l) : m_pool(pool), life(l) {}
+        ~node() {
+            for (node*& one : others)
+                m_pool.destroy(std::exchange(one, nullptr));
+        }
+        compat::object_pool<node>& m_pool;
+        test::counted<> life;
+        std::array<node*, 3> others{};
+    };
+    std::uint64_t random = 1;
+    auto const below = [&](std::size_t n) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::size_t>(random >> 33) % n;
+    };
+    {
+        compat::object_pool<node> pool(8, 64);  // many regions
+        std::vector<node*> nodes;
+        for (int i = 0; i < 4000; ++i)
+            nodes.push_back(pool.construct(pool, log));
+        std::ranges::sort(nodes);
+        for (int i = 0; i < 500; ++i)
+            pool.destroy(std::exchange(nodes[below(nodes.size())], nullptr));
+        for (std::size_t i = nodes.size() - 1; i > 100; --i)
+            if (nodes[i] != nullptr && below(2) == 0)
+                for (node*& one : nodes[i]->others)
+                    one = std::exchange(nodes[below(i)], nullptr);
+    }
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(log.constructed(), 4000);
 }
 
 TEST(our_object_pool, moves_what_can_only_be_moved_into_its_objects) {

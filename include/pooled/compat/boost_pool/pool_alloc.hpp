@@ -2,15 +2,14 @@
 #pragma once
 
 // pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
-// of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools: both are
-// fast for one object and for many.
+// of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -39,9 +38,9 @@ public:
     using propagate_on_container_move_assignment = std::true_type;
     static constexpr unsigned next_size = NextSize;
 
-    static T* address(T& object) { return std::addressof(object); }
-    static T const* address(T const& object) { return std::addressof(object); }
-    static size_type max_size() { return static_cast<size_type>(-1) / 2 / sizeof(T); }
+    static T* address(T& object) { return &object; }
+    static T const* address(T const& object) { return &object; }
+    static size_type max_size() { return (std::numeric_limits<size_type>::max)(); }
 
     template <class U, class... Args>
     static void construct(U* where, Args&&... args) {
@@ -49,38 +48,29 @@ public:
     }
     template <class U>
     static void destroy(U* object) {
-        std::destroy_at(object);
+        object->~U();
     }
 
     // Memory for n objects, also for none. Throws std::bad_array_new_length when they exceed the address space, else
     // std::bad_alloc.
     static T* allocate(size_type n) {
-        if (n == 1) [[likely]]
-            return checked(chunks<>::template allocate_one<sizeof(T), k_align<>>());
-        std::size_t const bytes = pooled::detail::saturating_multiply(n, sizeof(T));
-        if (bytes == pooled::detail::k_size_max) throw std::bad_array_new_length();
-        return checked(chunks<>::allocate(bytes, k_align<>));
+        if (n > pooled::detail::k_size_max / sizeof(T)) throw std::bad_array_new_length();
+        return checked(n > 1 ? chunks<>::allocate_row(n) : chunks<>::allocate());
     }
     static T* allocate(size_type n, void const*) { return allocate(n); }
-    static T* allocate() { return allocate(1); }
+    static T* allocate() { return checked(chunks<>::allocate()); }
 
     // Requires a result of allocate with the same n.
     static void deallocate(T* p, size_type n) noexcept {
-        if (n == 1) [[likely]]
-            return chunks<>::template deallocate_one<sizeof(T), k_align<>>(p);
-        chunks<>::deallocate(p, n * sizeof(T), k_align<>);
+        n > 1 ? chunks<>::deallocate_row(p, n) : chunks<>::deallocate(p);
     }
-    static void deallocate(T* p) noexcept { deallocate(p, 1); }
+    static void deallocate(T* p) noexcept { chunks<>::deallocate(p); }
 
 private:
-    // Templates, so that a class with an allocator of itself as a member can be written.
+    // A template, so that a class with an allocator of itself as a member can be written.
     template <class U = T>
-    using chunks = singleton_chunks<Tag, sizeof(U), UserAllocator, Mutex, NextSize, MaxSize>;
-    template <class U = T>
-    static constexpr std::size_t k_align = [] {
-        static_assert(alignof(U) <= k_large_align, "pool_allocator: T is aligned to more than 4096 bytes");
-        return std::max(chunk_align(sizeof(U)), alignof(U));
-    }();
+    using chunks = singleton_chunks<Tag, sizeof(U), std::max(chunk_align(sizeof(U)), alignof(U)),
+                                    UserAllocator, Mutex, NextSize, MaxSize>;
 
     [[nodiscard]] static T* checked(void* p) {
         if (p == nullptr) [[unlikely]]

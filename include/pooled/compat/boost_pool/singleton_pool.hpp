@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// singleton_pool: one pool for each set of template arguments, made at its first use and never destroyed.
+// singleton_pool: one pool for each set of template arguments, never destroyed.
 //
-// Thread-safe whatever Mutex is, and none is locked: only details::pool::null_mutex changes anything, which says that one
-// thread at a time uses the pool, and saves some instructions. purge_memory() needs the pool for itself. O(1), but
-// release_memory() and purge_memory().
+// Any thread may call, whatever Mutex is, and none is locked: only details::pool::null_mutex changes anything, which says that one
+// thread at a time uses the pool, and spares the locks. O(1) where chunk_store is.
 
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
-#include "pooled/compat/boost_pool/chunk_pool.hpp"
+#include "pooled/compat/boost_pool/chunk_store.hpp"
+#include "pooled/compat/boost_pool/striped_store.hpp"
+#include "pooled/compat/boost_pool/user_allocator.hpp"
 #include "pooled/config.hpp"
-#include "pooled/pool/checks.hpp"
-#include "pooled/pool/core.hpp"
-#include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/pool.hpp"
+#include "pooled/os/platform.hpp"
 
-#include <atomic>
 #include <cstddef>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <type_traits>
 
 namespace pooled::compat {
@@ -40,79 +33,58 @@ using default_mutex = std::mutex;
 
 namespace detail {
 
-template <class Tag, unsigned RequestedSize, class UserAllocator, class Mutex, unsigned NextSize,
-          unsigned MaxSize>
+// Align: of the chunks; types that need more than others of their size have a pool of their own.
+template <class Tag, std::size_t Bytes, std::size_t Align, class UserAllocator, class Mutex,
+          std::size_t NextSize, std::size_t MaxSize>
 class POOLED_EXPORT singleton_chunks {
-    using pool_type =
-        std::conditional_t<std::is_same_v<Mutex, details::pool::null_mutex>, local_pool, pooled::pool>;
-    using chunks = chunk_pool<UserAllocator, pool_type>;
-    static constexpr pooled::detail::sharing k_sharing = pool_type::k_sharing;
-    template <std::size_t Bytes, std::size_t Align>
-    static constexpr pooled::detail::class_index k_class = pooled::detail::class_for(Bytes, Align);
+    static constexpr bool k_is_shared = !std::is_same_v<Mutex, details::pool::null_mutex>;
 
 public:
-    // Null when the user's allocator has no more, or the system no memory for the pool's books.
-    POOLED_NOINLINE static void* allocate(std::size_t bytes, std::size_t align) {
-        chunks* const made = get();
-        return made != nullptr ? made->allocate(bytes, align) : nullptr;
+    static void* allocate() { return s_store.allocate(); }
+    static void deallocate(void* p) noexcept { s_store.deallocate(p); }
+    static void* allocate_row(std::size_t n) {
+        return n == 1 ? allocate() : use_all([n](chunk_store& store) { return store.allocate_row(n); });
     }
-
-    // Requires a result of allocate with the same arguments, and not null.
-    POOLED_NOINLINE static void deallocate(void* p, std::size_t bytes, std::size_t align) noexcept {
-        find()->deallocate(p, bytes, align);
+    static void deallocate_row(void* p, std::size_t n) noexcept {
+        if (n == 1) return deallocate(p);
+        use_all([p, n](chunk_store& store) { store.deallocate_row(p, n); });
     }
-
-    // The same for a size known at compile time. acquire: pairs with the release in get; the core is seen constructed.
-    template <std::size_t Bytes, std::size_t Align>
-    [[nodiscard]] POOLED_ALWAYS_INLINE static void* allocate_one() {
-        if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
-            if (auto* const core = s_core.load(std::memory_order_acquire)) [[likely]]
-                if (void* const p = pooled::detail::allocate_cached<k_sharing>(
-                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>)) [[likely]]
-                    return pooled::detail::checks::on_allocate(p);
-        return allocate(Bytes, Align);
+    static bool release_memory() {
+        return use_all([](chunk_store& store) { return store.release_memory(); });
     }
-    template <std::size_t Bytes, std::size_t Align>
-    POOLED_ALWAYS_INLINE static void deallocate_one(void* p) noexcept {
-        if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
-            pooled::detail::deallocate(
-                pooled::detail::in_pool<k_sharing>(*s_core.load(std::memory_order_acquire)),
-                k_class<Bytes, Align>, p);
+    static bool purge_memory() {
+        return use_all([](chunk_store& store) { return store.purge_memory(); });
+    }
+    static bool is_from(void const* p) {
+        if constexpr (k_is_shared)
+            return s_store.locked([p](chunk_store const& store) { return store.is_from(p); });
         else
-            deallocate(p, Bytes, Align);
+            return s_store.is_from(p);
     }
-
-    // Null before the first allocation. acquire: pairs with the release in make; the pool is seen constructed.
-    [[nodiscard]] static chunks* find() noexcept { return s_chunks.load(std::memory_order_acquire); }
 
 private:
-    // Whoever gets the pool here sees to it that its core is known before a block of it is. release: pairs with the
-    // acquires above.
-    [[nodiscard]] static chunks* get() {
-        chunks* made = find();
-        if (made == nullptr) made = make();
-        if (made != nullptr && s_core.load(std::memory_order_relaxed) == nullptr)
-            s_core.store(&made->core(), std::memory_order_release);
-        return made;
+    template <class Use>
+    static auto use_all(Use&& use) {
+        if constexpr (k_is_shared)
+            return s_store.exclusively(use);
+        else
+            return use(s_store);
     }
 
-    // A race between first calls is settled without a lock, so that a fork meets none held. The pool is never destroyed,
-    // and lies on the heap, where leak checkers find through it what it holds. acq_rel: pairs with the acquire in find, and
-    // sees the pool of a thread that was faster.
-    [[nodiscard]] static chunks* make() {
-        try {
-            auto made = std::make_unique<chunks>(RequestedSize, NextSize, MaxSize);
-            chunks* winner = nullptr;
-            if (s_chunks.compare_exchange_strong(winner, made.get(), std::memory_order_acq_rel))
-                winner = made.release();
-            return winner;
-        } catch (std::bad_alloc const&) {
-            return nullptr;
-        }
+    using store = std::conditional_t<k_is_shared, striped_store, chunk_store>;
+
+    static void lock() noexcept { s_store.lock(); }
+    static void unlock() noexcept { s_store.unlock(); }
+    static constexpr store make() noexcept {
+        constexpr user_memory const& k_user = k_user_memory<UserAllocator>;
+        if constexpr (k_is_shared)
+            return store(k_user, Bytes, Align, NextSize, MaxSize,
+                         [] { pooled::detail::platform::at_fork(lock, unlock, unlock); });
+        else
+            return store(k_user, Bytes, Align, NextSize, MaxSize);
     }
 
-    static inline constinit std::atomic<chunks*> s_chunks{nullptr};
-    static inline constinit std::atomic<pooled::detail::pool_core*> s_core{nullptr};  // its core: a load less
+    static inline constinit store s_store = make();
 };
 
 }  // namespace detail
@@ -120,8 +92,8 @@ private:
 template <class Tag, unsigned RequestedSize, class UserAllocator = default_user_allocator_new_delete,
           class Mutex = details::pool::default_mutex, unsigned NextSize = 32, unsigned MaxSize = 0>
 class singleton_pool {
-    using chunks = detail::singleton_chunks<Tag, RequestedSize, UserAllocator, Mutex, NextSize, MaxSize>;
-    static constexpr std::size_t k_align = detail::chunk_align(RequestedSize);
+    using chunks = detail::singleton_chunks<Tag, RequestedSize, detail::chunk_align(RequestedSize),
+                                            UserAllocator, Mutex, NextSize, MaxSize>;
 
 public:
     using tag = Tag;
@@ -134,30 +106,23 @@ public:
 
     singleton_pool() = delete;
 
-    // A chunk, or `n` chunks in a row; null when there is no memory, and for n = 0. What comes in a row is given back in a
-    // row. Whether it is ordered makes no difference here.
-    static void* malloc() { return chunks::template allocate_one<RequestedSize, k_align>(); }
-    static void* ordered_malloc() { return malloc(); }
-    static void* ordered_malloc(size_type n) {
-        if (n == 0) return nullptr;
-        return chunks::allocate(pooled::detail::saturating_multiply(n, RequestedSize), k_align);
-    }
+    // A chunk, or chunks in a row for `n` times the requested size; null when there is no memory, and for n = 0. What comes
+    // in a row may be given back in a row or one by one. Whether it is ordered makes no difference here.
+    static void*(malloc)() { return chunks::allocate(); }
+    static void* ordered_malloc() { return chunks::allocate(); }
+    static void* ordered_malloc(size_type n) { return chunks::allocate_row(n); }
 
-    static void free(void* chunk) {
-        if (chunk != nullptr) chunks::template deallocate_one<RequestedSize, k_align>(chunk);
-    }
-    static void ordered_free(void* chunk) { free(chunk); }
-    static void free(void* p, size_type n) {
-        if (p != nullptr) chunks::deallocate(p, std::size_t{n} * RequestedSize, k_align);
-    }
-    static void ordered_free(void* p, size_type n) { free(p, n); }
+    static void(free)(void* chunk) { chunks::deallocate(chunk); }
+    static void ordered_free(void* chunk) { chunks::deallocate(chunk); }
+    static void(free)(void* p, size_type n) { chunks::deallocate_row(p, n); }
+    static void ordered_free(void* p, size_type n) { chunks::deallocate_row(p, n); }
 
     // Whether `p` points into memory that this pool has made chunks of.
-    static bool is_from(void* p) { return chunks::find() != nullptr && chunks::find()->is_from(p); }
+    static bool is_from(void* p) { return chunks::is_from(p); }
 
     // Both return whether the user's allocator got memory back. purge_memory() takes the chunks in use along.
-    static bool release_memory() { return chunks::find() != nullptr && chunks::find()->release_memory(); }
-    static bool purge_memory() { return chunks::find() != nullptr && chunks::find()->purge_memory(); }
+    static bool release_memory() { return chunks::release_memory(); }
+    static bool purge_memory() { return chunks::purge_memory(); }
 };
 
 }  // namespace pooled::compat
