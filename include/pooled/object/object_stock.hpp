@@ -36,23 +36,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <mutex>
 #include <utility>
 
 namespace pooled::detail {
-
-[[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
-    std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
-    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
-}
-
-// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
-// what others have cached.
-[[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
-    constexpr std::size_t k_share = 16;
-    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
-}
 
 struct object_counts {
     std::size_t capacity = 0;
@@ -103,6 +90,8 @@ public:
     // handle is gone and this was the last object: the caller then destroys the stock.
     [[nodiscard]] bool remove(counted how) noexcept;
 
+    // So many of those that the caller was to build are not built after all.
+    void cancel(std::size_t count) noexcept;
     // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
     // they are released.
     enum class in_use : bool { keep, outdate };
@@ -293,6 +282,19 @@ inline bool object_stock::remove(counted how) noexcept {
     }
     waiter::wake(granted);
     return is_last;
+}
+
+inline void object_stock::cancel(std::size_t count) noexcept {
+    for (; count != 0; --count) {
+        {
+            std::scoped_lock const own(m_mutex);
+            if (m_waiters.empty()) {
+                m_objects -= count;
+                return;
+            }
+        }
+        static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
+    }
 }
 
 // Requires both locks and stopped caches.

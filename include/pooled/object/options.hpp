@@ -9,6 +9,7 @@
 //   doubling  {.growth_factor = 2}                         few and large steps, as a std::vector grows
 
 #include <cstddef>
+#include <limits>
 #include <memory_resource>
 #include <string_view>
 
@@ -37,5 +38,14 @@ struct object_pool_options {
     // call that may build an object: its memory lives until the last block is returned. Called as pool_options::upstream.
     std::pmr::memory_resource* upstream = nullptr;
 };
+
+namespace detail {
+
+[[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
+    std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
+    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace detail
 
 }  // namespace pooled

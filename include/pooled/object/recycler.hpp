@@ -233,10 +233,9 @@ template <class T, class Lifecycle, sharing Sharing>
 slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage when_out_of_memory) {
     slot_chain built;
     auto const give_up = [&](shortage how) noexcept {
-        std::size_t missing = count - built.size();
+        std::size_t const missing = count - built.size();
         if (how == shortage::give_up) discard(std::move(built));
-        for (; missing != 0; --missing)
-            static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
+        cancel(missing);
     };
     try {
         while (built.size() != count) {
