@@ -106,7 +106,7 @@ protected:
     }
 
 private:
-    using pool_type = std::conditional_t<k_is_shared, pool, local_pool>;
+    using pool_type = std::conditional_t<k_is_shared, pooled::pool, pooled::local_pool>;
 
     // The most blocks of the smallest class that a pool ever asks upstream for at once.
     static constexpr std::size_t k_most_blocks =
