@@ -52,9 +52,11 @@ class reclaim_scope;
 class pending;
 
 struct object_pool_options;
+struct object_pool_stats;
 template <class T>
 struct default_lifecycle;
 struct clear_on_release;
+struct reset_on_release;
 template <class T, class... Args>
 struct function_lifecycle;
 template <class T, class Lifecycle = default_lifecycle<T>>

@@ -184,6 +184,15 @@ public:
         return result;
     }
 
+    // All blocks of the size classes are gone, those in use, too. Returns the chunks, which the heap is to deallocate.
+    [[nodiscard]] chunk* discard(slab_heap& heap) noexcept {
+        return steal_all([&] {
+            for (class_index c = 0; c < k_class_count; ++c)
+                (*this)[c].discard();
+            return heap.detach_all();
+        });
+    }
+
     // Empties the caches whose owners took no slow path since the last call: they are idle, or their hot blocks suffice.
     void steal_from_idle() noexcept {
         auto const for_each_idle = [this](auto&& visit) {

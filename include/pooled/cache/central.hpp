@@ -150,6 +150,12 @@ public:
         return std::min(free, count);
     }
 
+    // The heap is about to take all slabs back, with the blocks in use.
+    void discard() noexcept {
+        m_slabs = slab_list();
+        m_free = m_capacity = m_slab_bytes = std::uint64_t{0};
+    }
+
     // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes,
     // without those that were given back before and not used since. O(slabs).
     std::size_t purge() noexcept;

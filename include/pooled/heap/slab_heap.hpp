@@ -16,6 +16,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
 #include "pooled/heap/chunk_source.hpp"
+#include "pooled/heap/live_map.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -45,8 +46,34 @@ public:
             m_reservations = r->next;
             g_metadata.deallocate(r, sizeof(reservation));
         }
-        while (m_chunks != nullptr)
-            m_source.deallocate(detach(*m_chunks));
+        deallocate(detach_all());
+    }
+
+    // Takes all chunks out, those with blocks in use, too; deallocate() gives them back to upstream. Requires that no slab is
+    // in a list of its class any more. O(slabs).
+    [[nodiscard]] chunk* detach_all() noexcept {
+        forget_reservations();
+        std::scoped_lock const lock(m_mutex);
+        chunk* all = nullptr;
+        while (m_chunks != nullptr) {
+            chunk& c = detach(*m_chunks);
+            c.next = all;
+            all = &c;
+#if POOLED_CHECKED
+            for (std::size_t at = 0; at < c.bytes; at += k_min_block_bytes)
+                g_live_map.set(c.base + at, false);
+#endif
+        }
+        return all;
+    }
+    void deallocate(chunk* list) noexcept {
+        upstream::call under_way(m_source.from());
+        if (list != nullptr) under_way.begin();
+        while (list != nullptr) {
+            chunk* const c = list;
+            list = c->next;
+            m_source.deallocate(*c);
+        }
     }
 
     // A slab of class `c` with all blocks free, or null: grow() then.
@@ -158,11 +185,7 @@ public:
                 released = c;
             }
         }
-        while (released != nullptr) {
-            chunk* const c = released;
-            released = c->next;
-            m_source.deallocate(*c);
-        }
+        deallocate(released);
         return bytes;
     }
 

@@ -115,4 +115,11 @@ private:
     std::uint32_t m_cache_capacity;
 };
 
+// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
+// what others have cached.
+[[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
+    constexpr std::size_t k_share = 16;
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
+}
+
 }  // namespace pooled::detail

@@ -5,6 +5,8 @@
 // members:
 //
 //   create(void* where)          constructs a T at `where`; returns it, or nothing. Without it: T's default constructor
+//   validate(T&)                 before on_acquire; whether the object can still be used. If not, it is destroyed, and another
+//                                built in its place
 //   on_acquire(T&, args...)      before acquire returns the object; `args` are those of acquire
 //   on_release(T&)               after the object's last owner is gone, before it is idle
 //
@@ -38,6 +40,14 @@ struct clear_on_release {
     }
 };
 
+// The same with reset(), for classes that restore their initial state by it.
+struct reset_on_release {
+    template <class T>
+    void on_release(T& object) const noexcept(noexcept(object.reset())) {
+        object.reset();
+    }
+};
+
 // Functions that are set at run time. `Args` are those of acquire.
 template <class T, class... Args>
 struct function_lifecycle {
@@ -51,6 +61,9 @@ namespace detail {
 // Whether L has a member of the name, whatever it takes: in a class that inherits the name twice it is ambiguous.
 struct names_create {
     void create();
+};
+struct names_validate {
+    void validate();
 };
 struct names_on_acquire {
     void on_acquire();
@@ -67,6 +80,13 @@ inline constexpr bool k_has_create = [] {
         return requires { &L::create; };
     else
         return !requires { &inherits_twice<L, names_create>::create; };
+}();
+template <class L>
+inline constexpr bool k_has_validate = [] {
+    if constexpr (std::is_final_v<L>)
+        return requires { &L::validate; };
+    else
+        return !requires { &inherits_twice<L, names_validate>::validate; };
 }();
 template <class L>
 inline constexpr bool k_has_on_acquire = [] {
@@ -140,6 +160,20 @@ void create_object([[maybe_unused]] L& l, void* where) {
         detail::create_with<T>([&](void* at) { return l.create(at); }, where);
     } else {
         detail::construct_default<T>(where);
+    }
+}
+
+template <class T, class L>
+[[nodiscard]] POOLED_ALWAYS_INLINE bool call_validate([[maybe_unused]] L& l, [[maybe_unused]] T& object) {
+    if constexpr (k_has_validate<L>) {
+        static_assert(
+            requires { static_cast<bool>(l.validate(object)); },
+            "pooled: object_pool: Lifecycle::validate must be callable with a T& and return a bool");
+        if constexpr (requires { detail::is_set(l.validate); })
+            if (!detail::is_set(l.validate)) return true;
+        return static_cast<bool>(l.validate(object));
+    } else {
+        return true;
     }
 }
 

@@ -18,8 +18,8 @@
 // A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, with their last
 // owner; the lifecycle is not called any more. Acquiring or waiting while the pool is destroyed is undefined.
 //
-// What throws: what `create` and `on_acquire` throw goes to the caller, and the pool is as before; the object that
-// on_acquire was called with is idle again. An object whose on_release throws is destroyed and no longer counts under the
+// What throws: what `create`, `validate` and `on_acquire` throw goes to the caller, and the pool is as before; the object
+// that validate or on_acquire was called with is idle again. Only an object that is not valid is gone when `create` throws. An object whose on_release throws is destroyed and no longer counts under the
 // bound; the exception is discarded.
 
 #include "pooled/config.hpp"
@@ -30,13 +30,16 @@
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
 #include "pooled/object/recycler.hpp"
+#include "pooled/object/stats.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
+#include "pooled/pool/stats.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -78,8 +81,8 @@ public:
     // rc_ptr; local_rc_ptr in a local pool.
     using rc_pointer = basic_rc_ptr<T, counting_of<Sharing>>;
 
-    // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::bad_alloc, and what building
-    // an object throws.
+    // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::length_error for more objects
+    // at a time than an address space holds, std::bad_alloc, and what upstream and building an object throw.
     explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
         requires creates<Lifecycle, T>
         : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
@@ -196,8 +199,8 @@ public:
 #endif
 
     // Builds objects until there are `count`, in use or idle, so that as many can be in use without another being built.
-    // Throws std::length_error when max_objects is less, std::bad_alloc, and what building an object throws; the pool is
-    // then as before.
+    // Throws std::length_error when max_objects is less or no address space holds them, std::bad_alloc, and what building an
+    // object throws; the pool is then as before.
     void reserve(std::size_t count) { m_recycler->reserve(count); }
 
     // Destroys all idle objects, those in other threads' caches included, and returns their memory to upstream. Returns how
@@ -228,6 +231,24 @@ public:
     [[nodiscard]] std::size_t high_water() const noexcept { return m_recycler->count().high_water; }
     // Threads that wait for an object.
     [[nodiscard]] std::size_t waiting() const noexcept { return m_recycler->count().waiting; }
+
+    // All of these at one moment, and the memory. O(threads).
+    [[nodiscard]] object_pool_stats stats() const {
+        object_counts const counts = m_recycler->count();
+        pool_stats const memory = m_recycler->core().stats();
+        std::size_t const bound = m_recycler->bound();
+        return {.name = memory.name,
+                .capacity = counts.capacity,
+                .in_use = counts.capacity - counts.idle,
+                .idle = counts.idle,
+                .high_water = counts.high_water,
+                .waiting = counts.waiting,
+                .max_objects = bound != std::numeric_limits<std::size_t>::max() ? bound : 0,
+                .built = counts.built,
+                .slot_bytes = recycler_type::layout::k_bytes,
+                .upstream_bytes = memory.upstream_bytes,
+                .upstream_calls = memory.upstream_calls};
+    }
 
     [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
 

@@ -36,29 +36,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <mutex>
 #include <utility>
 
 namespace pooled::detail {
-
-[[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
-    std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
-    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
-}
-
-// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
-// what others have cached.
-[[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
-    constexpr std::size_t k_share = 16;
-    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
-}
 
 struct object_counts {
     std::size_t capacity = 0;
     std::size_t idle = 0;
     std::size_t high_water = 0;
     std::size_t waiting = 0;
+    std::uint64_t built = 0;
 };
 
 class object_stock : public pool_extension {
@@ -68,6 +56,7 @@ public:
         : m_caches(core),
           m_bound(bound_of(options)),
           m_growth(std::max<std::size_t>(options.growth, 1)),
+          m_growth_factor(options.growth_factor),
           m_mutex(!core.is_local()),
           m_is_central(core.is_local()),
           m_objects(options.initial_objects),
@@ -90,6 +79,8 @@ public:
     [[nodiscard]] std::size_t set_aside(std::size_t count) noexcept;
     // A slot whose object was just built; the caller hands it out.
     void add_used(slot& s) noexcept;
+    // A slot that is out, whose object was just built in place of one that is destroyed.
+    void add_rebuilt(slot& s) noexcept;
     // The same; it goes to the first waiter, or is idle.
     void add_fresh(slot& s) noexcept;
 
@@ -99,6 +90,8 @@ public:
     // handle is gone and this was the last object: the caller then destroys the stock.
     [[nodiscard]] bool remove(counted how) noexcept;
 
+    // So many of those that the caller was to build are not built after all.
+    void cancel(std::size_t count) noexcept;
     // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
     // they are released.
     enum class in_use : bool { keep, outdate };
@@ -136,6 +129,7 @@ private:
     void collect_caches() noexcept;
     [[nodiscard]] slot_chain take_all_idle() noexcept;
     [[nodiscard]] grant take_locked(thread_cache* cache) noexcept;
+    [[nodiscard]] std::size_t next_growth() const noexcept;
     [[nodiscard]] bool uses(thread_cache* cache) const noexcept {
         return cache != nullptr && (!m_is_central || m_caches.is_local());
     }
@@ -143,12 +137,14 @@ private:
     object_caches m_caches;
     std::size_t m_bound;
     std::size_t m_growth;
+    double m_growth_factor;
 
     alignas(k_cache_line) optional_mutex m_mutex;
     bool m_is_central;  // written under both locks
     bool m_is_abandoned = false;
     std::uint32_t m_hits = 0;  // acquisitions in a row that found an idle object
     std::size_t m_objects;
+    std::uint64_t m_built = 0;  // ever
     idle_list m_used;
     slot_chain m_fresh;
     wait_queue m_waiters;
@@ -166,9 +162,17 @@ inline grant object_stock::take_locked(thread_cache* cache) noexcept {
         m_used.add_outside();
         return {fresh};
     }
-    std::size_t const count = std::min(m_growth, m_bound - m_objects);
+    std::size_t const count = next_growth();
     m_objects += count;
     return {nullptr, count};
+}
+
+// Requires the lock. The product may be larger than any size: it is compared as it is.
+inline std::size_t object_stock::next_growth() const noexcept {
+    std::size_t const room = m_bound - m_objects;
+    double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
+    if (more >= static_cast<double>(room)) return room;
+    return std::min(room, std::max(m_growth, static_cast<std::size_t>(more)));
 }
 
 inline grant object_stock::take() {
@@ -241,7 +245,14 @@ inline std::size_t object_stock::set_aside(std::size_t count) noexcept {
 inline void object_stock::add_used(slot& s) noexcept {
     std::scoped_lock const own(m_mutex);
     s.generation = generation();
+    ++m_built;
     m_used.add_outside();
+}
+
+inline void object_stock::add_rebuilt(slot& s) noexcept {
+    std::scoped_lock const own(m_mutex);
+    s.generation = generation();
+    ++m_built;
 }
 
 inline void object_stock::add_fresh(slot& s) noexcept {
@@ -249,6 +260,7 @@ inline void object_stock::add_fresh(slot& s) noexcept {
     {
         std::scoped_lock const own(m_mutex);
         s.generation = generation();
+        ++m_built;
         granted = m_waiters.grant_first({&s});
         if (granted != nullptr)
             m_used.add_outside();
@@ -270,6 +282,19 @@ inline bool object_stock::remove(counted how) noexcept {
     }
     waiter::wake(granted);
     return is_last;
+}
+
+inline void object_stock::cancel(std::size_t count) noexcept {
+    for (; count != 0; --count) {
+        {
+            std::scoped_lock const own(m_mutex);
+            if (m_waiters.empty()) {
+                m_objects -= count;
+                return;
+            }
+        }
+        static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
+    }
 }
 
 // Requires both locks and stopped caches.
@@ -348,7 +373,8 @@ inline object_counts object_stock::count() noexcept {
     return {.capacity = m_used.capacity() + m_fresh.size(),
             .idle = m_fresh.size() + m_used.size() + std::min(held, m_used.outside()),
             .high_water = m_used.high_water(),
-            .waiting = m_waiters.size()};
+            .waiting = m_waiters.size(),
+            .built = m_built};
 }
 
 inline bool object_stock::is_valid() noexcept {

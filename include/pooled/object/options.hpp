@@ -6,8 +6,11 @@
 //   growing   {}                                           as many objects as are in use at once
 //   bounded   {.max_objects = 64}                          built when needed, never more than 64 alive
 //   fixed     {.initial_objects = 64, .growth = 0}         built with the pool, never more
+//   doubling  {.growth_factor = 2}                         few and large steps, as a std::vector grows
 
 #include <cstddef>
+#include <limits>
+#include <memory_resource>
 #include <string_view>
 
 namespace pooled {
@@ -25,6 +28,24 @@ struct object_pool_options {
 
     // Hard bound on the objects alive; 0: none.
     std::size_t max_objects = 0;
+
+    // What the number of objects is multiplied by when one is needed and none is idle, if that builds more than `growth`
+    // does. At least 1, which leaves it to `growth`.
+    double growth_factor = 1;
+
+    // Where the objects' memory comes from, in chunks of 64 KiB and more; null: pages of the operating system. It must
+    // outlive the pool and the last of its objects. If it is the resource() of a pool, that pool must only outlive the last
+    // call that may build an object: its memory lives until the last block is returned. Called as pool_options::upstream.
+    std::pmr::memory_resource* upstream = nullptr;
 };
+
+namespace detail {
+
+[[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
+    std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
+    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace detail
 
 }  // namespace pooled

@@ -18,11 +18,14 @@
 #include "pooled/object/options.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -32,6 +35,14 @@ namespace pooled::detail {
 
 // Null, for a pool that builds its objects with its lifecycle.
 using object_factory = std::function<void(void* where)>;
+
+// What no address space holds is refused before the first object is built. A single object that is too large is out of
+// memory when it is asked for.
+template <class T>
+void check_fits_memory(std::size_t objects, char const* what) {
+    if (objects > std::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
+        throw std::length_error(what);
+}
 
 template <class T, class Lifecycle, sharing Sharing>
 class recycler final : public object_stock {
@@ -47,9 +58,9 @@ public:
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
-    // A slot with an object that on_acquire has seen. `otherwise` says what to do when this thread has none cached: one of
-    // the three below. Null when that gave none. Throws what building the object and on_acquire throw; all is then as
-    // before.
+    // A slot with an object that validate and on_acquire have seen. `otherwise` says what to do when this thread has none cached: one of
+    // the three below. Null when that gave none. Throws what building the object, validate and on_acquire throw; all is then
+    // as before, but that an object that is not valid and has no successor is gone.
     template <class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise&& otherwise, Args&&... args);
 
@@ -64,8 +75,8 @@ public:
     void release(slot& s) noexcept;
     void recycle(slot& s) noexcept;
 
-    // Builds objects until there are `count`. Throws std::length_error when the bound does not allow that, and what building
-    // throws; all is then as before.
+    // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow
+    // that, and what building throws; all is then as before.
     void reserve(std::size_t count);
     // Destroys what is idle. Returns how many.
     std::size_t discard_idle(in_use what) noexcept;
@@ -79,8 +90,11 @@ private:
     [[nodiscard]] slot* take_granted(grant g);
     void build_fresh(std::size_t count);
     void add_all_fresh(slot_chain&& built) noexcept;
-    [[nodiscard]] slot_chain build(std::size_t count);
+    enum class shortage : bool { give_up, keep_built };
+    [[nodiscard]] slot_chain build(std::size_t count, shortage when_out_of_memory);
     [[nodiscard]] slot* build_one();
+    void create_in(slot& s);
+    void rebuild(slot& s);
     void destroy_object(slot& s) noexcept;
     void free_slot(slot& s) noexcept;
     std::size_t discard(slot_chain&& slots) noexcept;
@@ -99,13 +113,18 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
         s = otherwise(*this);
         if (s == nullptr) return nullptr;
     }
-    if constexpr (k_has_on_acquire<Lifecycle>) {
+    if constexpr (k_has_validate<Lifecycle> || k_has_on_acquire<Lifecycle>) {
         struct guard {
             slot* s;
             ~guard() {
                 if (s != nullptr) of(*s).recycle(*s);
             }
         } unless_done{s};
+        if (!detail::call_validate(m_lifecycle, layout::object_of(*s))) [[unlikely]] {
+            unless_done.s = nullptr;
+            rebuild(*s);
+            unless_done.s = s;
+        }
         detail::call_on_acquire(m_lifecycle, layout::object_of(*s), std::forward<Args>(args)...);
         unless_done.s = nullptr;
     }
@@ -173,11 +192,11 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::recycle_slow(slot& s) noex
     if (remove(counted::as_used)) destroy();
 }
 
-// Null when memory has run out.
+// Null when memory has run out. One object serves the caller: where a growth by many does not fit, fewer will do.
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::take_granted(grant g) {
     if (g.object != nullptr) return g.object;
-    slot_chain built = build(g.to_build);
+    slot_chain built = build(g.to_build, shortage::keep_built);
     slot* const s = built.pop();
     if (s == nullptr) return nullptr;
     add_used(*s);
@@ -195,7 +214,7 @@ void recycler<T, Lifecycle, Sharing>::add_all_fresh(slot_chain&& built) noexcept
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
     if (count == 0) return;
-    slot_chain built = build(count);
+    slot_chain built = build(count, shortage::give_up);
     if (built.empty()) throw std::bad_alloc();
     add_all_fresh(std::move(built));
 }
@@ -204,30 +223,31 @@ template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
     if (count > bound())
         throw std::length_error("pooled: object_pool::reserve: more objects than max_objects allows");
+    detail::check_fits_memory<T>(count,
+                                 "pooled: object_pool::reserve: more objects than an address space holds");
     build_fresh(set_aside(count));
 }
 
-// All or nothing: `count` slots, or none when memory has run out.
+// `count` slots; none after an exception. When memory has run out: none, or those that were built until then.
 template <class T, class Lifecycle, sharing Sharing>
-slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
+slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage when_out_of_memory) {
     slot_chain built;
-    auto const give_up = [&]() noexcept {
-        std::size_t missing = count - built.size();
-        discard(std::move(built));
-        for (; missing != 0; --missing)
-            static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
+    auto const give_up = [&](shortage how) noexcept {
+        std::size_t const missing = count - built.size();
+        if (how == shortage::give_up) discard(std::move(built));
+        cancel(missing);
     };
     try {
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
-                give_up();
+                give_up(when_out_of_memory);
                 break;
             }
             built.push(*s);
         }
     } catch (...) {
-        give_up();
+        give_up(shortage::give_up);
         throw;
     }
     return built;
@@ -240,15 +260,34 @@ slot* recycler<T, Lifecycle, Sharing>::build_one() {
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
     try {
-        if (m_factory != nullptr)
-            m_factory(layout::memory_of(*s));
-        else
-            detail::create_object<T>(m_lifecycle, layout::memory_of(*s));
+        create_in(*s);
     } catch (...) {
         free_slot(*s);
         throw;
     }
     return s;
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+void recycler<T, Lifecycle, Sharing>::create_in(slot& s) {
+    if (m_factory != nullptr)
+        m_factory(layout::memory_of(s));
+    else
+        detail::create_object<T>(m_lifecycle, layout::memory_of(s));
+}
+
+// A new object in place of one that is out and not valid any more.
+template <class T, class Lifecycle, sharing Sharing>
+POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
+    destroy_object(s);
+    try {
+        create_in(s);
+    } catch (...) {
+        free_slot(s);
+        static_cast<void>(remove(counted::as_used));  // never the last: the caller holds the handle
+        throw;
+    }
+    add_rebuilt(s);
 }
 
 template <class T, class Lifecycle, sharing Sharing>
@@ -288,7 +327,15 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
                                     "there would never be an object");
     if (options.initial_objects > detail::bound_of(options))
         throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
-    pool_core& core = g_registry.make({.name = options.name}, Sharing);
+    if (!(options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max()))
+        throw std::invalid_argument(
+            "pooled: object_pool_options: growth_factor must be 1 or more, and finite");
+    detail::check_fits_memory<T>(
+        options.initial_objects,
+        "pooled: object_pool_options: initial_objects is more than an address space holds");
+    detail::check_fits_memory<T>(std::min(options.growth, detail::bound_of(options)),
+                                 "pooled: object_pool_options: growth is more than an address space holds");
+    pool_core& core = g_registry.make({.name = options.name, .upstream = options.upstream}, Sharing);
     void* const memory =
         detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {

@@ -114,6 +114,14 @@ public:
     // many bytes. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept;
 
+    // Gives all slabs back to upstream, those with blocks in use, too. O(threads + slabs + cached blocks).
+    void discard() noexcept {
+        std::unique_lock lock(m_caches.mutex());
+        chunk* const all = m_caches.discard(m_slabs);
+        lock.unlock();
+        m_slabs.deallocate(all);
+    }
+
     // From here on, no thread uses a cache, and deallocations are counted. Returns the blocks in use. Requires the lock of
     // the caches, and the registry's.
     [[nodiscard]] std::int64_t close() noexcept;

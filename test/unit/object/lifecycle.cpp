@@ -162,6 +162,22 @@ TYPED_TEST(lifecycle, clear_on_release_destroys_an_object_whose_clear_throws) {
     EXPECT_EQ(pool.capacity(), 0U);
 }
 
+struct resettable {
+    int n = 1;
+    void reset() noexcept { n = 1; }
+};
+
+TYPED_TEST(lifecycle, reset_on_release_resets_each_object_that_is_released) {
+    static_assert(std::is_empty_v<pooled::reset_on_release>);
+    typename TypeParam::template pool<resettable, pooled::reset_on_release> pool({.max_objects = 1});
+    pool.acquire()->n = 7;
+    EXPECT_EQ(pool.acquire()->n, 1);
+    typename TypeParam::template pool<std::unique_ptr<int>, pooled::reset_on_release> pointers;
+    *pointers.acquire() = std::make_unique<int>(4);
+    EXPECT_EQ(*pointers.acquire(), nullptr);
+    EXPECT_EQ(pointers.capacity(), 1U);
+}
+
 struct final_one final {
     void on_acquire(int& n) const { n = 5; }
     void on_release(int&) const noexcept {}

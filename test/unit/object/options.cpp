@@ -22,8 +22,9 @@ using namespace std::chrono_literals;
 namespace {
 
 static_assert(std::is_aggregate_v<pooled::object_pool_options>);
-[[maybe_unused]] constexpr pooled::object_pool_options k_in_order{"name", 1, 2, 3};
-static_assert(k_in_order.initial_objects == 1 && k_in_order.growth == 2 && k_in_order.max_objects == 3);
+[[maybe_unused]] constexpr pooled::object_pool_options k_in_order{"name", 1, 2, 3, 4, nullptr};
+static_assert(k_in_order.initial_objects == 1 && k_in_order.growth == 2 && k_in_order.max_objects == 3 &&
+              k_in_order.growth_factor == 4 && k_in_order.upstream == nullptr);
 
 template <class Kind>
 class object_pool_of : public testing::Test {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// synchronized_pool_resource and unsynchronized_pool_resource for programs written for those of std::pmr: the same
+// constructors, members and effects, in namespace pooled::compat.
+//
+//   #include <pooled/compat/pmr.hpp>                              // beside <memory_resource>
+//   pooled::compat::synchronized_pool_resource pool;              // was std::pmr::synchronized_pool_resource
+//   std::pmr::vector<int> v(&pool);
+//
+// Blocks come from a pooled::pool, or a local_pool, on memory of the upstream resource. docs/migration/pmr.md says what is
+// different.
+
+#include "pooled/compat/pmr/pool_resource.hpp"
+#include "pooled/pool/core.hpp"
+
+namespace pooled::compat {
+
+// Any thread may call.
+class synchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing::shared> {
+public:
+    using pool_resource::pool_resource;
+};
+
+// For one thread at a time.
+class unsynchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing::local> {
+public:
+    using pool_resource::pool_resource;
+};
+
+}  // namespace pooled::compat

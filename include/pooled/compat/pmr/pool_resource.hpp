@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What both classes of pmr.hpp are: a memory_resource on a pool of ours, with the members of the standard's.
+//
+//   allocate ─▶ over largest_required_pool_block, or aligned to more than 4 KiB? ─▶ a piece of upstream
+//            └▶ a block of its size class ─▶ from the pool's caches and slabs
+//                                         └▶ from small chunks, where a slab is too large: see small_chunks.hpp
+//
+// A class that took small chunks once says so in m_is_small until release(). Only then does a deallocation have to find out
+// where its block is from; it asks the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
+
+#include "pooled/base/geometry.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/compat/pmr/small_chunks.hpp"
+#include "pooled/compat/pmr/upstream_memory.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/pool/checks.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory_resource>
+#include <mutex>
+#include <new>
+#include <type_traits>
+
+namespace pooled::compat::detail {
+
+template <pooled::detail::sharing Sharing>
+class pool_resource : public std::pmr::memory_resource {
+    static constexpr bool k_is_shared = Sharing == pooled::detail::sharing::shared;
+    using class_index = pooled::detail::class_index;
+
+public:
+    // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out. Takes none from
+    // upstream yet, which must outlive the resource.
+    pool_resource(std::pmr::pool_options const& options, std::pmr::memory_resource* upstream)
+        : m_options(effective(options)),
+          m_upstream(upstream, k_is_shared),
+          m_mutex(k_is_shared),
+          m_pool({.name = k_is_shared ? "synchronized_pool_resource" : "unsynchronized_pool_resource",
+                  .chunk_bytes = chunk_bytes_for(m_options.max_blocks_per_chunk),
+                  .upstream = &m_upstream,
+                  .release_unused_after = std::chrono::milliseconds::zero()}) {
+        forget_small_chunks();
+    }
+    pool_resource() : pool_resource(std::pmr::pool_options(), std::pmr::get_default_resource()) {}
+    explicit pool_resource(std::pmr::memory_resource* upstream)
+        : pool_resource(std::pmr::pool_options(), upstream) {}
+    explicit pool_resource(std::pmr::pool_options const& options)
+        : pool_resource(options, std::pmr::get_default_resource()) {}
+    pool_resource(pool_resource const&) = delete;
+    pool_resource& operator=(pool_resource const&) = delete;
+    ~pool_resource() override { release(); }
+
+    // Gives all memory back to upstream, that of blocks in use included.
+    void release() {
+        std::scoped_lock const lock(m_mutex);
+        m_pool.core().memory().discard();
+        forget_small_chunks();
+        m_upstream.release();
+    }
+
+    [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept {
+        return m_upstream.upstream();
+    }
+
+    // Those in effect: zero and what is too large replaced by the limits, largest_required_pool_block rounded up to the size
+    // of a block.
+    [[nodiscard]] std::pmr::pool_options options() const noexcept { return m_options; }
+
+protected:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        class_index const c = pooled::detail::class_for(bytes, align);
+        if (is_direct(bytes, c)) [[unlikely]]
+            return m_upstream.allocate_piece(bytes, align);
+        if (is_small(c)) [[unlikely]]
+            return allocate_small(c);
+        try {
+            return pooled::detail::allocate_or_throw(place(), c, bytes);
+        } catch (std::bad_alloc const&) {
+            return allocate_small(c);
+        }
+    }
+
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        class_index const c = pooled::detail::class_for(bytes, align);
+        if (is_direct(bytes, c)) [[unlikely]]
+            return m_upstream.deallocate_piece(p, bytes);
+        if (is_small(c) && !m_pool.owns(p)) [[unlikely]] {
+            std::scoped_lock const lock(m_mutex);
+            return m_small.push(c, p);
+        }
+        pooled::detail::deallocate(place(), c, p);
+    }
+
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+private:
+    using pool_type = std::conditional_t<k_is_shared, pooled::pool, pooled::local_pool>;
+
+    // The most blocks of the smallest class that a pool ever asks upstream for at once.
+    static constexpr std::size_t k_most_blocks =
+        pooled::detail::k_default_chunk_bytes / pooled::detail::k_min_block_bytes;
+
+    [[nodiscard]] static std::pmr::pool_options effective(std::pmr::pool_options options) noexcept {
+        std::size_t const blocks = options.max_blocks_per_chunk;
+        options.max_blocks_per_chunk = blocks == 0 ? k_most_blocks : std::min(blocks, k_most_blocks);
+        std::size_t const largest = options.largest_required_pool_block;
+        bool const is_pooled = largest != 0 && largest < pooled::detail::k_max_block_bytes;
+        options.largest_required_pool_block =
+            is_pooled ? pooled::detail::k_geometry[pooled::detail::class_for(largest, 1)].block_bytes
+                      : pooled::detail::k_max_block_bytes;
+        return options;
+    }
+    // Whole slabs; 0 lets chunks double up to the limit.
+    [[nodiscard]] static std::size_t chunk_bytes_for(std::size_t most_blocks) noexcept {
+        if (most_blocks == k_most_blocks) return 0;
+        return std::max(
+            pooled::detail::round_down(most_blocks * pooled::detail::k_min_block_bytes, k_slab_bytes),
+            k_slab_bytes);
+    }
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_direct(std::size_t bytes, class_index c) const noexcept {
+        return bytes > m_options.largest_required_pool_block || c == pooled::detail::k_large;
+    }
+    // A thread that deallocates a block got it from the thread that set this, so a relaxed load sees it.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_small(class_index c) const noexcept {
+        return m_is_small[c].load(std::memory_order_relaxed);
+    }
+    // A slab has more blocks of the class than max_blocks_per_chunk allows.
+    [[nodiscard]] bool is_limited(class_index c) const noexcept {
+        return k_slab_bytes / pooled::detail::k_geometry[c].block_bytes > m_options.max_blocks_per_chunk;
+    }
+
+    // For a class that has small chunks, or when upstream refused a slab. What the pool has free is used first.
+    [[nodiscard]] POOLED_NOINLINE void* allocate_small(class_index c) {
+        std::scoped_lock const lock(m_mutex);
+        if (void* const p = m_small.pop(c)) return p;
+        pooled::detail::pool_core& core = m_pool.core();
+        if (!is_limited(c))
+            if (void* const p = core.caches().allocate(c, pooled::detail::own_cache(core)))
+                return pooled::detail::checks::on_allocate(p);
+        void* const p = m_small.grow(c, m_options.max_blocks_per_chunk, m_upstream);
+        m_is_small[c].store(true, std::memory_order_relaxed);
+        return p;
+    }
+    void forget_small_chunks() noexcept {
+        m_small.forget();
+        for (class_index c = 0; c < pooled::detail::k_class_count; ++c)
+            m_is_small[c].store(is_limited(c), std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE pooled::detail::in_pool<Sharing> place() const noexcept {
+        return pooled::detail::in_pool<Sharing>(m_pool.core());
+    }
+
+    static constexpr std::size_t k_slab_bytes = pooled::detail::k_slab_bytes;
+
+    std::pmr::pool_options m_options;
+    upstream_memory m_upstream;
+    pooled::detail::optional_mutex m_mutex;  // of m_small, and release()
+    pool_type m_pool;
+    std::array<std::atomic<bool>, pooled::detail::k_class_count> m_is_small{};
+    small_chunks m_small;
+};
+
+}  // namespace pooled::compat::detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The upstream resource of a pool resource: called by one thread at a time, as the standard libraries do, so a
+// monotonic_buffer_resource serves a synchronized pool. Remembers the pieces that the pool resource asks for itself, so that
+// release() finds them:
+//
+//   piece   | the caller's bytes | padding | previous, next, bytes, align |
+//
+// The core of the pool allocates through the memory_resource interface and remembers its chunks itself.
+// O(1), besides what upstream takes; release(): O(pieces).
+
+#include "pooled/base/bits.hpp"
+#include "pooled/os/mutex.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory_resource>
+#include <mutex>
+#include <new>
+
+namespace pooled::compat::detail {
+
+class upstream_memory final : public std::pmr::memory_resource {
+public:
+    // Requires a resource that outlives this one.
+    upstream_memory(std::pmr::memory_resource* upstream, bool is_shared) noexcept
+        : m_upstream(upstream), m_mutex(is_shared) {}
+    upstream_memory(upstream_memory const&) = delete;
+    upstream_memory& operator=(upstream_memory const&) = delete;
+
+    [[nodiscard]] std::pmr::memory_resource* upstream() const noexcept { return m_upstream; }
+
+    // Throws what upstream throws, std::bad_alloc for sizes that no address space holds.
+    [[nodiscard]] void* allocate_piece(std::size_t bytes, std::size_t align) {
+        if (bytes > pooled::detail::k_size_max / 2) throw std::bad_alloc();
+        std::size_t const node_at = node_offset(bytes);
+        std::size_t const piece_align = std::max(align, alignof(node));
+        std::scoped_lock const lock(m_mutex);
+        auto* const p = static_cast<std::byte*>(m_upstream->allocate(node_at + sizeof(node), piece_align));
+        node* const n = ::new (p + node_at) node{nullptr, m_first, bytes, piece_align};
+        if (m_first != nullptr) m_first->previous = n;
+        m_first = n;
+        return p;
+    }
+
+    // Requires a result of allocate_piece with as many bytes.
+    void deallocate_piece(void* p, std::size_t bytes) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        give_back(*std::launder(reinterpret_cast<node*>(static_cast<std::byte*>(p) + node_offset(bytes))));
+    }
+
+    // All pieces.
+    void release() noexcept {
+        std::scoped_lock const lock(m_mutex);
+        while (m_first != nullptr)
+            give_back(*m_first);
+    }
+
+private:
+    struct node {
+        node* previous;
+        node* next;
+        std::size_t bytes;
+        std::size_t align;
+    };
+    [[nodiscard]] static constexpr std::size_t node_offset(std::size_t bytes) noexcept {
+        return pooled::detail::round_up(bytes, alignof(node));
+    }
+
+    // Requires the lock.
+    void give_back(node& n) noexcept {
+        (n.previous != nullptr ? n.previous->next : m_first) = n.next;
+        if (n.next != nullptr) n.next->previous = n.previous;
+        std::size_t const node_at = node_offset(n.bytes);
+        std::size_t const align = n.align;
+        m_upstream->deallocate(reinterpret_cast<std::byte*>(&n) - node_at, node_at + sizeof(node), align);
+    }
+
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        std::scoped_lock const lock(m_mutex);
+        return m_upstream->allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        std::scoped_lock const lock(m_mutex);
+        m_upstream->deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    std::pmr::memory_resource* m_upstream;
+    pooled::detail::optional_mutex m_mutex;
+    node* m_first = nullptr;
+};
+
+}  // namespace pooled::compat::detail
