@@ -205,20 +205,23 @@ def as_csv(groups: Iterable[Group]) -> str:
 def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
     rows = []
     for each in differences:
-        verdict = "REGRESSION" if each.regression(fail_above) else "differs" if each.significant else ""
+        verdict = "REGRESSION" if each.regression(fail_above) else str(each.verdict(fail_above))
         rows.append(
             [
                 each.what if each.cell else f"{each.what} ({each.cells} cells)",
                 number(each.before),
                 number(each.after),
                 f"{each.ratio - 1:+.1%}",
-                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if math.isfinite(each.high) else NONE,
+                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE,
                 f"{each.p:.2g}",
                 verdict,
             ]
         )
-    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", ""]
-    return Sheet(title, columns, rows, "+: the second is slower", {"what", ""})
+    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", "verdict"]
+    if not any(each.cell for each in differences):
+        columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
+    note = f"+: the second is slower, beyond what the controls did; equal: shown to be within {fail_above:.0%}"
+    return Sheet(title, columns, rows, note, {"what", "verdict"})
 
 
 def claim_test_text(test) -> str:

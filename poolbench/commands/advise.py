@@ -6,25 +6,21 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.measure import session
-from poolbench.measure.progress import Progress
+from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
 from poolbench.options import INTERRUPTED, BinOption, fail, pairs, say, seconds
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
-from poolbench.results import record
-from poolbench.results.read import Results, read
-from poolbench.results.store import CannotWrite, Store
+from poolbench.results.read import Results
+from poolbench.results.store import CannotWrite
 from poolbench.system import build, hardware, mallocs, toolchains
-from poolbench.system.commit import commit
 
 EPILOG = """\b
 Examples:
@@ -110,34 +106,6 @@ def calibrated(cells: list[Cell], bench: program.Program, libraries: list[malloc
     return [dataclasses.replace(cell, scale=float(f"{scale:.2g}")) for cell in cells]
 
 
-def measured(
-    cells: list[Cell], bench: program.Program, libraries: list[mallocs.Malloc], rule: Rule, path: Path
-) -> Results:
-    machine = hardware.describe()
-    with Store(path) as store:
-        here = commit(build.ROOT)
-        store.append(
-            record.line(
-                "session", profile="advise", selection={}, commit=here, machine=machine, cells=len(cells), notes=[],
-                mallocs=[vars(m) for m in libraries], programs=[bench.describe()],
-            )
-        )  # fmt: skip
-        states = session.states_of(cells, {}, read(path))
-        with_what = session.Bench(
-            {(bench.toolchain, bench.optimisation): bench},
-            {m.name: m for m in libraries},
-            here,
-            hardware.in_short(machine),
-            LIMIT,
-        )
-        progress = Progress(sys.stderr)
-        try:
-            session.measure(states, rule, with_what, store, 1, progress)
-        finally:
-            progress.close()
-    return read(path)
-
-
 def advise(
     size: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="Bytes of an object (sizeof).")],
     threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads that create and drop at once.")],
@@ -160,12 +128,11 @@ def advise(
     try:
         bench = built(size, bins)
         libraries, _ = mallocs.find()
-        if warning := hardware.busy_warning(hardware.busy_share()):
-            say(warning)
         cells = calibrated(shape_cells(bench, libraries, size, threads, live, pattern), bench, libraries)
         rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
         with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-            results = measured(cells, bench, libraries, rule, output or Path(directory) / "advise.jsonl")
+            path = output or Path(directory) / "advise.jsonl"
+            results = carry_out(RunPlan(path, "advise", cells, [bench], libraries, rule, LIMIT), say)
     except program.ProgramError as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, CannotWrite) as error:

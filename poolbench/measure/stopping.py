@@ -10,7 +10,7 @@ settled   the interval of the median is narrow enough, and there are enough samp
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from poolbench.plan.cell import Cell
 
@@ -76,7 +76,11 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
                 chosen.append(state)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
-    return chosen
+    # Cells that differ in the executable alone are neighbours, in either order: they meet the same machine.
+    place: dict[Cell, int] = {}
+    for state in chosen:
+        place.setdefault(replace(state.cell, toolchain=""), len(place))
+    return sorted(chosen, key=lambda state: place[replace(state.cell, toolchain="")])
 
 
 def seconds_left(states: list[State], rule: Rule) -> float:

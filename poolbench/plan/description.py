@@ -29,7 +29,14 @@ TIME = "ns_per_op"
 MAIN_TOOLCHAIN = "gcc"
 STANDARD = "make_shared"  # what everything is compared with
 
+OURS_TOO = frozenset({"memorypool"})  # a contender that is this library under another's interface
+
 Where = dict[str, Any]  # column -> value or list of values
+
+
+def is_ours(contender: str) -> bool:
+    """Whether a change of this library can change the contender's figures. All others are controls."""
+    return contender.startswith("pooled") or contender in OURS_TOO
 
 
 class DescriptionError(ValueError):

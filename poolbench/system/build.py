@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from poolbench.measure.process import end_group
 from poolbench.plan.description import ALL
 from poolbench.plan.program import Program, load_with_siblings
+from poolbench.system.process import end_group
 from poolbench.system.toolchains import Probed
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.analysis import claims, compare, estimate, headlines, rows
+from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.analysis.claims import Verdict
 from poolbench.plan import description
 from poolbench.plan.description import Description, Headline, Published
@@ -219,91 +219,6 @@ def test_the_picture_and_the_words_leave_out_headlines_that_are_no_times(tmp_pat
     found = headlines.rows(estimate.estimates(results(tmp_path, values, aged=1.5)), described)
     assert [row.headline.work for row in found] == ["time", "quotient"]
     assert [row.headline.work for row in headlines.times(found)] == ["time"]
-
-
-# --- comparison
-
-
-def many(factor=1.0, n=9, seed=0, only=None, cells=30):
-    return {
-        support.cell(f"c{i}", payload=48): [
-            value * (factor if only is None or i in only else 1) for value in noisy(10.0 + i, n, seed)
-        ]
-        for i in range(cells)
-    }
-
-
-def test_a_file_against_itself_shows_no_difference(tmp_path, invoke):
-    path = support.results_file(tmp_path / "a.jsonl", many())
-    result = invoke("compare", path, path)
-    assert result.exit_code == 0
-    assert "0 differ significantly; 100.0% show no" in result.stdout
-    assert "No regression" in result.stdout
-
-
-def test_two_runs_of_the_same_thing_agree(tmp_path, invoke):
-    a = support.results_file(tmp_path / "a.jsonl", many(seed=1))
-    b = support.results_file(tmp_path / "b.jsonl", many(seed=2))
-    assert invoke("compare", a, b, "--fail-above", "1%").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("slower", "n", "found"),
-    [
-        (None, 5, "all cells"),
-        ([7], 9, "w loop c7"),
-        (range(10), 5, "all cells"),
-    ],
-)
-def test_a_slowdown_of_a_fifth_is_found(tmp_path, invoke, slower, n, found):
-    a = support.results_file(tmp_path / "a.jsonl", many(n=n, seed=1))
-    b = support.results_file(tmp_path / "b.jsonl", many(1.2, n=n, seed=2, only=slower))
-    result = invoke("compare", a, b, "--json")
-    assert result.exit_code == 1
-    assert any(what.startswith(found) for what in json.loads(result.stdout)["regressions"])
-    assert invoke("compare", b, a).exit_code == 0  # what became faster is no regression
-
-
-def test_a_small_but_significant_slowdown_is_shown_and_fails_only_when_asked_to(tmp_path, invoke):
-    a = support.results_file(tmp_path / "a.jsonl", many(seed=1))
-    b = support.results_file(tmp_path / "b.jsonl", many(1.03, seed=2))
-    assert invoke("compare", a, b).exit_code == 0
-    assert "differs" in invoke("compare", a, b).stdout
-    assert invoke("compare", a, b, "--fail-above", "2%").exit_code == 1
-
-
-def test_too_few_runs_to_tell_one_cell_apart_are_told_of(tmp_path, invoke):
-    path = support.results_file(tmp_path / "a.jsonl", many(n=5))
-    assert "Some cells have 5 runs a side. To call one of 30 cells different, 7 are needed" in (
-        invoke("compare", path, path).stdout
-    )
-
-
-def test_memory_is_compared_by_its_own_figure(tmp_path):
-    cell = support.cell(workload="e10_resident", variant="live")
-    a = results(tmp_path, {cell: noisy(1.0)}, "a.jsonl", resident_bytes_per_object=64.0)
-    b = results(tmp_path, {cell: noisy(2.0)}, "b.jsonl", resident_bytes_per_object=64.0)
-    found = compare.compare(a, b, description.load())
-    assert found.cells[0].ratio == 1
-
-
-@pytest.mark.parametrize("content", [None, "", "not json\n", json.dumps({"record": "session", "schema": 3}) + "\n"])
-def test_bad_input_to_a_comparison_ends_in_status_2(tmp_path, invoke, content):
-    good = support.results_file(tmp_path / "a.jsonl", many())
-    bad = tmp_path / "b.jsonl"
-    if content is not None:
-        bad.write_text(content)
-    assert invoke("compare", good, bad).exit_code == 2
-    assert invoke("compare", bad, good).exit_code == 2
-
-
-def test_files_without_a_common_cell_are_bad_input(tmp_path, invoke):
-    a = support.results_file(tmp_path / "a.jsonl", {support.cell("a"): [1.0]})
-    b = support.results_file(tmp_path / "b.jsonl", {support.cell("b"): [1.0]})
-    result = invoke("compare", a, b)
-    assert result.exit_code == 2
-    assert "no cell in common" in result.stderr
-    assert invoke("compare", a, a, "--fail-above", "much").exit_code == 2
 
 
 # --- tables
