@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -31,6 +31,11 @@ def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
         typer.echo(f"poolbench: {text}", err=True)
+
+
+def progress_stream() -> TextIO | None:
+    """Where progress goes: nowhere when quiet."""
+    return None if Speech.quiet else sys.stderr
 
 
 def complain(text: str) -> None:
@@ -171,6 +176,11 @@ def results_of(path: Path | None) -> Results:
     if warning := results.warning():
         complain(warning)
     return results
+
+
+def profile_of(results: Results) -> str:
+    """That of the run, for a command that adds to it."""
+    return "full" if results.session.get("profile") == "full" else "quick"
 
 
 def origin(results: Results) -> str:

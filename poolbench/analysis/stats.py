@@ -65,6 +65,15 @@ def ratio_interval(above: Sequence[float], below: Sequence[float]) -> Interval:
     return interval(ratio_of_medians, above, below)
 
 
+def least_ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:
+    """Of the least median of several over one; which is the least is drawn anew in each resample."""
+
+    def statistic(*samples, axis=-1):
+        return np.min([np.median(s, axis=axis) for s in samples[:-1]], axis=0) / np.median(samples[-1], axis=axis)
+
+    return interval(statistic, *above, below)
+
+
 def by_length(*columns: Sequence[Sequence[float]]) -> dict[tuple[int, ...], list[int]]:
     """The rows of samples whose lengths are alike, so that they can be stacked: lengths -> row numbers."""
     found: dict[tuple[int, ...], list[int]] = {}

@@ -15,7 +15,7 @@ import typer
 from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, BinOption, fail, pairs, say, seconds
+from poolbench.options import INTERRUPTED, BinOption, complain, fail, origin, pairs, progress_stream, say, seconds
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -132,7 +132,7 @@ def advise(
         rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
         with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
             path = output or Path(directory) / "advise.jsonl"
-            results = carry_out(RunPlan(path, "advise", cells, [bench], libraries, rule, LIMIT), say)
+            results = carry_out(RunPlan(path, "advise", cells, [bench], libraries, rule, LIMIT), say, progress_stream())
     except program.ProgramError as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, CannotWrite) as error:
@@ -142,7 +142,7 @@ def advise(
         raise typer.Exit(INTERRUPTED) from None
     tell(results, as_json, f"{live:,} objects of {size:,} bytes, {threads} thread(s), {pattern}")
     for cell, failure in results.failed_cells().items():
-        say(f"FAILED: {cell}: {failure.get('reason')}")
+        complain(f"FAILED: {cell}: {failure.get('reason')}")
     if results.failed_cells():
         raise typer.Exit(1)
 
@@ -155,12 +155,26 @@ def tell(results: Results, as_json: bool, title: str) -> None:
     frame = estimates(results)
     choices = advice.advise(frame)
     if as_json:
+        say(origin(results))
+    else:
+        typer.echo(origin(results) + "\n")
+    if as_json:
         rows = [
             {"written": advice.WRITTEN.get(row["contender"], row["contender"]),
              **{name: row[name] for name in ("contender", "malloc", "median", "low", "high", "n")}}
             for row in frame.sort("median").iter_rows(named=True)
         ]  # fmt: skip
-        told = [{**dataclasses.asdict(c), "written": c.written, "worth_it": c.worth_it} for c in choices]
+        told = [
+            {
+                **dataclasses.asdict(c),
+                "written": c.written,
+                "worth_it": c.worth_it,
+                "malloc_is_enough": c.malloc_is_enough,
+                "over_glibc_verdict": c.over_glibc.verdict,
+                "over_best_verdict": c.over_best.verdict,
+            }
+            for c in choices
+        ]
         typer.echo(json.dumps({"shape": title, "advice": told, "measured": rows}, indent=1))
         return
     tables.print_text(tables.advice_sheet(title, frame))

@@ -21,6 +21,7 @@ from poolbench.options import (
     WorkloadOption,
     fail,
     origin,
+    progress_stream,
     results_of,
     say,
     seconds,
@@ -121,7 +122,8 @@ def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: 
     path = output or find.new_path("compare", find.DIRECTORY)
     rule = Rule(samples, samples)
     libraries = [each for each in mallocs.find()[0] if each.name in {cell.malloc for cell in cells}]
-    return carry_out(RunPlan(path, "compare", cells, sides, libraries, rule, limit, chosen.describe(), everything), say)
+    plan = RunPlan(path, "compare", cells, sides, libraries, rule, limit, chosen.describe(), everything)
+    return carry_out(plan, say, progress_stream())
 
 
 # --- the command
@@ -254,10 +256,12 @@ def _in_words(found, sides: list[Results], interleaved: bool, fail_above: float,
             f"Ours, {len(found.cells)} cells: {counts[Verdict.equal]} shown equal within {fail_above:.0%}, "
             f"{counts[Verdict.differs]} differ, {counts[Verdict.undecided]} undecided."
         )
-        if found.judged and (wanted := found.runs_wanted(fail_above)):
+        if counts[Verdict.undecided] and found.judged:
+            wanted = found.runs_wanted(fail_above)
             lines.append(
-                f"{found.fewest_samples} runs a side are too few for the undecided cells: about {wanted} would decide "
-                f"most of them (compare --bin OLD --bin NEW --samples {min(wanted, 1000)})."
+                f"What decides: --samples {min(wanted, 1000)}; {found.fewest_samples} runs a side are too few."
+                if interleaved
+                else "What decides: poolbench compare --bin OLD --bin NEW, which measures both in one session."
             )
     if found.only_first or found.only_second:
         lines.append(f"Not compared: {found.only_first} cells of the first alone, {found.only_second} of the second.")

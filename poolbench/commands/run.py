@@ -24,7 +24,10 @@ from poolbench.options import (
     WorkloadOption,
     complain,
     fail,
+    origin,
     pairs,
+    profile_of,
+    progress_stream,
     say,
     seconds,
     selection_of,
@@ -90,7 +93,7 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
-    return build.ensure(working, wanted, main, say)
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload))
 
 
 def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
@@ -211,7 +214,7 @@ def run(
             descriptions,
             retry_failed,
         )
-        results = carry_out(plan, say)
+        results = carry_out(plan, say, progress_stream())
     except (
         SelectionError,
         BadResults,
@@ -241,8 +244,9 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions)))
-    tables.print_text(tables.claims_sheet(claims.judge(frame)))
+    typer.echo(origin(results) + "\n")
+    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
+    tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     typer.echo(f"report: {make(results, None)}")
 
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from poolbench.measure import session
-from poolbench.measure.progress import Progress
+from poolbench.measure.progress import Progress, duration
 from poolbench.measure.stopping import Rule
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description
@@ -48,7 +48,7 @@ class RunPlan:
         )
 
 
-def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO = sys.stderr) -> Results:
+def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None) -> Results:
     """Raises what `Store` and `session.measure` raise: what was measured until then is in the file."""
     for why in not_built(plan.programs):
         say(f"left out: {why}")
@@ -80,11 +80,12 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO = sys.
         there = sum(state.runs for state in states)
         say(f"going on with {plan.path}: {there} runs are there" if there else
             f"{len(plan.cells)} cells, {plan.rule.least} runs of each at least, results: {plan.path}")  # fmt: skip
-        shown = Progress(progress)
+        shown, began = Progress(progress), time.monotonic()
         try:
             session.measure(states, plan.rule, plan.bench(here, machine), store, SEED, shown)
         finally:
             shown.close()
+        say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
 
 

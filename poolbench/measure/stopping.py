@@ -32,6 +32,8 @@ class State:
     seconds: list[float] = field(default_factory=list)  # what each run took
     runs: int = 0
     failure: dict | None = None
+    judged: tuple[int, float] | None = None  # at how many runs, and for which precision, `narrow` was found
+    narrow: bool = False
 
     def add(self, sample: dict, seconds: float) -> None:
         self.runs += 1
@@ -49,9 +51,12 @@ def settled(state: State, rule: Rule) -> bool:
         return True
     if state.runs < max(rule.least, min(rule.tell, rule.most)):
         return False
+    if state.judged == (state.runs, rule.precision):
+        return state.narrow
     from poolbench.analysis import stats  # SciPy takes half a second to load: not before it is needed
 
-    return stats.half_width(state.values) <= rule.precision
+    state.judged, state.narrow = (state.runs, rule.precision), stats.half_width(state.values) <= rule.precision
+    return state.narrow
 
 
 def spent(states: list[State]) -> float:
@@ -83,12 +88,28 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
     return sorted(chosen, key=lambda state: place[replace(state.cell, toolchain="")])
 
 
-def seconds_left(states: list[State], rule: Rule) -> float:
-    """A forecast: the samples that must be, then what the rest needs or the budget leaves, whichever is less."""
+@dataclass(frozen=True)
+class Forecast:
+    runs: int  # still to come
+    seconds: float
+
+
+def forecast(states: list[State], rule: Rule) -> Forecast:
+    """The samples that must be, then what the rest needs or the budget leaves, whichever is less. Whether a cell goes
+    on after the least is known only then: until it is, a budget is taken to be spent, and without one it stops."""
     known = [s.cost() for s in states if s.seconds]
     typical = sum(known) / len(known) if known else 1.0
-    going = [s for s in states if s.failure is None]
-    must = sum(max(0, rule.least - s.runs) * s.cost(typical) for s in going)
-    goal = max(rule.least, min(rule.tell, rule.most))
-    may = sum(max(0, goal - max(s.runs, rule.least)) * s.cost(typical) for s in going)
-    return must + max(0.0, min(may, rule.budget - spent(states) - must))
+    must_runs, may_runs, must, may = 0, 0, 0.0, 0.0
+    goal = rule.most if rule.budget < float("inf") else max(rule.least, min(rule.tell, rule.most))
+    for state in states:
+        if state.failure is not None:
+            continue
+        short = max(0, rule.least - state.runs)
+        if short == 0:
+            more = 0 if settled(state, rule) else max(1, max(rule.least, rule.most) - state.runs)
+        else:
+            more = max(0, goal - rule.least)
+        must_runs, may_runs = must_runs + short, may_runs + more
+        must, may = must + short * state.cost(typical), may + more * state.cost(typical)
+    share = min(1.0, max(0.0, rule.budget - spent(states) - must) / may) if may else 0.0
+    return Forecast(must_runs + round(may_runs * share), must + may * share)

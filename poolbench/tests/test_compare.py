@@ -181,7 +181,7 @@ def test_too_few_runs_are_undecided_and_the_command_that_decides_is_named(tmp_pa
     a, b = support.results_file(tmp_path / "a.jsonl", loud), support.results_file(tmp_path / "b.jsonl", other)
     said = invoke("compare", a, b).stdout
     assert "0 shown equal within 5%" in said and "undecided" in said
-    assert "5 runs a side are too few" in said and "compare --bin OLD --bin NEW --samples" in said
+    assert "What decides: poolbench compare --bin OLD --bin NEW" in said
 
 
 def test_files_that_differ_by_290_percent_do_not_agree(tmp_path, invoke):
