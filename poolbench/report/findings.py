@@ -50,7 +50,10 @@ def _in_work(row: HeadlineRow, found: Lead) -> str:
 def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) -> Answer:
     if not found:
         return Answer(
-            question, "not measured", [f"No work was measured both with pooled and with {whom}."], "undecided"
+            question,
+            "not measured",
+            [f"No work was measured both with pooled and with {whom}: nothing to compare."],
+            "undecided",
         )
     of = {verdict: [pair for pair in found if pair[1].verdict is verdict] for verdict in LeadVerdict}
     ahead = sorted(of[LeadVerdict.ahead], key=lambda pair: pair[1].ratio)

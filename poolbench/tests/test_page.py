@@ -135,7 +135,7 @@ def test_the_picture_has_whiskers_labels_and_grey_for_what_is_undecided(visit):
     page = visit(**DESKTOP).page
     picture = page.locator("#chart-picture")
     assert picture.locator(".mark-rule line").count() > 40
-    assert "× " in " ".join(picture.locator(".mark-text text").all_inner_texts())
+    assert "× " in " ".join(picture.locator(".mark-text text").all_text_contents())
 
 
 def test_sections_are_folded_and_a_link_unfolds_its_own(visit):
@@ -191,8 +191,8 @@ def test_nothing_is_cut_off_on_paper(visit):
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 700, "height": 990})  # A4 within its margins
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    cut = "[...document.querySelectorAll('.drawing svg, table')].filter((e) => e.getBoundingClientRect().right > 701).length"
-    assert page.evaluate(cut) == 0
+    right = "[...document.querySelectorAll('.drawing svg, table')].map((each) => each.getBoundingClientRect().right)"
+    assert max(page.evaluate(right)) <= 701
 
 
 def test_printed_are_a_few_pages_unless_more_is_unfolded(visit):
