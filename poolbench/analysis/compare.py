@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poolbench.analysis import drift, power, stats
+from poolbench.analysis import drift, stats
 from poolbench.analysis.estimate import collect
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description, default, is_ours
@@ -55,7 +55,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        return self.p < power.ALPHA
+        return self.p < stats.ALPHA
 
     def regression(self, above: float) -> bool:
         return self.significant and self.ratio > 1 + above
@@ -107,7 +107,7 @@ def _exp(value: float) -> float:
 
 def equal(estimate: drift.Estimate, within: float) -> bool:
     """Both one-sided tests at 5 % lie within the margin, which is the same as their 90 % interval."""
-    low, high = estimate.interval(1 - 2 * power.ALPHA)
+    low, high = estimate.interval(1 - 2 * stats.ALPHA)
     return -math.log1p(within) < low and high < math.log1p(within)
 
 
@@ -189,7 +189,7 @@ def _repeated(model: drift.Model, cells: int) -> dict[Verdict, int]:
     found = dict.fromkeys(Verdict, 0)
     for i in range(cells):
         plain = model.alone(i)
-        differs = plain.p() < power.ALPHA and abs(plain.value) > math.log1p(REPEATS_WITHIN)
+        differs = plain.p() < stats.ALPHA and abs(plain.value) > math.log1p(REPEATS_WITHIN)
         verdict = Verdict.differs if differs else Verdict.undecided
         found[Verdict.equal if equal(plain, REPEATS_WITHIN) else verdict] += 1
     return found

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from poolbench.analysis import power
 from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
@@ -67,14 +66,14 @@ class Defaults:
     precision: float
     budget: float
     timeout: float
-    tell: bool  # go on until a comparison could find something
 
 
 DEFAULTS = {
-    # The budget leaves what building, judging and drawing take of the six minutes that `make bench` may.
-    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60, tell=True),
-    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600, tell=False),
-    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60, tell=False),
+    # On a slow machine the least count alone takes more than the budget; on a quick one the budget makes intervals
+    # narrower.
+    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60),
+    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600),
+    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60),
 }
 
 
@@ -208,7 +207,7 @@ def run(
             cells,
             programs,
             libraries,
-            rule_of(profile, samples, precision, budget, len(cells)),
+            rule_of(profile, samples, precision, budget),
             timeout or DEFAULTS[profile].timeout,
             chosen.describe(),
             descriptions,
@@ -250,11 +249,10 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     typer.echo(f"report: {make(results, None)}")
 
 
-def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None, cells: int) -> Rule:
+def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
     usual = DEFAULTS[profile]
     least = samples or usual.samples
-    tell = power.samples_to_tell(cells) if usual.tell else 0
-    return Rule(least, max(least, usual.most), precision or usual.precision, tell, budget or usual.budget)
+    return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
 
 
 def add_to(app: typer.Typer) -> None:

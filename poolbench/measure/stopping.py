@@ -4,7 +4,7 @@
 first     `least` samples of every cell, whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round
           of all of them, the quickest go on: a second buys more there
-settled   the interval of the median is narrow enough, and there are enough samples to tell two files apart
+settled   the interval of the median is narrow enough
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class Rule:
     least: int = 5
     most: int = 30
     precision: float = 0.02  # half the width of the interval, as a share of the median
-    tell: int = 0  # samples with which a comparison could find something; 0: as many as there are
     budget: float = float("inf")  # seconds of measuring, all sessions of a file together
 
 
@@ -49,7 +48,7 @@ class State:
 def settled(state: State, rule: Rule) -> bool:
     if state.failure is not None or state.runs >= max(rule.least, rule.most):
         return True
-    if state.runs < max(rule.least, min(rule.tell, rule.most)):
+    if state.runs < rule.least:
         return False
     if state.judged == (state.runs, rule.precision):
         return state.narrow
@@ -100,7 +99,7 @@ def forecast(states: list[State], rule: Rule) -> Forecast:
     known = [s.cost() for s in states if s.seconds]
     typical = sum(known) / len(known) if known else 1.0
     must_runs, may_runs, must, may = 0, 0, 0.0, 0.0
-    goal = rule.most if rule.budget < float("inf") else max(rule.least, min(rule.tell, rule.most))
+    goal = rule.most if rule.budget < float("inf") else rule.least
     for state in states:
         if state.failure is not None:
             continue
