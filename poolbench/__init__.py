@@ -3,9 +3,9 @@
 
 plan       what to measure: workloads/*.toml and the executables make the matrix of cells
 results    the JSON lines that a run appends to, and reading them back
-system     this machine: processor, mallocs, toolchains, builds
-measure    a run: one process a sample, interleaved, until the intervals are narrow
+system     this machine: processor, mallocs, toolchains, builds, processes
 analysis   estimates with intervals, comparison, claims
+measure    a run: one process a sample, interleaved, until the intervals are narrow
 report     the page and the picture
 commands   one command a module, on `options` and `tables`; `cli` puts them together
 """

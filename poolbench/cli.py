@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: BSL-1.0
 """The commands, put together. Each is a module of `commands` and does its heavy imports when it runs.
 
-Exit status: 0 done; 1 something was measured and is not well (a cell failed, a regression); 2 the command line
-or a file is wrong; 130 interrupted.
+Exit status: 0 done; 1 something was measured and is not well (a cell failed, a regression, a promise of ours that does
+not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from poolbench.commands import advise, claims, compare, doctor, report, run, table
+from poolbench.options import Speech
 
 EPILOG = """\b
 Examples:
   poolbench doctor                     what this machine has, and what is missing
-  poolbench run --profile quick        measure everything in about five minutes
+  poolbench run --profile quick        measure everything: about ten minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare before.jsonl after.jsonl --fail-above 5%
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn
@@ -32,6 +35,26 @@ app = typer.Typer(
     epilog=EPILOG,
     help="Measures what pooling gains on this machine: runs the benchmark, judges it, and draws the report.",
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"poolbench {metadata.version('poolbench')}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say on standard error only what went wrong: no progress, no notes.")
+    ] = False,
+) -> None:
+    Speech.quiet = quiet
+
+
 for module in (doctor, run, report, table, compare, claims, advise):
     module.add_to(app)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -20,14 +21,40 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 
+class Speech:
+    """How much is said on standard error."""
+
+    quiet = False  # --quiet: errors alone
+
+
 def say(text: str) -> None:
-    """To the user, on standard error."""
+    """To the user, on standard error; nothing that they could not do without."""
+    if not Speech.quiet:
+        typer.echo(f"poolbench: {text}", err=True)
+
+
+def progress_stream() -> TextIO | None:
+    """Where progress goes: nowhere when quiet."""
+    return None if Speech.quiet else sys.stderr
+
+
+def complain(text: str) -> None:
+    """What went wrong, whether quiet or not."""
     typer.echo(f"poolbench: {text}", err=True)
 
 
 def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
-    say(text)
+    complain(text)
     return typer.Exit(status)
+
+
+def _stop(number, frame):
+    raise KeyboardInterrupt
+
+
+def stop_on_signal() -> None:
+    """SIGTERM ends a measuring command as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _stop)
 
 
 def seconds(text: str | float) -> float:
@@ -147,8 +174,20 @@ def results_of(path: Path | None) -> Results:
     except BadResults as error:
         raise fail(str(error)) from error
     if warning := results.warning():
-        say(warning)
+        complain(warning)
     return results
+
+
+def profile_of(results: Results) -> str:
+    """That of the run, for a command that adds to it."""
+    return "full" if results.session.get("profile") == "full" else "quick"
+
+
+def origin(results: Results) -> str:
+    """File, machine, date, and whether the machine was busy: what is said before any figure."""
+    from poolbench.system import hardware
+
+    return results.origin(hardware.describe())
 
 
 def colours(stream=None) -> bool:

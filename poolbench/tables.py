@@ -13,15 +13,19 @@ from typing import TextIO
 
 import polars as pl
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from poolbench.analysis.headlines import OUR_HANDLES, OURS
+from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
-from poolbench.analysis.rows import Figure, Group, Row
+from poolbench.analysis.rows import Figure, Row
+from poolbench.analysis.rows import Group as Cells
 from poolbench.options import colours
 from poolbench.plan.cell import PARAMETERS
-from poolbench.plan.description import TIME
+from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 
 NONE = "–"
 PIPE_WIDTH = 180
@@ -65,7 +69,14 @@ def toolchain_text(row: Row) -> str:
     return cell.toolchain if cell.optimisation == "-O3" else f"{cell.toolchain} {cell.optimisation}"
 
 
-def group_sheet(group: Group) -> Sheet:
+def ratio_text(row: Row) -> str:
+    if row.ratio is None:
+        return NONE
+    bounds = "" if row.cell.contender == row.base else f" ({interval(row.ratio)})"
+    return number(row.ratio.median) + bounds
+
+
+def group_sheet(group: Cells) -> Sheet:
     """All cells that may be compared with each other."""
     headings = group.headings()
     usual = max((row.cell.scale for row in group.rows), default=1)
@@ -82,7 +93,7 @@ def group_sheet(group: Group) -> Sheet:
                 number(row.time.median) if row.time else "FAILED",
                 interval(row.time),
                 str(row.runs) + (" then FAILED" if row.failure and row.runs else ""),
-                number(row.ratio),
+                ratio_text(row),
                 *[number(row.figures[name].median) if name in row.figures else NONE for name in headings],
                 *([published_text(row, table.unit)] if table else []),
             ]
@@ -90,7 +101,24 @@ def group_sheet(group: Group) -> Sheet:
     columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
     columns += [*headings.values(), *(["published"] if table else [])]
     note = f"one op: {group.operation}" + (f"; published: {table.what}" if table else "")
+    at = columns.index("toolchain")
+    if {row[at] for row in rows} == {MAIN_TOOLCHAIN}:
+        columns, rows = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in rows]
     return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"})
+
+
+def lead_text(lead: Lead | None) -> str:
+    return f"{number(lead.ratio)}× ({range_text(lead.low, lead.high)}) {lead.verdict}" if lead else NONE
+
+
+def deciding(rows: Iterable[HeadlineRow]) -> str:
+    """The command that would decide what is undecided; empty when nothing is."""
+    open_ = [r for r in rows for lead in (r.over_glibc, r.over_best) if lead and lead.verdict is Verdict.undecided]
+    if not open_:
+        return ""
+    works = ",".join(dict.fromkeys(row.workload for row in open_))
+    runs = max(len(row.ours[OURS]["values"]) for row in open_)
+    return f"undecided: poolbench run -w {works} --samples {4 * runs} --fresh would halve the intervals"
 
 
 def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
@@ -106,17 +134,19 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
                 row.headline.work,
                 *[number(row.mallocs[name]["median"]) if name in row.mallocs else NONE for name in mallocs],
                 *[number(row.ours[name]["median"]) if name in row.ours else NONE for name in handles],
-                f"{number(row.ratio)}× ({range_text(row.low, row.high)}) {row.verdict}",
+                lead_text(row.over_glibc),
+                lead_text(row.over_best) if row.over_best else f"not measured on {', '.join(row.not_measured)}",
                 limit,
             ]
         )
     return Sheet(
         "Nanoseconds per object: std::make_shared on each malloc, and pooled",
-        ["work", *mallocs, *[OUR_HANDLES[name] for name in handles], "best malloc ÷ pooled", "limit"],
+        ["work", *mallocs, *[OUR_HANDLES[name] for name in handles], "glibc ÷ pooled", "best malloc ÷ pooled", "limit"],
         table,
-        "medians of interleaved process runs; in brackets the 95% interval of the quotient; "
-        "even: the interval does not exclude 5%",
-        {"work", "limit"},
+        "medians of interleaved process runs; in brackets the 95% interval of the quotient; glibc: the better of new "
+        "and make_shared; ahead, behind: by 5% at least, over the whole interval; even: all of it within 5%; "
+        + (deciding(rows) or "nothing is undecided"),
+        {"work", "glibc ÷ pooled", "best malloc ÷ pooled", "limit"},
     )
 
 
@@ -138,12 +168,30 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
     )
     for name in sheet.columns:
-        table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
+        table.add_column(name, justify="left" if name in sheet.words else "right")
     for row in sheet.rows:
         table.add_row(*row)
     out = console(stream)
-    out.print(table)
+    # A word that is broken over two lines is two words: where the columns do not fit, each row is a list.
+    out.print(table if _least_width(out, table) <= out.width else _stacked(sheet))
     out.print()
+
+
+def _least_width(out: Console, table: Table) -> int:
+    """With every word whole."""
+    return Measurement.get(out, out.options.update(width=10_000), table).minimum
+
+
+def _stacked(sheet: Sheet) -> Group:
+    parts = [Text(sheet.title, style="bold"), Text("")]
+    for row in sheet.rows:
+        parts.append(Text(row[0]))
+        inner = Table.grid(padding=(0, 2))
+        for name, value in zip(sheet.columns[1:], row[1:], strict=True):
+            if value:
+                inner.add_row("  " + name, value)
+        parts.append(inner)
+    return Group(*parts, Text(sheet.note))
 
 
 def markdown(sheet: Sheet) -> str:
@@ -155,7 +203,7 @@ def markdown(sheet: Sheet) -> str:
     return "\n".join([*parts, *([sheet.note, ""] if sheet.note else [])])
 
 
-def records(groups: Iterable[Group]) -> list[dict]:
+def records(groups: Iterable[Cells]) -> list[dict]:
     """Everything, for programs: numbers stay numbers."""
 
     def figure(found: Figure) -> dict:
@@ -170,7 +218,9 @@ def records(groups: Iterable[Group]) -> list[dict]:
             "ns_per_op": figure(row.time) if row.time else None,
             "figures": {name: figure(found) for name, found in row.figures.items()},
             "base": row.base,
-            "ratio_to_base": row.ratio,
+            "ratio_to_base": row.ratio.median if row.ratio else None,
+            "ratio_low": figure(row.ratio)["low"] if row.ratio else None,
+            "ratio_high": figure(row.ratio)["high"] if row.ratio else None,
             "published": row.published,
             "published_unit": group.description.published.unit if row.published else None,
             "failure": row.failure or None,
@@ -180,16 +230,27 @@ def records(groups: Iterable[Group]) -> list[dict]:
     ]
 
 
-def as_json(groups: Iterable[Group]) -> str:
+def as_json(groups: Iterable[Cells]) -> str:
     return json.dumps(records(groups), indent=1)
 
 
-def as_csv(groups: Iterable[Group]) -> str:
+def as_csv(groups: Iterable[Cells]) -> str:
     """One line a cell; of the further figures the medians."""
     found = records(groups)
     figures = list(dict.fromkeys(name for record in found for name in record["figures"]))
     names = ["workload", "variant", "contender", "malloc", "toolchain", "optimisation", *PARAMETERS, "scale", "runs"]
-    names += ["ns_per_op", "low", "high", "base", "ratio_to_base", "published", "published_unit", "failure"]
+    names += [
+        "ns_per_op",
+        "low",
+        "high",
+        "base",
+        "ratio_to_base",
+        "ratio_low",
+        "ratio_high",
+        "published",
+        "published_unit",
+        "failure",
+    ]
     out = io.StringIO()
     writer = csv.DictWriter(out, [*names, *figures], restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -205,20 +266,23 @@ def as_csv(groups: Iterable[Group]) -> str:
 def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
     rows = []
     for each in differences:
-        verdict = "REGRESSION" if each.regression(fail_above) else "differs" if each.significant else ""
+        verdict = "REGRESSION" if each.regression(fail_above) else str(each.verdict(fail_above))
         rows.append(
             [
                 each.what if each.cell else f"{each.what} ({each.cells} cells)",
                 number(each.before),
                 number(each.after),
                 f"{each.ratio - 1:+.1%}",
-                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if math.isfinite(each.high) else NONE,
+                f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE,
                 f"{each.p:.2g}",
                 verdict,
             ]
         )
-    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", ""]
-    return Sheet(title, columns, rows, "+: the second is slower", {"what", ""})
+    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", "verdict"]
+    if not any(each.cell for each in differences):
+        columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
+    note = f"+: the second is slower, beyond what the controls did; equal: shown to be within {fail_above:.0%}"
+    return Sheet(title, columns, rows, note, {"what", "verdict"})
 
 
 def claim_test_text(test) -> str:
@@ -229,13 +293,31 @@ def claim_test_text(test) -> str:
     return f"{test.what}: {number(test.value)}{spread}, bounds: {test.bounds}{why}"
 
 
+def claim_title(claim) -> str:
+    return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
+
+
+def claim_lines(claim) -> list[str]:
+    return [*map(claim_test_text, claim.tests), *([f"decides: {claim.decide}"] if claim.decide else [])]
+
+
 def claims_sheet(claims: Iterable) -> Sheet:
-    rows = []
-    for claim in claims:
-        text = claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
-        rows.append([str(claim.verdict), claim.by, text, "\n".join(map(claim_test_text, claim.tests))])
+    rows = [[str(claim.verdict), claim.by, claim_title(claim), "\n".join(claim_lines(claim))] for claim in claims]
     columns = ["verdict", "by", "claim", "measured (95% interval)"]
     return Sheet("Claims", columns, rows, "a quotient is one of medians", set(columns))
+
+
+def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
+    """As a list: sentences and commands do not fit into columns."""
+    out = console(stream)
+    claims = list(claims)
+    for claim in claims:
+        out.print(Padding(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", (0, 0, 0, 0)))
+        for line in claim_lines(claim):
+            out.print(Padding(line, (0, 0, 0, 4)))
+    verdicts = [claim.verdict for claim in claims]
+    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts))
+    out.print(f"\n{len(claims)} claims: {counts}. A quotient is one of medians; in brackets its 95% interval.")
 
 
 def advice_sheet(title: str, frame: pl.DataFrame) -> Sheet:

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import polars as pl
 
-from poolbench.analysis import stats
 from poolbench.analysis.estimate import matching
+from poolbench.analysis.headlines import Lead, Verdict, lead
 from poolbench.plan.description import TIME
-
-WORTH = 0.05  # a gain is worth a change of the program when its interval excludes less than this
 
 # Contender -> what the user writes, simplest first: a more special one must earn its place.
 SHARED = {
@@ -28,29 +25,17 @@ WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE}
 
 
 @dataclass(frozen=True)
-class Gain:
-    """How many times as fast."""
-
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def sure(self) -> bool:
-        return self.low > 1 + WORTH and math.isfinite(self.high)
-
-
-@dataclass(frozen=True)
 class Choice:
     """For one kind of ownership."""
 
     ownership: str
     take: str  # contender
     ns: float
-    over_glibc: Gain  # the standard's pointer on glibc's malloc
+    over_glibc: Lead  # the standard's pointer on glibc's malloc, the better of its forms
     saved_ns: float
     best_malloc: str
-    over_best: Gain  # the same on the best malloc of this machine
+    over_best: Lead  # the same on the best malloc of this machine
+    malloc_over_glibc: Lead  # what that malloc alone gains, over glibc's
 
     @property
     def written(self) -> str:
@@ -58,36 +43,38 @@ class Choice:
 
     @property
     def worth_it(self) -> bool:
-        return self.over_glibc.sure
+        return self.over_glibc.verdict is Verdict.ahead
+
+    @property
+    def malloc_is_enough(self) -> bool:
+        """Another malloc gains surely, and no less than we do."""
+        return self.malloc_over_glibc.verdict is Verdict.ahead and self.over_best.verdict is not Verdict.ahead
 
 
-def _gain(slow: dict, fast: dict) -> Gain:
-    low, high = stats.ratio_interval(slow["values"], fast["values"])
-    return Gain(slow["median"] / fast["median"], low, high)
-
-
-def _choice(ownership: str, standard: str, ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
-    theirs = {row["malloc"]: row for row in matching(frame, {"contender": standard}).iter_rows(named=True)}
+def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
+    theirs = matching(frame, {"contender": list(standard)}).sort("median").to_dicts()
+    glibc = [row for row in theirs if row["malloc"] == "glibc"]
     found = {
         row["contender"]: row
         for row in matching(frame, {"contender": list(ours), "malloc": "glibc"}).iter_rows(named=True)
     }
     candidates = [name for name in ours if name in found]
-    if "glibc" not in theirs or not candidates:
+    if not glibc or not candidates:
         return None
     take = candidates[0]
     for name in candidates[1:]:
-        if _gain(found[take], found[name]).sure:
+        if lead(take, [found[take]], found[name]).verdict is Verdict.ahead:
             take = name
-    best = min(theirs, key=lambda name: theirs[name]["median"])
+    best = theirs[0]["malloc"]
     return Choice(
         ownership,
         take,
         found[take]["median"],
-        _gain(theirs["glibc"], found[take]),
-        theirs["glibc"]["median"] - found[take]["median"],
+        lead(glibc[0]["contender"], glibc, found[take]),
+        glibc[0]["median"] - found[take]["median"],
         best,
-        _gain(theirs[best], found[take]),
+        lead(best, theirs, found[take]),
+        lead("glibc", glibc, theirs[0]),
     )
 
 
@@ -95,34 +82,52 @@ def advise(frame: pl.DataFrame) -> list[Choice]:
     """For objects that several parts of a program own, and for those that one owns."""
     times = matching(frame, {"measure": TIME})
     found = (
-        _choice("are shared between owners", "make_shared", SHARED, times),
-        _choice("have one owner at a time", "make_unique", SOLE, times),
+        _choice("are shared between owners", tuple(STANDARD), SHARED, times),
+        _choice("have one owner at a time", tuple(STANDARD_SOLE), SOLE, times),
     )
     return [choice for choice in found if choice is not None]
 
 
+def _times(gain: Lead) -> str:
+    return f"{gain.ratio:.2f} times ({gain.low:.2f}…{gain.high:.2f})"
+
+
 def in_words(choice: Choice) -> list[str]:
     """What to do, what it gains, and against what."""
-
-    def times(gain: Gain) -> str:
-        return f"{gain.ratio:.2f} times ({gain.low:.2f}…{gain.high:.2f})"
-
+    told = {
+        Verdict.behind: "a sure loss",
+        Verdict.even: "shown to make no difference",
+        Verdict.undecided: "undecided (--samples 30 --budget 5m would tell more)",
+    }
+    malloc = choice.best_malloc
     if not choice.worth_it:
-        return [
+        said = [
             f"Objects that {choice.ownership}: keep the standard's pointer. {choice.written} measured "
-            f"{times(choice.over_glibc)} its speed on glibc's malloc: no sure gain."
+            f"{_times(choice.over_glibc)} its speed on glibc's malloc: {told[choice.over_glibc.verdict]}."
         ]
+        if malloc != "glibc" and choice.malloc_over_glibc.verdict is Verdict.ahead:
+            said.append(
+                f"  Preload {malloc}: with the same pointer it is {_times(choice.malloc_over_glibc)} as fast as "
+                f"glibc's malloc, and {_times(choice.over_best)} is what {choice.written} reaches of it."
+            )
+        return said
     said = [
         f"Objects that {choice.ownership}: take {choice.written}.",
-        f"  It gains {times(choice.over_glibc)} over the standard's pointer on glibc's malloc: "
+        f"  It gains {_times(choice.over_glibc)} over the standard's pointer on glibc's malloc: "
         f"{choice.saved_ns:.1f} ns an object, {choice.saved_ns / 10:.2g}% of a core at a million objects a second.",
     ]
-    if choice.best_malloc != "glibc":
-        best = f"the best malloc here, {choice.best_malloc}"
-        if choice.over_best.sure:
-            said.append(f"  Over {best}, it gains {times(choice.over_best)}.")
-        else:
-            said.append(
-                f"  Over {best}, it gains nothing sure ({times(choice.over_best)}): preloading that does as well."
-            )
+    if malloc != "glibc":
+        best = f"the best malloc here, {malloc}"
+        match choice.over_best.verdict:
+            case Verdict.ahead:
+                said.append(f"  Over {best}, it gains {_times(choice.over_best)}.")
+            case Verdict.behind:
+                said[0] = f"Objects that {choice.ownership}: preload {malloc}, or take {choice.written}."
+                said.append(f"  Against {best}, it is a sure loss: {_times(choice.over_best)}.")
+            case Verdict.even:
+                said.append(f"  {best.capitalize()}, is as fast ({_times(choice.over_best)}): preloading it will do.")
+            case _:
+                said.append(
+                    f"  Against {best}, it is undecided ({_times(choice.over_best)}): preloading that may do as well."
+                )
     return said

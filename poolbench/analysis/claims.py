@@ -6,8 +6,8 @@ from __future__ import annotations
 import enum
 import math
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -16,16 +16,27 @@ import polars as pl
 
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
-from poolbench.plan.description import MAIN_TOOLCHAIN, TIME, Where
+from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, TIME, Where
 
 FILE = Path(__file__).resolve().parent.parent / "claims.toml"
+OURS_BY = "pooled"  # of a claim that is our own promise
+MOST_SAMPLES = 200  # that a command asks for
 USUAL = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3", "malloc": "glibc"}
 
 
 class Verdict(enum.StrEnum):
-    holds = "holds here"
-    fails = "does not hold here"
-    unknown = "not shown"
+    holds = "holds"
+    fails = "does not hold"
+    unknown = "undecided"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What would decide a test."""
+
+    sides: list[Where]
+    samples: int | None  # as many as the profile takes
+    profile: str = ""  # that of the run
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,7 @@ class Test:
     low: float | None = None
     high: float | None = None
     why: str = ""  # nothing is shown
+    wanted: _Wanted | None = field(default=None, repr=False)  # what would decide
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class Claim:
     variant: str
     verdict: Verdict
     tests: list[Test]
+    decide: str = ""  # the command that would
 
 
 @cache
@@ -76,9 +89,10 @@ def _number(value: float) -> str:
 
 def _bounds(test: dict) -> str:
     low, high = test.get("at_least"), test.get("at_most")
+    also = f", or {_number(test['or_at_most_ns'])} ns" if "or_at_most_ns" in test else ""
     if low is not None and high is not None:
         return f"{_number(low)} to {_number(high)}"
-    return f"at least {_number(low)}" if low is not None else f"at most {_number(high)}"
+    return f"at least {_number(low)}" if low is not None else f"at most {_number(high)}{also}"
 
 
 def _judge(test: dict, low: float, high: float) -> Verdict:
@@ -90,7 +104,7 @@ def _judge(test: dict, low: float, high: float) -> Verdict:
     return Verdict.unknown
 
 
-def _cell(frame: pl.DataFrame, sides: list[Where], common: Where) -> dict | None:
+def _cell(frame: pl.DataFrame, sides: list[Where], common: Where, installed: Sequence[str]) -> dict | None:
     """The fastest of the cells that the sides name. None when one of them was not measured: without it "the fastest"
     would be another."""
     found = []
@@ -100,11 +114,38 @@ def _cell(frame: pl.DataFrame, sides: list[Where], common: Where) -> dict | None
             one = matching(frame, {**common, **side, **dict(zip(lists, values, strict=True))})
             if len(one) == 0:
                 return None
+            if {**common, **side}["malloc"] == ALL and set(installed) - set(one["malloc"]):
+                return None
             found.append(one)
     return fastest(pl.concat(found)) if found else None
 
 
-def _test(test: dict, frame: pl.DataFrame, common: Where) -> Test:
+def _command(claim: dict, variant: str, wanted: list[_Wanted], profile: str) -> str:
+    """One command for all tests of a claim."""
+    profile = next((each.profile for each in wanted if each.profile), profile)
+    workload = claim["workload"]
+    words = ["poolbench run --profile", profile, "-w", workload.split("_")[0] if workload[0] == "e" else workload]
+    common = {**USUAL, **claim.get("where", {})}
+    for option, column in (("-c", "contender"), ("-m", "malloc"), ("-t", "toolchain")):
+        values = [side.get(column, common.get(column, "")) for each in wanted for side in each.sides]
+        flat = [name for value in values for name in (value if isinstance(value, list) else [value]) if name]
+        if flat and "all" not in flat:
+            words += [option, ",".join(dict.fromkeys(flat))]
+    words += ["--variant", variant] if variant else []
+    samples = max((each.samples or 0 for each in wanted), default=0)
+    return " ".join([*words, *([f"--samples {samples}"] if samples else []), "--fresh"])
+
+
+def _samples_wanted(value: float, low: float, high: float, test: dict, runs: int) -> int | None:
+    """An interval shrinks with the root of the runs: how many it takes until it ends before the nearest bound. None
+    when the figure lies so near that nobody would wait for it."""
+    distance = min(abs(value - test[name]) for name in ("at_least", "at_most") if name in test)
+    half = max(high - value, value - low)
+    wanted = math.ceil(1.2 * runs * (half / distance) ** 2) if distance > 0 else MOST_SAMPLES + 1
+    return max(runs + 1, wanted) if wanted <= MOST_SAMPLES else None
+
+
+def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[str]) -> Test:
     above = [test["above"]]
     below = test.get("below", [])
     below = below if isinstance(below, list) else [below]
@@ -113,21 +154,34 @@ def _test(test: dict, frame: pl.DataFrame, common: Where) -> Test:
     if below:
         what += " / " + " or ".join(_label(side, above[0]) for side in below)
     bounds = _bounds(test)
-    upper, lower = _cell(frame, above, common), _cell(frame, below, common) if below else None
+    sides = [*above, *below]
+
+    def unknown(why: str, wanted: _Wanted | None, *figures: float) -> Test:
+        return Test(what, bounds, Verdict.unknown, *figures, why=why, wanted=wanted)
+
+    upper = _cell(frame, above, common, installed)
+    lower = _cell(frame, below, common, installed) if below else None
     if upper is None or (below and lower is None):
-        return Test(what, bounds, Verdict.unknown, why="not measured")
+        return unknown("not measured", _Wanted(sides, None, "full"))
     if lower is not None:
         if lower["median"] <= 0:
-            return Test(what, bounds, Verdict.unknown, why="nothing was measured below the line")
+            return unknown("nothing was measured below the line", None)
         value = upper["median"] / lower["median"]
         low, high = stats.ratio_interval(upper["values"], lower["values"])
     else:
         value, low, high = upper["median"], upper["low"], upper["high"]
     if not math.isfinite(high):
-        return Test(what, bounds, Verdict.unknown, value, why="one run shows no interval")
+        return unknown("one run shows no interval", _Wanted(sides, 5), value)
+    if "or_at_most_ns" in test and upper["high"] <= test["or_at_most_ns"]:
+        return Test(what, bounds, Verdict.holds, value, low, high, f"{upper['median']:.3g} ns")
     verdict = _judge(test, low, high)
-    why = "the interval lies across a bound" if verdict is Verdict.unknown else ""
-    return Test(what, bounds, verdict, value, low, high, why)
+    if verdict is Verdict.unknown:
+        runs = min(len(upper["values"]), len(lower["values"]) if lower is not None else len(upper["values"]))
+        samples = _samples_wanted(value, low, high, test, runs)
+        if samples is None:
+            return unknown(f"too near the bound for {MOST_SAMPLES} runs", None, value, low, high)
+        return unknown("the interval lies across a bound", _Wanted(sides, samples), value, low, high)
+    return Test(what, bounds, verdict, value, low, high)
 
 
 def _together(tests: list[Test]) -> Verdict:
@@ -138,10 +192,21 @@ def _together(tests: list[Test]) -> Verdict:
     return Verdict.holds
 
 
-def judge(frame: pl.DataFrame, claims: list[dict] | None = None) -> Iterator[Claim]:
+def judge(
+    frame: pl.DataFrame, claims: list[dict] | None = None, profile: str = "quick", installed: Sequence[str] = ()
+) -> Iterator[Claim]:
+    """`profile`: that of the run which the frame is of; `installed`: the mallocs there were, measured or not."""
     for claim in load() if claims is None else claims:
         here = matching(frame, {"workload": claim["workload"], "measure": claim.get("measure", TIME)})
         for variant in claim.get("variants", [""]):
             common = {**USUAL, **({"variant": variant} if variant else {}), **claim.get("where", {})}
-            tests = [_test(test, here, common) for test in claim["tests"]]
-            yield Claim(claim["by"], claim["text"], claim["workload"], variant, _together(tests), tests)
+            tests = [_test(test, here, common, installed) for test in claim["tests"]]
+            verdict = _together(tests)
+            wanted = [test.wanted for test in tests if test.wanted] if verdict is Verdict.unknown else []
+            decide = _command(claim, variant, wanted, profile) if wanted else ""
+            yield Claim(claim["by"], claim["text"], claim["workload"], variant, verdict, tests, decide)
+
+
+def broken_promises(claims: list[Claim]) -> list[Claim]:
+    """Those of our own that surely do not hold."""
+    return [claim for claim in claims if claim.by == OURS_BY and claim.verdict is Verdict.fails]

@@ -1,34 +1,40 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Two results files told apart.
+"""Two results told apart: is what we can change slower in the second?
 
-For each cell of both: the ratio of the medians with its bootstrap interval over processes, and the Mann-Whitney test,
-corrected after Holm for the number of cells. A slowdown that many cells share can be plain when no single cell of five
-runs could show it; so the cells of each workload and of each contender, and all together, are also judged as one, with
-a correction of their own.
+Only our own contenders are judged, and only relative to the controls of the same two files: `drift` says why and how.
+Cells, and groups of them (a contender, our cells of a workload, all of ours), are each corrected after Holm. That two
+things are alike is shown like everything else, by an interval that lies within the margin (two one-sided tests); what
+shows neither a difference nor equality is undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from poolbench.analysis import power, stats
+from poolbench.analysis import drift, stats
 from poolbench.analysis.estimate import collect
 from poolbench.plan.cell import Cell
-from poolbench.plan.description import Description, default
+from poolbench.plan.description import Description, default, is_ours
 from poolbench.results.read import Results
+
+
+class Verdict(enum.StrEnum):
+    equal = "equal"
+    differs = "differs"
+    undecided = "undecided"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of a cell, or of a group of them; a ratio above 1 means that the second file is slower (or larger)."""
+    """Of a cell, or of a group of them; a ratio above 1 means that the second is slower (or larger)."""
 
     what: str
-    ratio: float
-    low: float
-    high: float
+    estimate: drift.Estimate
     p: float  # after correction
     cells: int = 1
     cell: Cell | None = None
@@ -36,34 +42,73 @@ class Difference:
     after: float | None = None
 
     @property
+    def ratio(self) -> float:
+        return math.exp(self.estimate.value)
+
+    @property
+    def low(self) -> float:
+        return math.exp(self.estimate.interval()[0])
+
+    @property
+    def high(self) -> float:
+        return _exp(self.estimate.interval()[1])
+
+    @property
     def significant(self) -> bool:
-        return self.p < power.ALPHA and not self.low <= 1 <= self.high
+        return self.p < stats.ALPHA
 
     def regression(self, above: float) -> bool:
         return self.significant and self.ratio > 1 + above
 
-    def difference(self, above: float) -> bool:
-        return self.significant and not 1 / (1 + above) <= self.ratio <= 1 + above
+    def verdict(self, within: float) -> Verdict:
+        if self.significant:
+            return Verdict.differs
+        return Verdict.equal if equal(self.estimate, within) else Verdict.undecided
 
 
 @dataclass(frozen=True)
 class Comparison:
-    cells: list[Difference]
+    cells: list[Difference]  # of ours
     groups: list[Difference]
+    shift: drift.Estimate  # of the session, from the controls
+    controls: int
+    judged: bool  # there are controls enough, or both sides were measured in one run
+    repeated: dict[Verdict, int]  # all cells, controls too, by their plain times
+    failed: list[tuple[Cell, str]]  # only in the second
+    failed_in_both: int
     only_first: int
     only_second: int
-    samples_wanted: int  # a side, so that one cell could be told apart
     fewest_samples: int
 
     def regressions(self, above: float) -> list[Difference]:
-        return [d for d in [*self.groups, *self.cells] if d.regression(above)]
+        return [d for d in [*self.groups, *self.cells] if d.regression(above)] if self.judged else []
 
-    def agreeing_share(self, above: float) -> float:
-        """The share of cells that show no significant difference of more than this."""
-        return sum(not d.difference(above) for d in self.cells) / len(self.cells)
+    def counts(self, within: float) -> dict[Verdict, int]:
+        found = [each.verdict(within) for each in self.cells]
+        return {verdict: found.count(verdict) for verdict in Verdict}
+
+    def runs_wanted(self, within: float) -> int | None:
+        """About how many a side would show most of the undecided cells equal or not; None when nothing is undecided."""
+        errors = [d.estimate.error for d in self.cells if d.verdict(within) is Verdict.undecided]
+        if not errors:
+            return None
+        # Half of the margin is left for the difference itself; 1.65 is the normal quantile of a one-sided test.
+        needed = (1.65 * float(np.median(errors)) / (math.log1p(within) / 2)) ** 2
+        return max(self.fewest_samples + 1, math.ceil(self.fewest_samples * needed))
 
 
 Samples = dict[Cell, list[float]]
+REPEATS_WITHIN = 0.10  # two runs of the same code should not differ by more than this
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 700.0))
+
+
+def equal(estimate: drift.Estimate, within: float) -> bool:
+    """Both one-sided tests at 5 % lie within the margin, which is the same as their 90 % interval."""
+    low, high = estimate.interval(1 - 2 * stats.ALPHA)
+    return -math.log1p(within) < low and high < math.log1p(within)
 
 
 def main_samples(results: Results, descriptions: dict[str, Description]) -> Samples:
@@ -76,49 +121,92 @@ def main_samples(results: Results, descriptions: dict[str, Description]) -> Samp
     return found
 
 
-def _cells(before: Samples, after: Samples, common: list[Cell]) -> list[Difference]:
-    a, b = [before[cell] for cell in common], [after[cell] for cell in common]
-    bounds = stats.all_intervals(stats.ratio_of_medians, b, a)
-    p_values = stats.holm([stats.mann_whitney(x, y) for x, y in zip(a, b, strict=True)])
-    return [
-        Difference(str(cell), y / x, low, high, p, cell=cell, before=x, after=y)
-        for cell, x, y, (low, high), p in zip(
-            common, map(stats.median, a), map(stats.median, b), bounds, p_values, strict=True
-        )
-    ]
-
-
-def _groups(common: list[Cell]) -> Iterable[tuple[str, list[Cell]]]:
-    yield "all cells", common
-    for axis in ("workload", "contender"):
-        names = sorted({getattr(cell, axis) for cell in common})
-        for name in names if len(names) > 1 else ():
-            members = [cell for cell in common if getattr(cell, axis) == name]
+def _groups(ours: list[int], cells: list[Cell]) -> Iterable[tuple[str, list[int]]]:
+    yield "all of pooled", ours
+    for axis in ("contender", "workload"):
+        names = sorted({getattr(cells[i], axis) for i in ours})
+        for name in names if len(names) > 1 or axis == "contender" else ():
+            members = [i for i in ours if getattr(cells[i], axis) == name]
             if len(members) > 1:
                 yield f"{axis} {name}", members
 
 
-def _group(what: str, members: list[Cell], before: Samples, after: Samples) -> Difference:
-    logs = [np.log(stats.median(after[cell]) / stats.median(before[cell])) for cell in members]
-    low, high = stats.interval(np.mean, logs)
-    p = stats.combined([(before[cell], after[cell]) for cell in members])
-    return Difference(what, float(np.exp(np.mean(logs))), float(np.exp(low)), float(np.exp(high)), p, len(members))
+def _numbers(names: Iterable) -> np.ndarray:
+    """A number a name."""
+    known: dict = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=int)
 
 
-def compare(first: Results, second: Results, descriptions: dict[str, Description]) -> Comparison | None:
+def _corrected(found: list[Difference], families: Sequence[object] = ()) -> list[Difference]:
+    """After Holm, each family for itself: all of them one, when none are named."""
+    corrected = list(found)
+    for family in set(families) or {None}:
+        rows = [i for i in range(len(found)) if not families or families[i] == family]
+        for i, p in zip(rows, stats.holm([found[i].estimate.p() for i in rows]), strict=True):
+            corrected[i] = replace(found[i], p=p)
+    return corrected
+
+
+def judge(before: Samples, after: Samples, same_session: bool = False) -> Comparison | None:
+    """None when nothing was measured on both sides."""
+    cells = [cell for cell in before if cell in after]
+    if not cells:
+        return None
+    a, b = [before[cell] for cell in cells], [after[cell] for cell in cells]
+    found = drift.changes(a, b, paired=same_session)
+    ours = [i for i, cell in enumerate(cells) if is_ours(cell.contender)]
+    control = np.array([not is_ours(cell.contender) for cell in cells])
+    model = drift.Model(
+        found, _numbers(cell.workload for cell in cells), _numbers((c.contender, c.malloc, c.toolchain) for c in cells),
+        control, same_session,
+    )  # fmt: skip
+    one_by_one = [
+        Difference(str(cells[i]), model.of(np.array([i])), 1.0, cell=cells[i],
+                   before=stats.median(a[i]), after=stats.median(b[i]))
+        for i in ours
+    ]  # fmt: skip
+    groups = [
+        Difference(what, model.of(np.array(members)), 1.0, len(members))
+        for what, members in _groups(ours, cells)
+        if len(members) > 1
+    ]
+    return Comparison(
+        _corrected(one_by_one),
+        _corrected(groups, [each.what.startswith("workload") for each in groups]),
+        model.shift,
+        model.controls,
+        model.can_judge and bool(ours),
+        _repeated(model, len(cells)),
+        [],
+        0,
+        len(before) - len(cells),
+        len(after) - len(cells),
+        min(min(len(x), len(y)) for x, y in zip(a, b, strict=True)),
+    )
+
+
+def _repeated(model: drift.Model, cells: int) -> dict[Verdict, int]:
+    found = dict.fromkeys(Verdict, 0)
+    for i in range(cells):
+        plain = model.alone(i)
+        differs = plain.p() < stats.ALPHA and abs(plain.value) > math.log1p(REPEATS_WITHIN)
+        verdict = Verdict.differs if differs else Verdict.undecided
+        found[Verdict.equal if equal(plain, REPEATS_WITHIN) else verdict] += 1
+    return found
+
+
+def compare(
+    first: Results, second: Results, descriptions: dict[str, Description], same_session: bool = False
+) -> Comparison | None:
     """None when the files have no cell in common."""
     before, after = main_samples(first, descriptions), main_samples(second, descriptions)
-    common = [cell for cell in before if cell in after]
-    if not common:
+    broken, broken_before = second.failed_cells(), first.failed_cells()
+    failed = [(cell, str(f.get("reason", "failed"))) for cell, f in broken.items() if cell not in broken_before]
+    # What the second began and could not finish is no figure to compare.
+    found = judge(before, {cell: values for cell, values in after.items() if cell not in broken}, same_session)
+    if found is None and failed:
+        nothing = drift.Estimate(0.0, 0.0, 1.0)
+        found = Comparison([], [], nothing, 0, False, dict.fromkeys(Verdict, 0), [], 0, len(before), len(after), 0)
+    if found is None:
         return None
-    groups = [_group(what, members, before, after) for what, members in _groups(common) if len(members) > 1]
-    corrected = stats.holm([group.p for group in groups])
-    groups = [Difference(**{**vars(group), "p": p}) for group, p in zip(groups, corrected, strict=True)]
-    return Comparison(
-        _cells(before, after, common),
-        groups,
-        len(before) - len(common),
-        len(after) - len(common),
-        power.samples_to_tell(len(common)),
-        min(min(len(before[cell]), len(after[cell])) for cell in common),
-    )
+    return replace(found, failed=failed, failed_in_both=len(set(broken) & set(broken_before)))

@@ -3,17 +3,53 @@
 
 from __future__ import annotations
 
+import enum
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
-from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, TIME, Description, Headline
+from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, TIME, Description, Headline
 
 OURS = "pooled"  # the contender that headlines are about: the default pool behind std::shared_ptr
 OUR_HANDLES = {"pooled": "pooled", "pooled_instance": "instance", "pooled_local": "local_pool"}
-SURE = 0.05  # a lead whose interval does not exclude this much is called even
+MARGIN = 0.05  # what is less makes no difference to a program
+
+
+class Verdict(enum.StrEnum):
+    ahead = "ahead"
+    behind = "behind"
+    even = "even"
+    undecided = "undecided"
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How many times as fast ours is as something else."""
+
+    over: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the whole interval: that two are even must be shown as well."""
+        if self.low > 1 + MARGIN and math.isfinite(self.high):
+            return Verdict.ahead
+        if self.high < 1 / (1 + MARGIN):
+            return Verdict.behind
+        return Verdict.even if self.low >= 1 / (1 + MARGIN) and self.high <= 1 + MARGIN else Verdict.undecided
+
+
+def lead(over: str, theirs: Sequence[dict], ours: dict) -> Lead:
+    """Over the fastest of theirs; which of them that is, is as uncertain as their medians."""
+    best = min(row["median"] for row in theirs)
+    low, high = stats.least_ratio_interval([row["values"] for row in theirs], ours["values"])
+    return Lead(over, best / ours["median"], low, high)
 
 
 @dataclass(frozen=True)
@@ -23,20 +59,17 @@ class Row:
     mallocs: dict[str, dict]  # name -> estimate of make_shared
     ours: dict[str, dict]  # contender -> estimate
     limit: dict | None
-    best: str  # of the mallocs
-    ratio: float  # best malloc / ours: above 1 ours is ahead
-    low: float
-    high: float
-    extra: dict = field(default_factory=dict)
+    over_glibc: Lead | None  # over the better of `new` and `make_shared`
+    over_best: Lead | None  # over the best malloc; None while an installed one was not measured
+    not_measured: list[str] = field(default_factory=list)  # mallocs that are installed
 
     @property
-    def verdict(self) -> str:
-        if self.low > 1 + SURE:
-            return "ahead"
-        return "behind" if self.high < 1 - SURE else "even"
+    def best(self) -> str:
+        """The malloc that was fastest, of those measured."""
+        return min(self.mallocs, key=lambda name: self.mallocs[name]["median"])
 
 
-def _row(headline: Headline, workload: str, frame: pl.DataFrame) -> Row | None:
+def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequence[str]) -> Row | None:
     where = {"workload": workload, "measure": headline.measure, "toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
     here = matching(frame, {**where, **headline.where})
     mallocs = {row["malloc"]: row for row in matching(here, {"contender": STANDARD}).iter_rows(named=True)}
@@ -44,17 +77,31 @@ def _row(headline: Headline, workload: str, frame: pl.DataFrame) -> Row | None:
     ours = {name: row for name in OUR_HANDLES if (row := fastest(matching(glibc, {"contender": name})))}
     if not mallocs or OURS not in ours:
         return None
-    best = min(mallocs, key=lambda name: mallocs[name]["median"])
-    low, high = stats.ratio_interval(mallocs[best]["values"], ours[OURS]["values"])
     limit = fastest(matching(glibc, {"contender": headline.limit})) if headline.limit else None
-    ratio = mallocs[best]["median"] / ours[OURS]["median"]
-    return Row(headline, workload, mallocs, ours, limit, best, ratio, low, high)
+    not_measured = [name for name in installed if name not in mallocs]
+    scale = ours[OURS]["scale"]
+    standards = [
+        row for row in matching(glibc, {"contender": list(STANDARDS)}).iter_rows(named=True) if row["scale"] == scale
+    ] or [row for name, row in mallocs.items() if name == "glibc"]
+    found = Row(
+        headline,
+        workload,
+        mallocs,
+        ours,
+        limit,
+        lead(fastest(pl.DataFrame(standards))["contender"], standards, ours[OURS]) if standards else None,
+        None,
+        not_measured,
+    )
+    if not_measured:
+        return found
+    return Row(**{**vars(found), "over_best": lead(found.best, list(mallocs.values()), ours[OURS])})
 
 
-def rows(frame: pl.DataFrame, descriptions: dict[str, Description]) -> list[Row]:
-    """In the order of the descriptions; a work that was not measured has no row."""
+def rows(frame: pl.DataFrame, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:
+    """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs."""
     found = [
-        _row(headline, description.name, frame)
+        _row(headline, description.name, frame, installed)
         for description in descriptions.values()
         for headline in description.headlines
     ]
@@ -65,3 +112,11 @@ def times(rows: list[Row]) -> list[Row]:
     """Those that are about the time of an object. The others are percentiles or quotients, which no picture of times
     and no sentence about gains may mix in."""
     return [row for row in rows if row.headline.measure == TIME]
+
+
+def by_use(rows: list[Row]) -> dict[str, list[Row]]:
+    """What a program does -> its works, in the order of the first of each."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.headline.use, []).append(row)
+    return found

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from poolbench.analysis.estimate import KEY, estimates
+from poolbench.analysis import stats
+from poolbench.analysis.estimate import KEY, collect, estimates
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import TIME, Description, default, order
 from poolbench.results.read import Results
@@ -27,7 +28,7 @@ class Row:
     time: Figure | None  # ns_per_op; None: it failed before the first result
     figures: dict[str, Figure]
     base: str
-    ratio: float | None  # to the base contender on the same malloc, toolchain and point
+    ratio: Figure | None  # to the base contender on the same malloc, toolchain and point
     published: list[float]  # in the unit of the article
     failure: str = ""
 
@@ -85,14 +86,27 @@ def _figures(frame: pl.DataFrame) -> dict[Cell, dict[str, tuple[Figure, int]]]:
 def rows(results: Results, descriptions: dict[str, Description], frame: pl.DataFrame | None = None) -> list[Row]:
     figures = _figures(estimates(results) if frame is None else frame)
     failures = results.failed_cells()
-    times = {_peer(cell): found[TIME][0] for cell, found in figures.items()}
+    by_peer = {_peer(cell): cell for cell in figures}
+    samples = {cell: values for (cell, measure), values in collect(results).items() if measure == TIME}
+    bases = {}
+    for cell in figures:
+        description = descriptions.get(cell.workload) or default(cell.workload)
+        below = by_peer.get(_peer(cell, description.base_of(cell.variant)))
+        if below is not None and below in samples and cell in samples:
+            bases[cell] = below
+    bounds = stats.all_intervals(
+        stats.ratio_of_medians, [samples[cell] for cell in bases], [samples[below] for below in bases.values()]
+    )
+    ratios = {
+        cell: Figure(stats.median(samples[cell]) / stats.median(samples[below]), low, high)
+        for (cell, below), (low, high) in zip(bases.items(), bounds, strict=True)
+    }
     made = []
     for cell in [*figures, *(cell for cell in failures if cell not in figures)]:
         found = figures.get(cell, {})
         time, runs = found.get(TIME, (None, 0))
         description = descriptions.get(cell.workload) or default(cell.workload)
         base = description.base_of(cell.variant)
-        below = times.get(_peer(cell, base))
         made.append(
             Row(
                 cell,
@@ -100,7 +114,7 @@ def rows(results: Results, descriptions: dict[str, Description], frame: pl.DataF
                 time,
                 {name: figure for name, (figure, _) in found.items() if name != TIME},
                 base,
-                time.median / below.median if time and below else None,
+                ratios.get(cell),
                 published(cell, description),
                 str(failures[cell].get("reason", "failed")) if cell in failures else "",
             )

@@ -3,7 +3,7 @@
 measured with what another did.
 
 Times of a process are skewed: a busy machine makes a run slower, nothing makes it faster. So the middle is the median,
-intervals are the bootstrap's, and the test is one of ranks.
+intervals are the bootstrap's. What two sessions did is compared in `drift`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
+ALPHA = 1 - CONFIDENCE
 RESAMPLES = 4000
 RESAMPLES_AT_ONCE = 500  # of a few hundred samples: some megabytes
 SEED = 20240229  # the same samples give the same interval, whenever and wherever they are judged
-EXACT_UP_TO = 25  # samples a side; beyond it the normal approximation is as good, and quick
 
 Interval = tuple[float, float]
 
@@ -65,6 +65,15 @@ def ratio_interval(above: Sequence[float], below: Sequence[float]) -> Interval:
     return interval(ratio_of_medians, above, below)
 
 
+def least_ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:
+    """Of the least median of several over one; which is the least is drawn anew in each resample."""
+
+    def statistic(*samples, axis=-1):
+        return np.min([np.median(s, axis=axis) for s in samples[:-1]], axis=0) / np.median(samples[-1], axis=axis)
+
+    return interval(statistic, *above, below)
+
+
 def by_length(*columns: Sequence[Sequence[float]]) -> dict[tuple[int, ...], list[int]]:
     """The rows of samples whose lengths are alike, so that they can be stacked: lengths -> row numbers."""
     found: dict[tuple[int, ...], list[int]] = {}
@@ -90,25 +99,6 @@ def half_width(values: Sequence[float]) -> float:
         return 0.0
     middle = median(values)
     return (high - low) / 2 / middle if middle > 0 else float("inf")
-
-
-def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p-value that both samples come from one distribution."""
-    ties = len(np.unique(np.concatenate([a, b]))) < len(a) + len(b)
-    exact = not ties and max(len(a), len(b)) <= EXACT_UP_TO
-    p = stats.mannwhitneyu(a, b, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue
-    return 1.0 if np.isnan(p) else float(p)  # all values are one and the same
-
-
-def combined(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """The two-sided p-value that no pair of samples differs, against a shift of all in one direction: Stouffer's
-    combination of one-sided tests. Many cells of five runs can show together what none of them can alone."""
-    p_values = []
-    for a, b in pairs:
-        p = stats.mannwhitneyu(a, b, alternative="less", method="asymptotic", use_continuity=False).pvalue
-        p_values.append(0.5 if np.isnan(p) else float(p))
-    less = float(stats.combine_pvalues(p_values, method="stouffer").pvalue)
-    return min(1.0, 2 * min(less, 1 - less))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

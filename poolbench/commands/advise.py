@@ -6,25 +6,21 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.measure import session
-from poolbench.measure.progress import Progress
+from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, BinOption, fail, pairs, say, seconds
+from poolbench.options import INTERRUPTED, BinOption, complain, fail, origin, pairs, progress_stream, say, seconds
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
-from poolbench.results import record
-from poolbench.results.read import Results, read
-from poolbench.results.store import CannotWrite, Store
+from poolbench.results.read import Results
+from poolbench.results.store import CannotWrite
 from poolbench.system import build, hardware, mallocs, toolchains
-from poolbench.system.commit import commit
 
 EPILOG = """\b
 Examples:
@@ -110,34 +106,6 @@ def calibrated(cells: list[Cell], bench: program.Program, libraries: list[malloc
     return [dataclasses.replace(cell, scale=float(f"{scale:.2g}")) for cell in cells]
 
 
-def measured(
-    cells: list[Cell], bench: program.Program, libraries: list[mallocs.Malloc], rule: Rule, path: Path
-) -> Results:
-    machine = hardware.describe()
-    with Store(path) as store:
-        here = commit(build.ROOT)
-        store.append(
-            record.line(
-                "session", profile="advise", selection={}, commit=here, machine=machine, cells=len(cells), notes=[],
-                mallocs=[vars(m) for m in libraries], programs=[bench.describe()],
-            )
-        )  # fmt: skip
-        states = session.states_of(cells, {}, read(path))
-        with_what = session.Bench(
-            {(bench.toolchain, bench.optimisation): bench},
-            {m.name: m for m in libraries},
-            here,
-            hardware.in_short(machine),
-            LIMIT,
-        )
-        progress = Progress(sys.stderr)
-        try:
-            session.measure(states, rule, with_what, store, 1, progress)
-        finally:
-            progress.close()
-    return read(path)
-
-
 def advise(
     size: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="Bytes of an object (sizeof).")],
     threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads that create and drop at once.")],
@@ -160,12 +128,11 @@ def advise(
     try:
         bench = built(size, bins)
         libraries, _ = mallocs.find()
-        if warning := hardware.busy_warning(hardware.busy_share()):
-            say(warning)
         cells = calibrated(shape_cells(bench, libraries, size, threads, live, pattern), bench, libraries)
         rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
         with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-            results = measured(cells, bench, libraries, rule, output or Path(directory) / "advise.jsonl")
+            path = output or Path(directory) / "advise.jsonl"
+            results = carry_out(RunPlan(path, "advise", cells, [bench], libraries, rule, LIMIT), say, progress_stream())
     except program.ProgramError as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, CannotWrite) as error:
@@ -175,7 +142,7 @@ def advise(
         raise typer.Exit(INTERRUPTED) from None
     tell(results, as_json, f"{live:,} objects of {size:,} bytes, {threads} thread(s), {pattern}")
     for cell, failure in results.failed_cells().items():
-        say(f"FAILED: {cell}: {failure.get('reason')}")
+        complain(f"FAILED: {cell}: {failure.get('reason')}")
     if results.failed_cells():
         raise typer.Exit(1)
 
@@ -188,12 +155,26 @@ def tell(results: Results, as_json: bool, title: str) -> None:
     frame = estimates(results)
     choices = advice.advise(frame)
     if as_json:
+        say(origin(results))
+    else:
+        typer.echo(origin(results) + "\n")
+    if as_json:
         rows = [
             {"written": advice.WRITTEN.get(row["contender"], row["contender"]),
              **{name: row[name] for name in ("contender", "malloc", "median", "low", "high", "n")}}
             for row in frame.sort("median").iter_rows(named=True)
         ]  # fmt: skip
-        told = [{**dataclasses.asdict(c), "written": c.written, "worth_it": c.worth_it} for c in choices]
+        told = [
+            {
+                **dataclasses.asdict(c),
+                "written": c.written,
+                "worth_it": c.worth_it,
+                "malloc_is_enough": c.malloc_is_enough,
+                "over_glibc_verdict": c.over_glibc.verdict,
+                "over_best_verdict": c.over_best.verdict,
+            }
+            for c in choices
+        ]
         typer.echo(json.dumps({"shape": title, "advice": told, "measured": rows}, indent=1))
         return
     tables.print_text(tables.advice_sheet(title, frame))

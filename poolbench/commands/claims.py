@@ -10,13 +10,16 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, results_of
+from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say
 
 EPILOG = """\b
 Examples:
   poolbench claims
   poolbench claims --format markdown
-  poolbench claims results.jsonl --format json | jq '.[] | select(.verdict != "holds here")'
+  poolbench claims results.jsonl --format json | jq '.[] | select(.verdict != "holds")'
+\b
+Exit status: 0; 1 when one of pooled's own promises does not hold (undecided ones, and the claims of others, do not
+count); 2 bad input.
 """
 
 
@@ -30,23 +33,31 @@ def claims(
     results: ResultsArgument = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
 ) -> None:
-    """Judge the published claims, and our own: do they hold here?
+    """Judge the published claims, and our own promises, by what was measured.
 
-    Each is shown with the figures and their 95% intervals: "holds here" when the whole interval keeps the bounds, "does
-    not hold here" when all of it lies outside, else "not shown".
+    Each is shown with the figures and their 95% intervals: "holds" when the whole interval keeps the bounds, "does not
+    hold" when all of it lies outside, else "undecided", with the command that would decide.
     """
     from poolbench import tables
     from poolbench.analysis import claims as judged
     from poolbench.analysis.estimate import estimates
 
-    found = list(judged.judge(estimates(results_of(results))))
+    read = results_of(results)
+    found = list(judged.judge(estimates(read), profile=profile_of(read), installed=read.installed))
+    if form is Format.json:
+        say(origin(read))
+    else:
+        typer.echo(origin(read) + "\n")
     match form:
         case Format.text:
-            tables.print_text(tables.claims_sheet(found))
+            tables.print_claims(found)
         case Format.markdown:
             typer.echo(tables.markdown(tables.claims_sheet(found)))
         case Format.json:
             typer.echo(json.dumps([dataclasses.asdict(claim) for claim in found], indent=1))
+    if broken := judged.broken_promises(found):
+        complain(f"{len(broken)} of pooled's own promises do not hold")
+        raise typer.Exit(1)
 
 
 def add_to(app: typer.Typer) -> None:

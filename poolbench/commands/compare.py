@@ -1,99 +1,287 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench compare: is the second run slower than the first?"""
+"""poolbench compare: is the second slower than the first?"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.options import fail, results_of, say, share
-from poolbench.plan import description
+from poolbench.measure.run_plan import RunPlan, carry_out
+from poolbench.measure.stopping import Rule
+from poolbench.options import (
+    INTERRUPTED,
+    ContenderOption,
+    MallocOption,
+    VariantOption,
+    WorkloadOption,
+    fail,
+    origin,
+    progress_stream,
+    results_of,
+    say,
+    seconds,
+    selection_of,
+    share,
+    stop_on_signal,
+)
+from poolbench.plan import description, matrix, program
+from poolbench.plan.cell import Cell
+from poolbench.plan.selection import SelectionError
+from poolbench.results import find
+from poolbench.results.read import BadResults, Results
+from poolbench.results.store import CannotWrite, Locked, NotResults
+from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
   poolbench compare before.jsonl after.jsonl
   poolbench compare before.jsonl after.jsonl --fail-above 10%
   poolbench compare a.jsonl b.jsonl --json | jq '.cells[] | select(.significant)'
+  poolbench compare --bin old/pooled-bench --bin new/pooled-bench -w create_drop,e5
+  poolbench compare --bin ../main --bin . -c pooled,make_shared    two checkouts, built with the first toolchain
 \b
-A regression is a significant slowdown by more than --fail-above. Exit status: 0 none; 1 a regression; 2 bad input.
+Only contenders of this library are judged, relative to the others: those cannot change, so what they did between the
+two sessions is the machine's. The sure experiment is --bin: both executables in one run, a process of each in turn.
+\b
+A regression is a significant slowdown of ours by more than --fail-above.
+Exit status: 0 none; 1 a regression, or a cell that failed in the second and not in the first; 2 bad input, or nothing
+can be judged (too few controls); 130 interrupted.
 """
-AGREEMENT = 0.10  # two runs of the same code should not differ by more than this
+OLD, NEW = "old", "new"  # stand for the toolchain in the cells of two executables
+SIDES = (OLD, NEW)
 
 
-def _record(each) -> dict:
-    found = {"what": each.what, "ratio": each.ratio, "low": each.low, "high": each.high, "p_corrected": each.p}
-    found |= {"significant": each.significant, "cells": each.cells}
+def _bounded(value: float) -> float | None:
+    """JSON knows no infinity."""
+    return value if math.isfinite(value) else None
+
+
+def _record(each, margin: float) -> dict:
+    found = {"what": each.what, "ratio": each.ratio, "low": each.low, "high": _bounded(each.high)}
+    found |= {"p_corrected": each.p, "significant": each.significant, "verdict": str(each.verdict(margin))}
+    found |= {"cells": each.cells}
     return found | ({"before": each.before, "after": each.after, **each.cell.to_record()} if each.cell else {})
 
 
+# --- two executables in one run
+
+
+def _executable(side: str, path: Path) -> program.Program:
+    """The one named, or that of a checkout, built now."""
+    if path.is_dir():
+        probed = next((p for p in map(toolchains.probe, toolchains.TOOLCHAINS) if p.works), None)
+        if probed is None:
+            raise build.BuildFailed("no toolchain is installed; poolbench doctor says more")
+        say(f"{side}: {path}")
+        path = build.ensure([probed], {}, probed.toolchain.name, say, path.resolve())[0].path
+    return program.load(side, path.resolve())
+
+
+def _cells(sides: list[program.Program], chosen, everything: dict) -> list[Cell]:
+    """The quick profile on glibc's malloc, unless others are asked for; only what both sides can measure."""
+    names = [malloc.name for malloc in mallocs.find()[0]]
+    names = names if chosen.malloc else names[:1]
+    found = [chosen.filter(matrix.cells_of("quick", [side], names, everything)) for side in sides]
+    there = [{dataclasses.replace(cell, toolchain="") for cell in cells} for cells in found]
+    both = there[0] & there[1]
+    if left := len(there[0] ^ there[1]):
+        say(f"{left} cells can be measured with one of the two alone: left out")
+    if not both:
+        raise SelectionError("the two executables have no cell in common (Release builds are wanted)")
+    return [cell for cells in found for cell in cells if dataclasses.replace(cell, toolchain="") in both]
+
+
+def _sides(results: Results) -> list[Results]:
+    """What each of the two measured, under the same cells."""
+
+    def of(name: str) -> Results:
+        part = results.only({cell for cell in results.cells() if cell.toolchain == name})
+        same = {cell: dataclasses.replace(cell, toolchain=description.MAIN_TOOLCHAIN) for cell in part.cells()}
+        return dataclasses.replace(
+            part,
+            samples=[(same[cell], sample) for cell, sample in part.samples],
+            failures=[(same[cell], failure) for cell, failure in part.failures],
+        )
+
+    return [of(side) for side in SIDES]
+
+
+def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: Path | None) -> Results:
+    if len(paths) != 2:
+        raise fail(f"--bin is given twice, first the old, then the new: not {len(paths)} times")
+    everything = description.load()
+    sides = [_executable(side, path) for side, path in zip(SIDES, paths, strict=True)]
+    if sides[0].sha256 == sides[1].sha256:
+        say("both are the same executable (same SHA-256): what follows shows what this machine takes for a difference")
+    cells = _cells(sides, chosen, everything)
+    path = output or find.new_path("compare", find.DIRECTORY)
+    rule = Rule(samples, samples)
+    libraries = [each for each in mallocs.find()[0] if each.name in {cell.malloc for cell in cells}]
+    plan = RunPlan(path, "compare", cells, sides, libraries, rule, limit, chosen.describe(), everything)
+    return carry_out(plan, say, progress_stream())
+
+
+# --- the command
+
+
 def compare(
-    first: Annotated[Path, typer.Argument(help="The results file to compare with.")],
-    second: Annotated[Path, typer.Argument(help="The results file that may be slower.")],
+    first: Annotated[Path | None, typer.Argument(help="The results file to compare with.")] = None,
+    second: Annotated[Path | None, typer.Argument(help="The results file that may be slower.")] = None,
+    bins: Annotated[
+        list[Path] | None,
+        typer.Option("--bin", metavar="PATH", help="Twice: the old and the new pooled-bench, or checkout, in one run."),
+    ] = None,
+    workload: WorkloadOption = None,
+    variant: VariantOption = None,
+    contender: ContenderOption = None,
+    malloc: MallocOption = None,
+    samples: Annotated[int, typer.Option(min=2, max=1000, help="With --bin: process runs of each cell and side.")] = 7,
+    timeout: Annotated[
+        float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: a run that takes longer has failed.")
+    ] = "60s",
+    output: Annotated[
+        Path | None, typer.Option(help="With --bin: the results file. Default: in bench/results.")
+    ] = None,
     fail_above: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="A slowdown above this fails: 5% or 0.05.")
     ] = "5%",
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Compare two results files, cell by cell and together.
+    """Compare two results files, or two executables in one run.
 
-    Shows the ratio of the medians, its bootstrap interval over processes, and the p-value of the Mann-Whitney test
-    after Holm's correction.
+    Each of our cells, and groups of them: by how much it changed beyond what the controls did, with the interval and
+    the p-value after Holm's correction.
     """
-    from poolbench import tables
     from poolbench.analysis.compare import compare as compared
 
-    a, b = results_of(first), results_of(second)
-    found = compared(a, b, description.load())
+    stop_on_signal()
+    chosen = selection_of(workload, variant, contender, malloc, None)
+    if bool(bins) == bool(first or second) or (first and not second):
+        raise fail("two results files are compared, or two executables with --bin OLD --bin NEW")
+    try:
+        if bins:
+            measured = _interleaved(bins, chosen, samples, timeout, output)
+            sides = _sides(measured)
+        else:
+            sides = [results_of(first), results_of(second)]
+            if chosen:
+                sides = [side.only(set(chosen.filter(side.cells()))) for side in sides]
+    except (SelectionError, BadResults, Locked, NotResults, program.ProgramError) as error:
+        raise fail(str(error)) from error
+    except (CannotWrite, build.BuildFailed) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say(f"interrupted; give the same --output to go on: {output}" if output else "interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    found = compared(*sides, description.load(), same_session=bool(bins))
     if found is None:
-        raise fail(f"{first} and {second} have no cell in common")
-    machines = [results.session.get("machine") for results in (a, b)]
-    if machines[0] != machines[1]:
-        say("the files come from different machines: what differs may be the machines")
-    regressions = found.regressions(fail_above)
+        raise fail("the two have no cell in common")
+    _tell(found, sides, bins, fail_above, every, as_json)
+    if found.regressions(fail_above) or found.failed:
+        raise typer.Exit(1)
+    if not found.judged:
+        raise typer.Exit(2)
+
+
+def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: float, every: bool, as_json: bool) -> None:
+    from poolbench import tables
+    from poolbench.analysis.compare import REPEATS_WITHIN
+
+    heads = [origin(side) for side in (sides[:1] if bins else sides)]
+    if not bins and sides[0].session.get("machine") != sides[1].session.get("machine"):
+        heads.append("The files come from different machines: what differs may be the machines.")
     if as_json:
+        for head in heads:
+            say(head)
         summary = {
             "fail_above": fail_above,
-            "regressions": [each.what for each in regressions],
-            "agreeing_share_10_percent": found.agreeing_share(AGREEMENT),
+            "judged": found.judged,
+            "interleaved": bool(bins),
+            "regressions": [each.what for each in found.regressions(fail_above)],
+            "failed": [{**cell.to_record(), "reason": reason} for cell, reason in found.failed],
+            "controls": found.controls,
+            "session_ratio": math.exp(found.shift.value),
+            "ours": {str(verdict): count for verdict, count in found.counts(fail_above).items()},
+            "repeated_within_10_percent": {str(verdict): count for verdict, count in found.repeated.items()},
             "only_in_first": found.only_first,
             "only_in_second": found.only_second,
-            "groups": [_record(each) for each in found.groups],
-            "cells": [_record(each) for each in found.cells],
+            "groups": [_record(each, fail_above) for each in found.groups],
+            "cells": [_record(each, fail_above) for each in found.cells],
         }
         typer.echo(json.dumps(summary, indent=1))
-    else:
-        shown = [each for each in found.cells if every or each.significant]
-        groups = [each for each in found.groups if every or each.significant or not each.what.startswith("contender")]
-        tables.print_text(tables.difference_sheet("Together", groups, fail_above))
-        if shown:
-            shown.sort(key=lambda each: -each.ratio)
-            tables.print_text(tables.difference_sheet("Cells" if every else "Cells that differ", shown, fail_above))
-        typer.echo(_in_words(found, regressions, fail_above))
-    if regressions:
-        raise typer.Exit(1)
+        return
+    for head in heads:
+        typer.echo(head)
+    typer.echo("")
+    shown = [each for each in found.cells if every or each.significant]
+    groups = [each for each in found.groups if every or each.significant or not each.what.startswith("workload")]
+    if groups:
+        tables.print_text(tables.difference_sheet("Ours together, relative to the controls", groups, fail_above))
+    if shown:
+        shown.sort(key=lambda each: -each.ratio)
+        title = "Our cells, relative to the controls" + ("" if every else ": those that differ")
+        tables.print_text(tables.difference_sheet(title, shown, fail_above))
+    for cell, reason in found.failed:
+        typer.echo(f"FAILED in the second alone: {cell}: {reason}")
+    typer.echo(_in_words(found, sides, bool(bins), fail_above, REPEATS_WITHIN))
 
 
-def _in_words(found, regressions: list, fail_above: float) -> str:
-    differ = sum(each.significant for each in found.cells)
-    lines = [
-        f"{len(found.cells)} cells in both files; {differ} differ significantly; "
-        f"{found.agreeing_share(AGREEMENT):.1%} show no significant difference of more than {AGREEMENT:.0%}."
-    ]
+def _in_words(found, sides: list[Results], interleaved: bool, fail_above: float, repeats: float) -> str:
+    from poolbench.analysis.compare import Verdict
+
+    low, high = (math.exp(min(end, 50.0)) - 1 for end in found.shift.interval())
+    moved = math.exp(found.shift.value) - 1
+    lines = []
+    if found.controls:
+        where = "executable." if interleaved else "session; that is taken out of all figures above."
+        lines.append(
+            f"The {found.controls} controls (contenders that cannot change) are {moved:+.1%} ({low:+.1%}…{high:+.1%}) "
+            f"in the second {where}"
+        )
+    every = sum(found.repeated.values())
+    if every and not interleaved:
+        lines.append(
+            f"Plain times of all {every} cells: {found.repeated[Verdict.equal]} shown equal within {repeats:.0%}, "
+            f"{found.repeated[Verdict.differs]} differ, {found.repeated[Verdict.undecided]} undecided."
+        )
+    if found.cells:
+        counts = found.counts(fail_above)
+        lines.append(
+            f"Ours, {len(found.cells)} cells: {counts[Verdict.equal]} shown equal within {fail_above:.0%}, "
+            f"{counts[Verdict.differs]} differ, {counts[Verdict.undecided]} undecided."
+        )
+        if counts[Verdict.undecided] and found.judged:
+            wanted = found.runs_wanted(fail_above)
+            lines.append(
+                f"What decides: --samples {min(wanted, 1000)}; {found.fewest_samples} runs a side are too few."
+                if interleaved
+                else "What decides: poolbench compare --bin OLD --bin NEW, which measures both in one session."
+            )
     if found.only_first or found.only_second:
+        lines.append(f"Not compared: {found.only_first} cells of the first alone, {found.only_second} of the second.")
+    for side, name in zip(sides, ("first", "second"), strict=True):
+        if not interleaved and not side.finished:
+            lines.append(f"The {name} file is UNFINISHED: its run was stopped.")
+    if found.failed_in_both:
+        lines.append(f"{found.failed_in_both} cells failed in both.")
+    if found.failed:
+        lines.append(f"FAILED: {len(found.failed)} cells failed in the second and not in the first.")
+    regressions = found.regressions(fail_above)
+    if not found.judged:
         lines.append(
-            f"Not compared: {found.only_first} cells of the first file alone, {found.only_second} of the second."
+            "NOT JUDGED: the two share too few controls to tell a change of ours from one of the machine, or nothing "
+            "of ours. What decides: poolbench compare --bin OLD --bin NEW"
         )
-    if found.fewest_samples < found.samples_wanted:
-        lines.append(
-            f"Some cells have {found.fewest_samples} runs a side. To call one of {len(found.cells)} cells different, "
-            f"{found.samples_wanted} are needed (run --samples {found.samples_wanted}); fewer can only tell groups."
-        )
-    verdict = f"REGRESSION: {len(regressions)} of cells and groups" if regressions else "No regression"
-    lines.append(f"{verdict}: slower by more than {fail_above:.0%}.")
+    elif regressions:
+        lines.append(f"REGRESSION: {len(regressions)} of cells and groups are slower by more than {fail_above:.0%}.")
+    else:
+        lines.append(f"No regression by more than {fail_above:.0%} is shown.")
     return "\n".join(lines)
 
 

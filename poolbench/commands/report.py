@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, fail, results_of, say
+from poolbench.options import ResultsArgument, fail, origin, results_of, say
 from poolbench.plan import description
 from poolbench.results.read import Results
 
@@ -50,8 +50,10 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
     """Draw the report: one HTML page that works offline."""
-    path = make(results_of(results), output, picture)
-    typer.echo(str(path))
+    found = results_of(results)
+    say(origin(found))
+    typer.echo(str(make(found, output, picture)))
+    path = output or found.path.with_suffix(".html")
     if show and not webbrowser.open(path.resolve().as_uri()):
         say("no browser could be opened")
 

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import enum
-import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.analysis import power
-from poolbench.measure import session
-from poolbench.measure.progress import Progress
+from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
     INTERRUPTED,
@@ -25,21 +21,24 @@ from poolbench.options import (
     ToolchainOption,
     VariantOption,
     WorkloadOption,
+    complain,
     fail,
+    origin,
     pairs,
+    profile_of,
+    progress_stream,
     say,
     seconds,
     selection_of,
     share,
+    stop_on_signal,
 )
 from poolbench.plan import description, matrix, program
-from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
-from poolbench.results import find, record
+from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read
-from poolbench.results.store import CannotWrite, Locked, NotResults, Store
-from poolbench.system import build, hardware, mallocs, toolchains
-from poolbench.system.commit import commit
+from poolbench.results.store import CannotWrite, Locked, NotResults
+from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -67,16 +66,15 @@ class Defaults:
     precision: float
     budget: float
     timeout: float
-    tell: bool  # go on until a comparison could find something
 
 
 DEFAULTS = {
-    # The budget leaves what building, judging and drawing take of the six minutes that `make bench` may.
-    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60, tell=True),
-    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600, tell=False),
-    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60, tell=False),
+    # On a slow machine the least count alone takes more than the budget; on a quick one the budget makes intervals
+    # narrower.
+    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60),
+    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600),
+    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60),
 }
-SEED = 1  # of the order within a round
 
 
 def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
@@ -94,7 +92,7 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
-    return build.ensure(working, wanted, main, say)
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload))
 
 
 def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
@@ -135,14 +133,10 @@ def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selecti
 def report_failures(results: Results) -> bool:
     failed = results.failed_cells()
     for cell, failure in failed.items():
-        say(f"FAILED: {cell}: {failure.get('reason')}")
+        complain(f"FAILED: {cell}: {failure.get('reason')}")
     if failed:
-        say(f"{len(failed)} cells failed; their output is in {results.path}; --retry-failed runs them again")
+        complain(f"{len(failed)} cells failed; their output is in {results.path}; --retry-failed runs them again")
     return bool(failed)
-
-
-def stop(number, frame):
-    raise KeyboardInterrupt
 
 
 def run(
@@ -189,7 +183,7 @@ def run(
 
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
-    signal.signal(signal.SIGTERM, stop)
+    stop_on_signal()
     chosen = selection_of(workload, variant, contender, malloc, toolchain)
     try:
         programs = programs_of(bins, profile, chosen)
@@ -207,9 +201,19 @@ def run(
         used = {(cell.toolchain, cell.optimisation) for cell in cells}
         programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
         path = results_path(output, fresh, profile, chosen, {p.sha256 for p in programs})
-        results = measure_into(path, profile, chosen, cells, programs, libraries, descriptions, retry_failed,
-                               rule_of(profile, samples, precision, budget, len(cells)),
-                               timeout or DEFAULTS[profile].timeout)  # fmt: skip
+        plan = RunPlan(
+            path,
+            str(profile),
+            cells,
+            programs,
+            libraries,
+            rule_of(profile, samples, precision, budget),
+            timeout or DEFAULTS[profile].timeout,
+            chosen.describe(),
+            descriptions,
+            retry_failed,
+        )
+        results = carry_out(plan, say, progress_stream())
     except (
         SelectionError,
         BadResults,
@@ -239,77 +243,16 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions)))
-    tables.print_text(tables.claims_sheet(claims.judge(frame)))
+    typer.echo(origin(results) + "\n")
+    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
+    tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     typer.echo(f"report: {make(results, None)}")
 
 
-def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None, cells: int) -> Rule:
+def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
     usual = DEFAULTS[profile]
     least = samples or usual.samples
-    tell = power.samples_to_tell(cells) if usual.tell else 0
-    return Rule(least, max(least, usual.most), precision or usual.precision, tell, budget or usual.budget)
-
-
-def measure_into(
-    path: Path,
-    profile: Profile,
-    chosen: Selection,
-    cells: list[Cell],
-    programs: list[program.Program],
-    libraries: list[mallocs.Malloc],
-    descriptions: dict[str, description.Description],
-    retry_failed: bool,
-    rule: Rule,
-    limit: float,
-) -> Results:
-    for why in program.not_built(programs):
-        say(f"left out: {why}")
-    notes = []
-    if warning := hardware.busy_warning(hardware.busy_share()):  # now, before this run itself loads the machine
-        say(warning)
-        notes.append(warning)
-    machine = hardware.describe()
-    with Store(path) as store:
-        found = read(path)
-        for cell in found.failed_cells() if retry_failed else ():
-            store.append(record.line("retried", cell=cell.to_record()))
-        here = commit(build.ROOT)
-        store.append(
-            record.line(
-                "session",
-                profile=str(profile),
-                selection=chosen.describe(),
-                commit=here,
-                machine=machine,
-                mallocs=[{"name": m.name, "version": m.version, "path": m.path} for m in libraries],
-                programs=[p.describe() for p in programs],
-                cells=len(cells),
-                rule=rule_record(rule),
-                notes=notes,
-            )
-        )
-        states = session.states_of(cells, descriptions, read(path))
-        there = sum(state.runs for state in states)
-        say(f"going on with {path}: {there} runs are there" if there else f"{len(cells)} cells, results: {path}")
-        bench = session.Bench(
-            {(p.toolchain, p.optimisation): p for p in programs},
-            {m.name: m for m in libraries},
-            here,
-            hardware.in_short(machine),
-            limit,
-        )
-        progress = Progress(sys.stderr)
-        try:
-            session.measure(states, rule, bench, store, SEED, progress)
-        finally:
-            progress.close()
-    return read(path)
-
-
-def rule_record(rule: Rule) -> dict:
-    """JSON knows no infinity."""
-    return {**vars(rule), "budget": None if rule.budget == float("inf") else rule.budget}
+    return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
 
 
 def add_to(app: typer.Typer) -> None:

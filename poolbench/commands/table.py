@@ -16,7 +16,9 @@ from poolbench.options import (
     VariantOption,
     WorkloadOption,
     fail,
+    origin,
     results_of,
+    say,
     selection_of,
 )
 from poolbench.plan import description
@@ -62,11 +64,16 @@ def table(
     descriptions = description.load()
     if summary:
         found = found.only(kept)
-        sheets = [tables.summary_sheet(headlines.rows(estimate.estimates(found), descriptions))]
+        rows_found = headlines.rows(estimate.estimates(found), descriptions, found.installed)
+        sheets = [tables.summary_sheet(rows_found)]
     else:
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
         sheets = [tables.group_sheet(group) for group in groups]
+    if form in (Format.csv, Format.json):
+        say(origin(found))
+    else:
+        typer.echo(origin(found) + "\n")
     match form:
         case Format.text:
             for sheet in sheets:

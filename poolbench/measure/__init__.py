@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Measuring. `process` runs one command within a limit, `sample` makes one sample of a cell, `stopping` says which
-cells need more of them, `progress` tells the user, `session` joins them and writes the results file."""
+"""Measuring. `sample` makes one sample of a cell, `stopping` says which cells need more of them, `progress` tells the
+user, `session` joins them and writes the results file, `run_plan` is a run as one value."""

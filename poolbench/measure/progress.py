@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 SECONDS_BETWEEN_LINES = 10
+SOON = 5  # seconds that no forecast tells apart
 
 
 def duration(seconds: float) -> str:
@@ -23,14 +24,19 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    def __init__(self, stream: TextIO = sys.stderr, clock: Callable[[], float] = time.monotonic):
+    """Nothing, where there is no stream."""
+
+    def __init__(self, stream: TextIO | None = sys.stderr, clock: Callable[[], float] = time.monotonic):
         self._stream, self._clock = stream, clock
         self._last_line = clock()
-        self._live = stream.isatty()
+        self._live = stream is not None and stream.isatty()
         self._width = shutil.get_terminal_size((80, 24)).columns - 1
 
-    def step(self, runs: int, left: float, failed: int, what: str) -> None:
-        text = f"[{runs} runs, {f'{failed} failed, ' if failed else ''}about {duration(left)} left] {what}"
+    def step(self, runs: int, total: int, left: float, failed: int, what: str) -> None:
+        if self._stream is None:
+            return
+        time_left = f"about {duration(left)} left" if left >= SOON else "nearly done"
+        text = f"[{runs:,} of about {total:,} runs, {f'{failed} failed, ' if failed else ''}{time_left}] {what}"
         if self._live:
             # Carriage return and padding instead of an escape sequence: nothing to strip from a log.
             self._stream.write("\r" + text[: self._width].ljust(self._width))

@@ -10,10 +10,10 @@ import signal
 from dataclasses import dataclass
 from functools import cache
 
-from poolbench.measure import process
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program, sha256_of
 from poolbench.results import record
+from poolbench.system import process
 from poolbench.system.mallocs import DEFAULT, Malloc
 
 # All that a process gets. The size of the environment moves the stack and with it some timings, and variables such as

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from poolbench.measure import stopping
@@ -48,14 +50,28 @@ def states_of(cells: list[Cell], descriptions: dict[str, Description], found: Re
     return list(states.values())
 
 
-def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: int, progress: Progress) -> None:
+def measure(
+    states: list[State],
+    rule: Rule,
+    bench: Bench,
+    store: Store,
+    seed: int,
+    progress: Progress,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
     counts: Counter[str] = Counter(
         {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}
     )
+    began, before = clock(), stopping.spent(states)
     while chosen := stopping.next_round(states, rule, seed):
         for state in chosen:
-            progress.step(counts["runs"], stopping.seconds_left(states, rule), counts["failed"], str(state.cell))
+            left = stopping.forecast(states, rule)
+            # What a run costs beside the process itself: starting it, judging it, writing it down.
+            running = stopping.spent(states) - before
+            beside = max(1.0, (clock() - began) / running) if running > 1 else 1.0
+            progress.step(counts["runs"], counts["runs"] + left.runs, left.seconds * beside, counts["failed"],
+                          str(state.cell))  # fmt: skip
             program = bench.program(state.cell)
             result = take(state.cell, program, bench.mallocs[state.cell.malloc], bench.limit)
             about = {

@@ -4,13 +4,13 @@
 first     `least` samples of every cell, whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round
           of all of them, the quickest go on: a second buys more there
-settled   the interval of the median is narrow enough, and there are enough samples to tell two files apart
+settled   the interval of the median is narrow enough
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from poolbench.plan.cell import Cell
 
@@ -20,7 +20,6 @@ class Rule:
     least: int = 5
     most: int = 30
     precision: float = 0.02  # half the width of the interval, as a share of the median
-    tell: int = 0  # samples with which a comparison could find something; 0: as many as there are
     budget: float = float("inf")  # seconds of measuring, all sessions of a file together
 
 
@@ -32,6 +31,8 @@ class State:
     seconds: list[float] = field(default_factory=list)  # what each run took
     runs: int = 0
     failure: dict | None = None
+    judged: tuple[int, float] | None = None  # at how many runs, and for which precision, `narrow` was found
+    narrow: bool = False
 
     def add(self, sample: dict, seconds: float) -> None:
         self.runs += 1
@@ -47,11 +48,14 @@ class State:
 def settled(state: State, rule: Rule) -> bool:
     if state.failure is not None or state.runs >= max(rule.least, rule.most):
         return True
-    if state.runs < max(rule.least, min(rule.tell, rule.most)):
+    if state.runs < rule.least:
         return False
+    if state.judged == (state.runs, rule.precision):
+        return state.narrow
     from poolbench.analysis import stats  # SciPy takes half a second to load: not before it is needed
 
-    return stats.half_width(state.values) <= rule.precision
+    state.judged, state.narrow = (state.runs, rule.precision), stats.half_width(state.values) <= rule.precision
+    return state.narrow
 
 
 def spent(states: list[State]) -> float:
@@ -76,15 +80,35 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
                 chosen.append(state)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
     order.shuffle(chosen)
-    return chosen
+    # Cells that differ in the executable alone are neighbours, in either order: they meet the same machine.
+    place: dict[Cell, int] = {}
+    for state in chosen:
+        place.setdefault(replace(state.cell, toolchain=""), len(place))
+    return sorted(chosen, key=lambda state: place[replace(state.cell, toolchain="")])
 
 
-def seconds_left(states: list[State], rule: Rule) -> float:
-    """A forecast: the samples that must be, then what the rest needs or the budget leaves, whichever is less."""
+@dataclass(frozen=True)
+class Forecast:
+    runs: int  # still to come
+    seconds: float
+
+
+def forecast(states: list[State], rule: Rule) -> Forecast:
+    """The samples that must be, then what the rest needs or the budget leaves, whichever is less. Whether a cell goes
+    on after the least is known only then: until it is, a budget is taken to be spent, and without one it stops."""
     known = [s.cost() for s in states if s.seconds]
     typical = sum(known) / len(known) if known else 1.0
-    going = [s for s in states if s.failure is None]
-    must = sum(max(0, rule.least - s.runs) * s.cost(typical) for s in going)
-    goal = max(rule.least, min(rule.tell, rule.most))
-    may = sum(max(0, goal - max(s.runs, rule.least)) * s.cost(typical) for s in going)
-    return must + max(0.0, min(may, rule.budget - spent(states) - must))
+    must_runs, may_runs, must, may = 0, 0, 0.0, 0.0
+    goal = rule.most if rule.budget < float("inf") else rule.least
+    for state in states:
+        if state.failure is not None:
+            continue
+        short = max(0, rule.least - state.runs)
+        if short == 0:
+            more = 0 if settled(state, rule) else max(1, max(rule.least, rule.most) - state.runs)
+        else:
+            more = max(0, goal - rule.least)
+        must_runs, may_runs = must_runs + short, may_runs + more
+        must, may = must + short * state.cost(typical), may + more * state.cost(typical)
+    share = min(1.0, max(0.0, rule.budget - spent(states) - must) / may) if may else 0.0
+    return Forecast(must_runs + round(may_runs * share), must + may * share)

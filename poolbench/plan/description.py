@@ -28,8 +28,16 @@ ALL = "all"
 TIME = "ns_per_op"
 MAIN_TOOLCHAIN = "gcc"
 STANDARD = "make_shared"  # what everything is compared with
+STANDARDS = ("make_shared", "new")  # the ways to a std::shared_ptr without a pool
+
+OURS_TOO = frozenset({"memorypool"})  # a contender that is this library under another's interface
 
 Where = dict[str, Any]  # column -> value or list of values
+
+
+def is_ours(contender: str) -> bool:
+    """Whether a change of this library can change the contender's figures. All others are controls."""
+    return contender.startswith("pooled") or contender in OURS_TOO
 
 
 class DescriptionError(ValueError):
@@ -63,6 +71,7 @@ class Headline:
     work: str
     where: Where
     short: str = ""  # where there is little room
+    use: str = ""  # what a program does that has this work; works of one use stand together
     limit: str | None = None
     limit_is: str = ""
     measure: str = TIME

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from poolbench.analysis.estimate import matching
-from poolbench.analysis.headlines import OURS
+from poolbench.analysis.headlines import OURS, by_use
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.plan.cell import UNITS
 from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, TIME, Chart, Description, Where
@@ -20,6 +21,8 @@ from poolbench.tables import number, range_text
 ROW_HEIGHT = 22
 CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 LINES_HEIGHT = 260
+LEAD_ROOM = 9  # of the picture's scale, left of the leftmost mark: what its label takes
+TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]
 ROOM = 1.12  # of a logarithmic scale, at each end
 WIDE = 4  # the largest over the smallest value from which on a scale is logarithmic
 USUAL: Where = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
@@ -179,44 +182,87 @@ def _lines(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
 
 
 def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
-    """The first screen: how long each work takes, the best malloc being 1."""
-    marks, leads = [], []
-    for row in rows:
-        work, unit = row.headline.work, row.mallocs[row.best]["median"]
-        for name, found in row.mallocs.items():
-            marks.append(_mark(work, name, f"{STANDARD} on {name}", found, unit))
-        marks.append(_mark(work, theme.POOLED, "pooled", row.ours[OURS], unit))
-        if row.limit:
-            marks.append(_mark(work, "limit", row.headline.limit_is, row.limit, unit))
-        leads.append({"work": work, "at": row.ours[OURS]["median"] / unit, "lead": f"{number(row.ratio)}×"})
-    y = alt.Y("work:N", sort=[row.headline.work for row in rows], title=None, axis=alt.Axis(labelLimit=230))
-    scale = alt.Scale(type="log", nice=False, padding=48)  # the words left of the leftmost mark
-    x = alt.X("relative:Q", scale=scale, title="time per object; best malloc = 1, left is faster")
+    """The first screen: how long each work takes, the best malloc being 1. Works of one use stand together under its
+    name; a lead that is undecided is grey."""
+    kept = [row for row in rows if row.over_best]
+    uses = by_use(kept)
+    order = [name for use, members in uses.items() for name in (*([use] if use else []), *_works(members))]
+    ends = [value for row in kept for value in _ends(row)]
+    scale = alt.Scale(type="log", nice=False, domain=[min(ends) / LEAD_ROOM, max(ends) * 1.1])
+    marks = [mark for row in kept for mark in _marks(row)]
+    leads = [
+        {
+            "work": row.headline.work,
+            "at": row.ours[OURS]["median"] / _unit(row),
+            "left": min(_ends(row)),
+            "lead": f"{number(row.over_best.ratio)}× {row.best}" + "?" * (row.over_best.verdict == "undecided"),
+            "verdict": str(row.over_best.verdict),
+        }
+        for row in kept
+    ]
+    bold = alt.condition(f"indexof({json.dumps(list(uses))}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
+    axis = alt.Axis(labelLimit=300, labelFontWeight=bold, ticks=False, domain=False)
+    y = alt.Y("work:N", scale=alt.Scale(domain=order), sort=None, title=None, axis=axis)
+    title = "time per object; best malloc (named) = 1, left is faster; ? and grey: undecided"
+    x = alt.X("relative:Q", scale=scale, title=title, axis=alt.Axis(values=TICKS, format="~g"))
     colour, shape = _colour(theme.in_order({mark["series"] for mark in marks}))
+    undecided = "datum.verdict == 'undecided'"
+    sure = alt.condition(undecided, alt.value(theme.UNDECIDED), alt.value(theme.COLOURS[theme.POOLED]))
     points = alt.Chart(alt.Data(values=marks)).encode(y=y, color=colour)
     lead = alt.Chart(alt.Data(values=leads)).encode(y=y)
     line = lead.transform_calculate(one="1")
     return alt.layer(
-        line.mark_rule(strokeWidth=5, opacity=0.35, color=theme.COLOURS[theme.POOLED]).encode(
-            x=alt.X("at:Q", scale=scale), x2="one:Q"
-        ),
+        line.mark_rule(strokeWidth=5, opacity=0.35).encode(x=alt.X("at:Q", scale=scale), x2="one:Q", color=sure),
         alt.Chart(alt.Data(values=[{"one": 1}]))
         .mark_rule(strokeDash=[4, 3], opacity=0.6)
         .encode(x=alt.X("one:Q", scale=scale), stroke=INK),
-        points.mark_point(filled=True, size=90, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
+        points.mark_rule(strokeWidth=2, opacity=0.8).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        points.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
         lead.mark_text(align="right", dx=-9, fontSize=12, fontWeight="bold").encode(
-            fill=INK, x=alt.X("at:Q", scale=scale), text="lead:N"
+            fill=alt.condition(undecided, alt.value(theme.UNDECIDED), INK),
+            x=alt.X("left:Q", scale=scale),
+            text="lead:N",
         ),
-    ).properties(height={"step": 34})
+    ).properties(height={"step": 25})
+
+
+def _works(rows: list[HeadlineRow]) -> list[str]:
+    return [row.headline.work for row in rows]
+
+
+def _unit(row: HeadlineRow) -> float:
+    return row.mallocs[row.best]["median"]
+
+
+def _ends(row: HeadlineRow) -> list[float]:
+    ours = _shown(row.ours[OURS])
+    others = [_shown(each) for each in (*row.mallocs.values(), *([row.limit] if row.limit else []))]
+    return [each[end] / _unit(row) for each in (ours, *others) for end in ("low", "high")]
+
+
+def _marks(row: HeadlineRow) -> list[dict]:
+    work, unit = row.headline.work, _unit(row)
+    marks = [_mark(work, name, f"{STANDARD} on {name}", found, unit) for name, found in row.mallocs.items()]
+    marks.append(_mark(work, theme.POOLED, "pooled", row.ours[OURS], unit))
+    if row.limit:
+        marks.append(_mark(work, "limit", row.headline.limit_is, row.limit, unit))
+    return marks
 
 
 def _mark(work: str, series: str, contender: str, found: dict, unit: float) -> dict:
     shown = _shown(found)
-    return {"work": work, "series": series, "contender": contender, **shown, "relative": shown["median"] / unit}
+    relative = {name: shown[name] / unit for name in ("low", "high")}
+    return {"work": work, "series": series, "contender": contender, **shown, **relative,
+            "relative": shown["median"] / unit}  # fmt: skip
 
 
 def picture_in_words(rows: list[HeadlineRow]) -> str:
-    parts = [f"{r.headline.work}: pooled takes {number(1 / r.ratio)} of the best malloc ({r.best})" for r in rows]
+    parts = [
+        f"{r.headline.work}: pooled takes {number(1 / r.over_best.ratio)} of the best malloc ({r.best}), "
+        f"{r.over_best.verdict}"
+        for r in rows
+        if r.over_best
+    ]
     return "Time per object of each work, the best malloc being 1. " + "; ".join(parts) + "."
 
 

@@ -7,14 +7,23 @@ import math
 from dataclasses import dataclass
 
 from poolbench.analysis import stats
-from poolbench.analysis.claims import Claim, Verdict
-from poolbench.analysis.headlines import OURS
+from poolbench.analysis.claims import OURS_BY, Claim, Verdict
+from poolbench.analysis.headlines import OURS, Lead
 from poolbench.analysis.headlines import Row as HeadlineRow
+from poolbench.analysis.headlines import Verdict as LeadVerdict
 from poolbench.analysis.rows import Group, Row
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.tables import number, range_text
 
-OURS_BY = "pooled"  # of a claim
+
+@dataclass(frozen=True)
+class Answer:
+    """One of the three that the page begins with."""
+
+    question: str
+    figure: str  # the first thing read
+    said: list[str]
+    kind: str  # "ahead", "behind", "undecided": its colour
 
 
 @dataclass(frozen=True)
@@ -34,35 +43,62 @@ def _list(words: list[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def _times(row: HeadlineRow) -> str:
-    return f"{number(row.ratio)} times ({range_text(row.low, row.high)}) in “{row.headline.work}”"
+def _in_work(row: HeadlineRow, found: Lead) -> str:
+    return f"{number(found.ratio)}× ({range_text(found.low, found.high)}) in “{row.headline.work}”"
 
 
-def of_headlines(rows: list[HeadlineRow]) -> list[str]:
-    if not rows:
-        return ["No work was measured both with std::make_shared and with pooled, so there is nothing to compare."]
-    ahead = sorted((row for row in rows if row.verdict == "ahead"), key=lambda row: row.ratio)
-    said = [
-        f"Objects held by std::shared_ptr: pooled is ahead of the best malloc of this machine in "
-        f"{len(ahead)} of {len(rows)} works"
-    ]
+def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) -> Answer:
+    if not found:
+        return Answer(
+            question,
+            "not measured",
+            [f"No work was measured both with pooled and with {whom}: nothing to compare."],
+            "undecided",
+        )
+    of = {verdict: [pair for pair in found if pair[1].verdict is verdict] for verdict in LeadVerdict}
+    ahead = sorted(of[LeadVerdict.ahead], key=lambda pair: pair[1].ratio)
+    said = []
     if len(ahead) > 1:
-        said[0] += f", from {_times(ahead[0])} to {_times(ahead[-1])}."
+        said.append(f"From {_in_work(*ahead[0])} to {_in_work(*ahead[-1])}.")
     elif ahead:
-        said[0] += f": {_times(ahead[0])}."
-    else:
-        said[0] += "."
-    for verdict in ("even", "behind"):
-        if found := [
-            f"“{row.headline.work}” ({range_text(row.low, row.high)})" for row in rows if row.verdict == verdict
-        ]:
-            said.append(f"It is {verdict} in {_list(found)}.")
-    if glibc := sorted(
-        row.mallocs["glibc"]["median"] / row.ours[OURS]["median"] for row in rows if "glibc" in row.mallocs
-    ):
-        said.append(f"Over glibc's malloc, which a program has unless it asks for another, the gain is "
-                    f"{number(glibc[0])} to {number(glibc[-1])} times.")  # fmt: skip
-    return said
+        said.append(f"{_in_work(*ahead[0])}.")
+    for verdict in (LeadVerdict.behind, LeadVerdict.even, LeadVerdict.undecided):
+        if names := [f"“{row.headline.work}” ({range_text(lead.low, lead.high)})" for row, lead in of[verdict]]:
+            said.append(f"{str(verdict).capitalize()}: {_list(names)}.")
+    kind = "ahead" if len(ahead) * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
+    return Answer(question, f"ahead in {len(ahead)} of {len(found)} works", said, kind)
+
+
+def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
+    """What a reader wants to know first: against what every program has, against the best there is, and where not."""
+    over_glibc = [(row, row.over_glibc) for row in rows if row.over_glibc]
+    over_best = [(row, row.over_best) for row in rows if row.over_best]
+    best = _against("Against the best malloc measured", "every installed malloc", over_best)
+    if missing := [f"“{row.headline.work}”" for row in rows if row.not_measured]:
+        best.said.append(f"Not every installed malloc was measured in {_list(missing)}: no ratio is given there.")
+    behind = {row.headline.work: (row, found) for row, found in over_glibc + over_best
+              if found.verdict is LeadVerdict.behind}  # fmt: skip
+    said = [f"Behind a malloc: {_in_work(row, found)}." for row, found in behind.values()]
+    if lost:
+        worst: dict[str, Loss] = {}
+        for loss in lost:
+            if loss.where not in worst or loss.ratio > worst[loss.where].ratio:
+                worst[loss.where] = loss
+        most = sorted(worst.values(), key=lambda loss: -loss.low)[:4]
+        said += [
+            f"{loss.contender} is {number(loss.ratio)}× ({range_text(loss.low, loss.high)}) as fast in “{loss.where}”."
+            for loss in most
+        ]
+        if len(worst) > len(most):
+            said.append(f"{len(worst) - len(most)} more are in the table below.")
+    figure = f"{len(worst)} measurements where something is faster" if lost else "nothing measured is surely faster"
+    if not rows:
+        figure = "not measured"
+    return [
+        _against("Against glibc's malloc, the better of new and make_shared", "glibc's malloc", over_glibc),
+        best,
+        Answer("Where not to use it", figure, said, "behind" if said else "undecided"),
+    ]
 
 
 def of_claims(claims: list[Claim]) -> list[str]:
@@ -73,14 +109,17 @@ def of_claims(claims: list[Claim]) -> list[str]:
     ):
         counts = [sum(claim.verdict is verdict for claim in chosen) for verdict in Verdict]
         if any(counts[:2]):
-            parts = [f"{count} {verdict}" if count == 1 else f"{count} {_plural(verdict)}"
-                     for count, verdict in zip(counts, Verdict, strict=True) if count]  # fmt: skip
+            parts = [
+                f"{count} {_in_words(verdict, count)}" for count, verdict in zip(counts, Verdict, strict=True) if count
+            ]
             said.append(f"{who}, {_list(parts)}.")
     return said
 
 
-def _plural(verdict: Verdict) -> str:
-    return {Verdict.holds: "hold here", Verdict.fails: "do not hold here", Verdict.unknown: "are not shown"}[verdict]
+def _in_words(verdict: Verdict, count: int) -> str:
+    if count == 1:
+        return {Verdict.unknown: "is undecided"}.get(verdict, str(verdict))
+    return {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}[verdict]
 
 
 def of_run(cells: int, runs: int, failed: int) -> str:

@@ -13,6 +13,7 @@ import jinja2
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
+from poolbench.options import profile_of
 from poolbench.plan.description import Description, default, order
 from poolbench.report import charts, findings
 from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
@@ -30,6 +31,14 @@ class CannotWrite(RuntimeError):
 class Panel:
     label: str
     drawn: Drawn
+
+
+@dataclass(frozen=True)
+class Summary:
+    title: str
+    columns: list[str]
+    groups: list[tuple[str, list[list[str]]]]  # use -> rows
+    note: str
 
 
 @dataclass
@@ -71,6 +80,22 @@ def _heat(headline_rows: list[headlines.Row], frame) -> tuple[Drawn, Sheet] | No
     title = "Time over that of std::make_shared on glibc"
     words = f"Heat map of {len(lines)} contenders and {len(works)} works; from fast to slow: {', '.join(by_contender)}."
     return draw("heat", title, words, chart), Sheet(title, ["contender", *works], lines, words={"contender"})
+
+
+def _summary(found: list[headlines.Row]) -> Summary:
+    """The same as in a terminal, the key columns first, grouped by use."""
+    sheet = tables.summary_sheet(found)
+    first = [0, sheet.columns.index("glibc ÷ pooled"), sheet.columns.index("best malloc ÷ pooled")]
+    order = [*first, *(i for i in range(len(sheet.columns)) if i not in first)]
+    columns = [sheet.columns[i] for i in order]
+    groups = []
+    for use, members in headlines.by_use(found).items():
+        rows = []
+        for row in members:
+            cells = sheet.rows[found.index(row)]
+            rows.append([cells[i] for i in order])
+        groups.append((use, rows))
+    return Summary(sheet.title, columns, groups, sheet.note)
 
 
 def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
@@ -131,30 +156,33 @@ def _failures(results: Results) -> list[dict]:
 def render(results: Results, descriptions: dict[str, Description]) -> str:
     frame = estimate.estimates(results)
     groups = rows.groups(results, descriptions, frame)
-    headline_rows = headlines.rows(frame, descriptions)
+    headline_rows = headlines.rows(frame, descriptions, results.installed)
     timed = headlines.times(headline_rows)
-    judged = list(claims.judge(frame))
+    judged = list(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
     words = [
-        *findings.of_headlines(timed),
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
     ]
     picture = None
-    if timed:
+    if any(row.over_best for row in timed):
         picture = draw("picture", "Time per object, the best malloc being 1", charts.picture_in_words(timed),
                        charts.picture(timed))  # fmt: skip
     return _template().render(
-        session=results.session,
+        machine_name=results.machine_name(),
+        origin=results.origin(),
+        busy="BUSY" in results.busy() or not results.finished,
+        answers=findings.answers(timed, lost),
         words=words,
         picture=picture,
-        summary=tables.summary_sheet(headline_rows) if headline_rows else None,
+        summary=_summary(headline_rows) if headline_rows else None,
         losses=_losses_sheet(lost) if headline_rows else None,
         heat=_heat(headline_rows, frame),
         sections=_sections(results, frame, groups, descriptions),
         claims=judged,
-        claim_text=tables.claim_test_text,
+        claim_title=tables.claim_title,
+        claim_lines=tables.claim_lines,
         failures=failures,
         machine=_machine_sheet(results),
         damaged=results.warning(),
@@ -167,8 +195,10 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
 
 def picture_svg(results: Results, descriptions: dict[str, Description]) -> str | None:
     """The first screen's picture for a README; None when there is nothing to compare."""
-    found = headlines.times(headlines.rows(estimate.estimates(results), descriptions))
-    return standalone_svg(charts.picture(found), charts.picture_in_words(found)) if found else None
+    found = headlines.times(headlines.rows(estimate.estimates(results), descriptions, results.installed))
+    if not any(row.over_best for row in found):
+        return None
+    return standalone_svg(charts.picture(found), charts.picture_in_words(found))
 
 
 @cache

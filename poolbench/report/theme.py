@@ -15,6 +15,7 @@ COLOURS = {
     "make_shared": "#808080",
 }
 OTHER_COLOURS = ["#c2407f", "#0d8a8a", "#8a6d3b", "#5b7083", "#d1495b", "#4f6bed", "#6b8e23"]
+UNDECIDED = "#8b949e"
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "stroke"]
 
 # Faster than std::make_shared, alike, slower: pale, so that black text can be read on all of them.

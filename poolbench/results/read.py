@@ -12,6 +12,8 @@ from pathlib import Path
 from poolbench.plan.cell import Cell
 from poolbench.results.record import SCHEMA
 
+BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
+
 
 class BadResults(ValueError):
     """A file that can not be used: absent, of another schema, or without a single result."""
@@ -49,6 +51,42 @@ class Results:
             if not failure.get("mended"):
                 found[cell] = failure
         return found
+
+    @property
+    def installed(self) -> list[str]:
+        """The mallocs that the machine had, measured or not."""
+        named = [m.get("name") for session in self.sessions for m in session.get("mallocs", []) if isinstance(m, dict)]
+        return list(dict.fromkeys(str(name) for name in named if name))
+
+    def machine_name(self) -> str:
+        machine = self.session.get("machine", {})
+        return f"{machine.get('cpu', 'unknown processor')}, {machine.get('cores', '?')} cores"
+
+    def measured_on(self) -> str:
+        """For instance "2026-11-22 19:32 UTC"."""
+        time = str(self.session.get("time", ""))
+        return f"{time[:10]} {time[11:16]} UTC" if len(time) >= 16 else "on an unknown date"
+
+    def busy(self) -> str:
+        """Whether the machine had other work, as far as the sessions recorded it, in words."""
+        shares = [s["busy_share"] for s in self.sessions if is_figure(s.get("busy_share"))]
+        noted = any("busy" in str(note) for session in self.sessions for note in session.get("notes", []))
+        if noted or any(share >= BUSY for share in shares):
+            most = f" ({max(shares):.0%} of its processors)" if shares else ""
+            return f"BUSY with other work{most}: its times do not count"
+        return "quiet at the start" if self.sessions else "whether it was busy is not known"
+
+    def origin(self, here: dict | None = None) -> str:
+        """File, machine, date, and whether the machine was busy; `here` is the machine that asks."""
+        machine = self.session.get("machine", {})
+        another = here is not None and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
+        parts = [
+            f"{self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
+            f"measured {self.measured_on()}",
+            self.busy(),
+            *([] if self.finished else ["UNFINISHED: its run was stopped, figures are missing"]),
+        ]
+        return "; ".join(parts)
 
     def warning(self) -> str:
         """About what had to be skipped, in words; empty when all is well."""

@@ -11,12 +11,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from poolbench.measure.process import end_group
 from poolbench.plan.description import ALL
 from poolbench.plan.program import Program, load_with_siblings
+from poolbench.system.process import end_group
 from poolbench.system.toolchains import Probed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,6 +47,15 @@ def configure(command: list[str], root: Path = ROOT) -> None:
         raise BuildFailed(f"{' '.join(command)}: failed")
 
 
+def steps_of(build_dir: Path, root: Path = ROOT) -> int:
+    """How many commands the build would run."""
+    dry = subprocess.run(
+        ["ninja", "-C", str(build_dir), "-n", "bench/all"],
+        cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return len(re.findall(r"^\[\d+/\d+\]", dry.stdout, re.MULTILINE))
+
+
 def built_workloads(build_dir: Path) -> list[str] | None:
     """What the directory is configured to build; empty: all; None: it is not configured."""
     try:
@@ -71,22 +81,32 @@ def _workloads(wanted: list[str]) -> list[str]:
 
 
 def ensure(
-    probed: list[Probed], wanted: dict[str, list[str]], main: str, say: Callable[[str], None], root: Path = ROOT
+    probed: list[Probed],
+    wanted: dict[str, list[str]],
+    main: str,
+    say: Callable[[str], None],
+    root: Path = ROOT,
+    some: bool = False,
 ) -> list[Program]:
     """Builds with each toolchain that works. `wanted`: toolchain or "all" -> workloads; the main one builds all there
-    are, for those that nobody has described. A toolchain that works and can not build is an error."""
+    are, unless only some are asked for. A toolchain that works and can not build is an error."""
     programs = []
     for each in probed:
         name = each.toolchain.name
-        workloads = [] if name == main else [*wanted.get(ALL, []), *wanted.get(name, [])]
+        workloads = [*wanted.get(ALL, []), *wanted.get(name, [])] if name != main or some else []
         if name != main and not workloads:
             continue
         build_dir = root / "build" / name
-        say(f"building with {name}")
         command = configure_arguments(build_dir, workloads, name)
         if command is not None:
             configure(command, root)
+        steps, began = steps_of(build_dir, root), time.monotonic()
+        if steps:
+            # On two cores a step takes a second or two, on busy ones five.
+            say(f"building with {name}: {steps} steps, minutes before anything is measured")
         if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
             raise BuildFailed(f"{name}: the build failed")
+        if steps:
+            say(f"built with {name} in {time.monotonic() - began:.0f} s")
         programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")
     return programs

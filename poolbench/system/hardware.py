@@ -10,10 +10,11 @@ import re
 import time
 from pathlib import Path
 
+from poolbench.results.read import BUSY
+
 UNKNOWN = "unknown"
 CPU_DIRECTORY = Path("/sys/devices/system/cpu/cpu0")
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
-BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 
 
 def _text(path: Path | str) -> str:

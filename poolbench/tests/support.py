@@ -89,21 +89,32 @@ def session(**rest) -> dict:
     return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
 
 
-def quick_results(path: Path, runs: int = 5) -> Path:
-    """What a quick run of everything that is described would leave, with figures that mean nothing."""
-    descriptions = description.load()
-    mallocs = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
-    programs = [
+MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
+
+
+def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
+    return [
         Program(toolchain, path, optimisation, "fake 1", "fakestd 1", "-O3", "0", {
-            name: _workload(each) for name, each in descriptions.items()
+            name: _workload(each) for name, each in description.load().items()
         })
         for toolchain in ("gcc", "clang-libstdcxx", "clang-libcxx") for optimisation in ("-O3", "-O0")
     ]  # fmt: skip
+
+
+def quick_cells() -> list[Cell]:
+    """Those of a quick run of everything that is described, on four mallocs."""
+    return matrix.cells_of("quick", quick_programs(), MALLOCS, description.load())
+
+
+def quick_results(path: Path, runs: int = 5) -> Path:
+    """What a quick run of everything that is described would leave, with figures that mean nothing."""
+    descriptions, programs = description.load(), quick_programs(path)
     rng = random.Random(1)
-    records = [session(programs=[each.describe() for each in programs], notes=["a note"])]
-    for each in matrix.cells_of("quick", programs, mallocs, descriptions):
+    named = [{"name": name, "version": "1", "path": ""} for name in MALLOCS]
+    records = [session(programs=[each.describe() for each in programs], mallocs=named, notes=["a note"])]
+    for each in quick_cells():
         ours = each.contender.startswith("pooled")
-        middle = (5 if ours else 20 + 10 * mallocs.index(each.malloc)) * rng.uniform(0.5, 2)
+        middle = (5 if ours else 20 + 10 * MALLOCS.index(each.malloc)) * rng.uniform(0.5, 2)
         figures = {name: rng.uniform(1, 100) for name in descriptions[each.workload].figures}
         malloc = record.malloc(each.malloc, "1.0", f"/lib/{each.malloc}.so", "0" * 64)
         records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(runs)]

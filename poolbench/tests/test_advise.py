@@ -116,4 +116,24 @@ def test_without_a_sure_gain_the_standards_pointer_stays(tmp_path):
 def test_a_malloc_that_does_as_well_is_named(tmp_path):
     choice = chosen(tmp_path, make_shared=40.0, make_shared_on_mimalloc=10.0, pooled=10.0)
     assert choice.best_malloc == "mimalloc"
-    assert "mimalloc, it gains nothing sure" in advice.in_words(choice)[2]
+    assert "mimalloc, is as fast" in advice.in_words(choice)[2]
+    assert choice.malloc_is_enough
+
+
+def test_a_sure_loss_is_called_that_and_the_malloc_that_gains_is_named(tmp_path):
+    """What was measured at 100,000 bytes once: the pool far behind glibc, and tcmalloc far ahead of it."""
+    choice = chosen(tmp_path, make_shared=1000.0, make_shared_on_tcmalloc=30.0, pooled=6000.0)
+    said = advice.in_words(choice)
+    assert "0.17 times" in said[0] and said[0].endswith("a sure loss.")
+    assert said[1].startswith("  Preload tcmalloc: with the same pointer it is 33.")
+
+
+def test_what_is_not_shown_is_undecided(tmp_path):
+    values = {support.cell(c): noisy(10.0, 5, c, share=0.4) for c in ("make_shared", "pooled")}
+    (choice,) = advice.advise(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
+    assert "undecided (--samples 30 --budget 5m would tell more)" in advice.in_words(choice)[0]
+
+
+def test_the_gain_is_over_the_better_of_the_standards_pointers(tmp_path):
+    choice = chosen(tmp_path, make_shared=40.0, new=20.0, pooled=10.0)
+    assert choice.over_glibc.ratio == pytest.approx(2, rel=0.02)

@@ -74,6 +74,10 @@ def test_every_chart_is_drawn_without_an_error_or_a_request(visit, file):
     opened = visit(**DESKTOP)
     drawings = opened.page.locator("figure.chart .drawing")
     assert drawings.count() > 15
+    opened.page.click("#unfold")
+    opened.page.wait_for_function(
+        "document.querySelectorAll('.drawing[data-drawn=true]').length === document.querySelectorAll('.drawing').length"
+    )
     assert opened.page.locator(".drawing[data-drawn=true] svg .mark-symbol path").count() > 100
     assert opened.page.locator(".drawing[data-drawn=true] svg").count() == drawings.count()
     assert opened.said == []
@@ -94,17 +98,109 @@ def test_without_scripts_the_charts_are_still_and_the_tables_hold_the_figures(vi
     figures = opened.page.locator("figure.chart")
     assert figures.count() == opened.page.locator("figure.chart .drawing svg").count()
     assert figures.first.locator("svg").bounding_box()["width"] > 300
-    details = opened.page.locator("#e1_list_churn details")
+    opened.page.locator("#e1_list_churn > details > summary").click()
+    details = opened.page.locator("#e1_list_churn details details")
     details.locator("summary").click()
     assert details.locator("td").first.is_visible()
     assert "make_shared" in details.inner_text()
 
 
-def test_the_first_screen_has_the_words_and_the_picture(visit):
+def test_the_first_screen_has_the_three_answers_and_the_picture_begins(visit):
     opened = visit(**DESKTOP)
-    assert opened.page.locator(".lead").is_visible()
-    picture = opened.page.locator("#chart-picture svg").first.bounding_box()
-    assert picture["y"] + picture["height"] < DESKTOP["viewport"]["height"]
+    questions = opened.page.locator(".answers h2").all_inner_texts()
+    assert questions[0].startswith("Against glibc") and questions[1].startswith("Against the best malloc")
+    assert questions[2] == "Where not to use it"
+    answers, picture = (opened.page.locator(each).first.bounding_box() for each in (".answers", "#chart-picture svg"))
+    assert answers["y"] + answers["height"] < 600
+    assert picture["y"] + picture["height"] / 2 < DESKTOP["viewport"]["height"]
+
+
+def test_the_machine_the_date_and_the_load_stand_before_any_figure(visit):
+    page = visit(**DESKTOP).page
+    assert page.locator("h1").inner_text() == "What pooling gains on Test CPU, 2 cores"
+    assert page.locator("h1 + .origin").inner_text().startswith("r.jsonl: Test CPU, 2 cores; measured 20")
+    assert "this machine" not in page.locator("body").inner_text().lower()
+
+
+def test_the_key_columns_of_the_summary_are_seen_on_a_screen_of_1400_pixels(visit):
+    page = visit(viewport={"width": 1400, "height": 900}).page
+    heads = page.locator("#summary thead th").all_inner_texts()
+    assert heads[:3] == ["work", "glibc ÷ pooled", "best malloc ÷ pooled"]
+    table = page.locator("#summary").bounding_box()
+    assert table["x"] >= 0 and table["x"] + table["width"] <= 1400
+    assert page.locator("#summary tr.use").count() >= 4
+
+
+def test_the_picture_has_whiskers_labels_and_grey_for_what_is_undecided(visit):
+    page = visit(**DESKTOP).page
+    picture = page.locator("#chart-picture")
+    assert picture.locator(".mark-rule line").count() > 40
+    assert "× " in " ".join(picture.locator(".mark-text text").all_text_contents())
+
+
+def test_sections_are_folded_and_a_link_unfolds_its_own(visit):
+    page = visit(**DESKTOP).page
+    chart = page.locator("#e5_handoff figure.chart").first
+    assert not chart.is_visible()
+    page.locator("nav a[href='#e5_handoff']").click()
+    page.wait_for_selector("#e5_handoff figure.chart .drawing[data-drawn=true]")
+    assert chart.is_visible() and not page.locator("#e8_teardown figure.chart").first.is_visible()
+
+
+def test_the_filter_shows_only_rows_that_name_every_word(visit):
+    page = visit(**DESKTOP).page
+    page.fill("#filter", "mimalloc e5")
+    assert page.locator("#e5_handoff").is_visible() and not page.locator("#e10_resident").is_visible()
+    page.locator("#e5_handoff details details").evaluate("(each) => { each.open = true; }")
+    rows = page.locator("#e5_handoff tbody tr:visible").all_inner_texts()
+    assert rows and all("mimalloc" in row for row in rows)
+    page.fill("#filter", "")
+    assert page.locator("#e10_resident").is_visible()
+
+
+def test_a_table_is_sorted_by_the_column_that_is_pressed(visit):
+    page = visit(**DESKTOP).page
+    page.locator("#e5_handoff").evaluate(
+        "(e) => e.querySelectorAll('details').forEach((each) => { each.open = true; })"
+    )
+    table = page.locator("#e5_handoff table").first
+
+    def times():
+        return [float(each.replace(",", "")) for each in table.locator("td[data-name='ns/op']").all_inner_texts()]
+
+    button = table.locator("th button", has_text="ns/op")
+    button.click()
+    assert times() == sorted(times())
+    button.click()
+    assert times() == sorted(times(), reverse=True)
+    assert table.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_a_table_on_a_phone_is_a_list_of_cards(visit):
+    page = visit(**PHONE).page
+    cell = page.locator("#summary td").first
+    assert cell.evaluate("(each) => getComputedStyle(each, '::before').content") == '"glibc ÷ pooled"'
+    widths = page.evaluate("(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(summary.parentElement)")
+    assert widths[0] <= widths[1]
+
+
+def test_nothing_is_cut_off_on_paper(visit):
+    page = visit(**DESKTOP).page
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.wait_for_timeout(500)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 990})  # A4 within its margins
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    right = "[...document.querySelectorAll('.drawing svg, table')].map((each) => each.getBoundingClientRect().right)"
+    assert max(page.evaluate(right)) <= 701
+
+
+def test_printed_are_a_few_pages_unless_more_is_unfolded(visit):
+    import re
+
+    page = visit(**DESKTOP).page
+    pages = len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(format="A4")))
+    assert 2 <= pages <= 8
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
@@ -141,9 +237,9 @@ def test_the_page_can_be_used_by_keyboard(visit):
     assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    summary = page.locator("#create_drop summary")
-    summary.focus()
-    page.keyboard.press("Enter")
+    for summary in page.locator("#create_drop summary").all():
+        summary.focus()
+        page.keyboard.press("Enter")
     assert page.locator("#create_drop table").first.is_visible()
     unreachable = page.evaluate(
         "[...document.querySelectorAll('.scroll')]"
@@ -173,4 +269,5 @@ def test_a_chart_that_can_not_be_drawn_leaves_the_still_one(visit, file, tmp_pat
     )
     opened = visit(broken, **DESKTOP)
     assert opened.page.locator("#chart-picture .drawing[data-drawn=false] svg").count() == 1
-    assert opened.page.locator(".drawing[data-drawn=true]").count() > 15
+    opened.page.locator("#create_drop summary").first.click()
+    opened.page.wait_for_selector("#create_drop .drawing[data-drawn=true]")

@@ -182,3 +182,28 @@ def test_a_selection_takes_what_it_names(words, count):
 def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(words, message):
     with pytest.raises(SelectionError, match=message):
         Selection.of(**words).filter(CELLS)
+
+
+def test_every_workload_of_the_benchmark_has_a_description():
+    """Without one a report shows the raw name, a table by default rules, and no question."""
+    bench = description.DIRECTORY.parent.parent / "bench"
+    there = {path.parent.name for path in bench.glob("*/workload.hpp")} - {"shape"}  # what advise builds
+    assert "e9_recycled" in there
+    assert there == set(description.load())
+    assert all(each.title != each.name and each.question for each in description.load().values())
+
+
+def test_no_package_imports_one_above_it():
+    """The order is that of the package's own description; what lies in no package is joined to what uses it."""
+    import ast
+
+    root = description.DIRECTORY.parent
+    order = ["plan", "results", "system", "analysis", "measure", "report", "commands"]
+    told = (root / "__init__.py").read_text()
+    assert [line.split()[0] for line in told.splitlines() if line.split()[:1] and line.split()[0] in order] == order
+    for level, package in enumerate(order):
+        for path in (root / package).glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("poolbench."):
+                    above = set(order[level + 1 :]) & {node.module.split(".")[1]}
+                    assert not above, f"{path.name} of {package} imports {node.module}"

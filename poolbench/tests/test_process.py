@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from poolbench.measure import process
+from poolbench.system import process
 
 
 def shell(text, limit=10.0):
@@ -63,7 +63,7 @@ def test_a_command_that_is_not_there_raises():
 
 def test_a_driver_that_is_killed_takes_the_command_with_it():
     code = (
-        "import os; from poolbench.measure import process;"
+        "import os; from poolbench.system import process;"
         "process.run(['/bin/sh', '-c', 'echo $$ >&2; exec sleep 60'], dict(os.environ), 60)"
     )
     # The command's standard error goes to the driver, so its id is found among the driver's children.

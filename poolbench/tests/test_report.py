@@ -68,7 +68,7 @@ def test_the_tables_hold_the_figures_of_every_cell(quick):
 
 def test_claims_failures_and_the_machine_are_told(quick):
     text = quick[1]
-    assert all(verdict in text for verdict in ("holds here", "does not hold here", "not shown"))
+    assert all(verdict in text for verdict in ("holds", "does not hold", "undecided"))
     assert "no result within 60 s" in text and "half a &lt;b&gt;result&lt;/b&gt;" in text
     assert "Test CPU, 2 cores, 1024 MiB" in text and "0" * 64 in text and "a note" in text
 
@@ -172,16 +172,37 @@ def headline_rows(tmp_path, ours):
 
 
 @pytest.mark.parametrize(
-    ("ours", "first", "second"),
+    ("ours", "glibc", "best", "said", "kind"),
     [
-        (5.0, "in 1 of 1 works: 2.0", "Over glibc's malloc"),
-        (10.0, "in 0 of 1 works.", "It is even in “the work”"),
-        (20.0, "in 0 of 1 works.", "It is behind in “the work”"),
+        (5.0, "ahead in 1 of 1 works", "ahead in 1 of 1 works", "2.00×", "ahead"),
+        (10.0, "ahead in 1 of 1 works", "ahead in 0 of 1 works", "Even: “the work”", "undecided"),
+        (20.0, "ahead in 0 of 1 works", "ahead in 0 of 1 works", "Behind: “the work” (0.5", "behind"),
     ],
 )
-def test_the_first_words_say_who_is_ahead(tmp_path, ours, first, second):
-    said = findings.of_headlines(headline_rows(tmp_path, ours))
-    assert first in said[0].replace("1.9", "2.0") and second in said[1]
+def test_the_first_answers_say_against_whom_and_by_how_much(tmp_path, ours, glibc, best, said, kind):
+    found = findings.answers(headline_rows(tmp_path, ours), [])
+    assert [each.figure for each in found[:2]] == [glibc, best]
+    assert said.split("(")[0].replace("2.00", "")[:5] in found[1].said[0] and found[1].kind == kind
+
+
+def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
+    lost = [findings.Loss("E5", "tbb", 8.0, 10.0, 1.25, 1.2, 1.3)]
+    found = findings.answers(headline_rows(tmp_path, 20.0), lost)[2]
+    assert found.figure == "1 measurements where something is faster"
+    assert (
+        found.said[0].startswith("Behind a malloc: 0.5") and "tbb is 1.25× (1.20…1.30) as fast in “E5”" in found.said[1]
+    )
+    assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is surely faster"
+
+
+def test_a_work_of_which_a_malloc_was_not_measured_has_no_ratio_in_the_answers(tmp_path):
+    from poolbench.analysis import headlines
+
+    values = {support.cell("make_shared"): noisy(20.0), support.cell("pooled"): noisy(1.0)}
+    described = {"w": Description("w", "W", headlines=[Headline("the work", {})])}
+    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values)))
+    best = findings.answers(headlines.rows(frame, described, ["glibc", "tcmalloc"]), [])[1]
+    assert best.figure == "not measured" and "Not every installed malloc" in best.said[1]
 
 
 def test_claims_are_counted_in_words():
@@ -190,7 +211,7 @@ def test_claims_are_counted_in_words():
 
     said = findings.of_claims([claim("A", Verdict.holds), claim("A", Verdict.fails), claim("A", Verdict.fails),
                                claim("pooled", Verdict.unknown)])  # fmt: skip
-    assert said == ["Of the published claims, 1 holds here and 2 do not hold here."]
+    assert said == ["Of the published claims, 1 holds and 2 do not hold."]
 
 
 def test_where_something_else_is_surely_faster_is_told(tmp_path):

@@ -277,3 +277,32 @@ def test_nothing_that_goes_into_a_pipe_holds_an_escape(tmp_path):
     out, said = started(bench, tmp_path / "r.jsonl", env=forced).communicate()
     assert "\x1b" not in out + said
     assert json.loads((tmp_path / "r.jsonl").read_text().splitlines()[0])["record"] == "session"
+
+
+def test_the_version_is_printed():
+    result = CliRunner().invoke(cli.app, ["--version"])
+    assert (result.exit_code, result.stdout.split()[0]) == (0, "poolbench")
+
+
+def test_quiet_leaves_only_what_went_wrong_on_standard_error(tmp_path):
+    words = arguments(support.fake_bench(tmp_path / "bench"), tmp_path / "r.jsonl")
+    result = CliRunner().invoke(cli.app, ["--quiet", *words])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{tmp_path / 'r.jsonl'}\n"
+    words = arguments(support.fake_bench(tmp_path / "other", ("a", "exit")), tmp_path / "s.jsonl")
+    result = CliRunner().invoke(cli.app, ["--quiet", *words])
+    assert result.exit_code == 1
+    assert all("FAILED" in line or "cells failed" in line for line in result.stderr.splitlines())
+    assert "measured in" in CliRunner().invoke(cli.app, words).stderr  # the next command is not quiet
+
+
+def test_the_session_records_how_busy_the_machine_was(run):
+    session = support.lines_of(run().path)[0]
+    assert session["busy_share"] == 0.0
+
+
+def test_a_file_that_is_not_finished_says_so_wherever_it_is_shown(run):
+    path = run().path
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
+    first = CliRunner().invoke(cli.app, ["table", str(path)]).stdout.splitlines()[0]
+    assert "UNFINISHED: its run was stopped" in first

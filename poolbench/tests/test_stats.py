@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from poolbench.analysis import power, stats
+from poolbench.analysis import drift, stats
 
 
 def test_the_interval_of_a_median_of_five_is_their_range():
@@ -42,19 +42,6 @@ def test_samples_that_are_all_alike_have_an_interval_of_no_width():
     assert stats.half_width([0.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")
 
 
-# P-values of R's wilcox.test, exact.
-@pytest.mark.parametrize(
-    ("a", "b", "p"),
-    [
-        ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 0.007936508),
-        ([0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46], [1.15, 0.88, 0.90, 0.74, 1.21], 0.2544123),
-        ([1, 1, 1], [1, 1, 1], 1.0),
-    ],
-)
-def test_mann_whitney_on_known_samples(a, b, p):
-    assert stats.mann_whitney(a, b) == pytest.approx(p, rel=1e-6)
-
-
 # p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") of R, and a case with a step that must not fall.
 @pytest.mark.parametrize(
     ("p", "adjusted"),
@@ -69,27 +56,18 @@ def test_holms_correction_on_known_values(p, adjusted):
     assert stats.holm(p) == pytest.approx(adjusted)
 
 
-def test_samples_of_one_distribution_are_called_different_no_oftener_than_allowed():
-    rng = np.random.default_rng(3)
-    families = 200
-    wrong = 0
-    for _ in range(families):
-        pairs = rng.lognormal(0, 0.1, (10, 2, 8))
-        wrong += min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) < power.ALPHA
-    assert wrong / families <= 0.08
+# 2 * pt(-abs(q), df) and qt(0.975, df) of R.
+@pytest.mark.parametrize(
+    ("ratio", "freedom", "p", "half"), [(2.0, 8, 0.08051624, 2.306004), (-3.0, 4, 0.03994197, 2.776445)]
+)
+def test_an_estimate_is_judged_by_students_t(ratio, freedom, p, half):
+    found = drift.Estimate(ratio * 0.1, 0.1, freedom)
+    assert found.p() == pytest.approx(p, rel=1e-5)
+    assert found.interval() == pytest.approx((0.1 * (ratio - half), 0.1 * (ratio + half)), rel=1e-5)
 
 
-def test_cells_that_none_of_them_can_alone_show_a_shift_together():
-    rng = np.random.default_rng(4)
-    pairs = [(rng.normal(100, 1, 5), rng.normal(103, 1, 5)) for _ in range(20)]
-    assert min(stats.holm([stats.mann_whitney(a, b) for a, b in pairs])) > power.ALPHA
-    assert stats.combined(pairs) < 1e-6
-    assert stats.combined([(b, a) for a, b in pairs]) < 1e-6
-    assert stats.combined([(a, a) for a, _ in pairs]) == pytest.approx(1)
-
-
-@pytest.mark.parametrize(("cells", "samples"), [(1, 4), (5, 5), (20, 6), (200, 8)])
-def test_so_many_runs_could_tell_one_cell_apart(cells, samples):
-    assert power.samples_to_tell(cells) == samples
-    apart = stats.mann_whitney(range(samples), range(100, 100 + samples))
-    assert apart * cells <= power.ALPHA
+def test_the_least_of_several_is_uncertain_too():
+    rng = np.random.default_rng(8)
+    alike = [list(rng.normal(100, 5, 9)) for _ in range(4)]
+    low, high = stats.least_ratio_interval(alike, [50.0] * 9)
+    assert low < min(np.median(each) for each in alike) / 50 <= high

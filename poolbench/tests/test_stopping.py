@@ -5,7 +5,7 @@ import random
 import pytest
 
 from poolbench.measure.progress import Progress, duration
-from poolbench.measure.stopping import Rule, State, next_round, seconds_left
+from poolbench.measure.stopping import Rule, State, forecast, next_round
 from poolbench.tests import support
 
 NARROW = {"ns_per_op": 2.0}
@@ -41,11 +41,6 @@ def test_a_wide_interval_ends_at_the_most_samples():
     assert next_round([state(runs=9, values=WIDE)], Rule(least=5, most=9), 1) == []
 
 
-def test_a_narrow_interval_goes_on_until_a_comparison_could_find_something():
-    assert len(next_round([state(runs=5)], Rule(least=5, tell=8), 1)) == 1
-    assert next_round([state(runs=8)], Rule(least=5, tell=8), 1) == []
-
-
 def test_when_the_budget_does_not_suffice_the_quickest_cells_go_on():
     cells = [state("slow", 5, 3.0, WIDE), state("quick", 5, 0.5, WIDE), state("middle", 5, 1.0, WIDE)]
     spent = 5 * 4.5
@@ -77,19 +72,46 @@ def test_the_figure_that_a_variant_is_about_decides():
 
 def test_the_time_left_counts_what_must_be_and_what_the_budget_allows():
     cells = [state("a", runs=2, cost=2.0), state("b", runs=2, cost=1.0)]
-    assert seconds_left(cells, Rule(least=5)) == pytest.approx(9)
-    assert seconds_left(cells, Rule(least=5, tell=7)) == pytest.approx(9 + 6)
-    assert seconds_left(cells, Rule(least=5, tell=7, budget=6 + 9 + 1)) == pytest.approx(10)
+    assert forecast(cells, Rule(least=5)).seconds == pytest.approx(9)
+    assert forecast(cells, Rule(least=5, most=7, budget=1000)).seconds == pytest.approx(9 + 6)
+    assert forecast(cells, Rule(least=5, most=7, budget=6 + 9 + 1)).seconds == pytest.approx(10)
+
+
+def test_the_forecast_comes_to_nothing_only_when_nothing_is_left():
+    """It said "0 s left" for two minutes, while cells with wide intervals went on."""
+    rule, cells = Rule(least=5, most=15, budget=100), [state("a", 5, 1.0, WIDE), state("b", 5, 2.0, WIDE)]
+    while chosen := next_round(cells, rule, 1):
+        told, runs, seconds = forecast(cells, rule), 0, 0.0
+        assert told.runs > 0 and told.seconds > 0
+        copies = [state(s.cell.contender, s.runs, s.cost(), WIDE) for s in cells]
+        while more := next_round(copies, rule, 1):
+            for each in more:
+                each.add({"ns_per_op": WIDE[each.runs % 3]}, each.cost())
+                runs, seconds = runs + 1, seconds + each.cost()
+        assert told.seconds == pytest.approx(seconds, abs=2)
+        assert told.runs == pytest.approx(runs, abs=2)
+        for each in chosen:
+            each.add({"ns_per_op": WIDE[each.runs % 3]}, each.cost())
+    assert forecast(cells, rule).seconds == 0
 
 
 def test_progress_into_a_pipe_is_plain_lines_now_and_then():
     stream, now = io.StringIO(), [0.0]
     progress = Progress(stream, lambda: now[0])
     for runs in range(4):
-        progress.step(runs, 100 - now[0], failed=1, what="cell")
+        progress.step(runs, 1200, 100 - now[0], failed=1, what="cell")
         now[0] += 6
     progress.close()
-    assert stream.getvalue() == "[2 runs, 1 failed, about 1 min 28 s left] cell\n"
+    assert stream.getvalue() == "[2 of about 1,200 runs, 1 failed, about 1 min 28 s left] cell\n"
+
+
+def test_the_last_seconds_are_not_counted_and_quiet_says_nothing():
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(stream, lambda: now[0])
+    now[0] = 20
+    progress.step(5, 6, 0.2, failed=0, what="cell")
+    assert stream.getvalue() == "[5 of about 6 runs, nearly done] cell\n"
+    Progress(None).step(5, 6, 0.2, failed=0, what="cell")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (65, "1 min 05 s"), (3600 * 2 + 61, "2 h 01 min")])

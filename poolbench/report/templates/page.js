@@ -15,9 +15,12 @@
     }
     return specification;
   };
-  const drawings = [...document.querySelectorAll("figure.chart")].map(async (figure) => {
+  const draw = async (figure) => {
+    if (figure.dataset.begun) return;
+    figure.dataset.begun = "true";
     const place = figure.querySelector(".drawing");
     const still = place.innerHTML;
+    figure.still = still;
     try {
       const specification = fitted(figure, JSON.parse(figure.querySelector("script").textContent));
       // A child of its own: Vega gives the element it draws into a name, and the place has a better one.
@@ -31,10 +34,87 @@
       place.dataset.drawn = "false";
       console.error(error);
     }
-  });
-  Promise.all(drawings).then(() => {
+  };
+  // What is folded has no width to fit: it is drawn when it is unfolded.
+  const visible = (figure) => !figure.closest("details:not([open])");
+  const figures = [...document.querySelectorAll("figure.chart")];
+  const drawVisible = () => Promise.all(figures.filter(visible).map(draw));
+  for (const each of document.querySelectorAll("details")) each.addEventListener("toggle", drawVisible);
+  const unfold = (open) => document.querySelectorAll("details").forEach((each) => { each.open = open; });
+
+  // A link to a folded section unfolds it.
+  const follow = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const fold = target && target.querySelector(":scope > details.fold");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", follow);
+  for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => setTimeout(follow));
+  follow();
+
+  // Filter: rows of tables that name every word; sections without one are hidden.
+  const tools = document.querySelector(".tools");
+  const found = document.getElementById("found");
+  const filter = () => {
+    const words = document.getElementById("filter").value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+    let shown = 0;
+    for (const section of document.querySelectorAll(".experiment")) {
+      let here = 0;
+      const title = section.querySelector("h2").textContent.toLowerCase();
+      for (const table of section.querySelectorAll("table")) {
+        const caption = title + " " + (table.caption ? table.caption.textContent.toLowerCase() : "");
+        let rows = 0;
+        for (const row of table.tBodies[0].rows) {
+          const text = caption + " " + row.textContent.toLowerCase();
+          row.hidden = !words.every((word) => text.includes(word));
+          rows += row.hidden ? 0 : 1;
+        }
+        table.closest(".scroll").hidden = rows === 0;
+        here += rows;
+      }
+      section.hidden = here === 0;
+      if (words.length) section.querySelectorAll("details").forEach((each) => { each.open = here > 0; });
+      shown += here;
+    }
+    found.textContent = words.length ? `${shown} rows` : "";
+  };
+  if (tools) {
+    tools.hidden = false;
+    document.getElementById("filter").addEventListener("input", filter);
+    document.getElementById("unfold").addEventListener("click", () => unfold(true));
+  }
+
+  // Sorting: by the first number of a cell, else by its words.
+  const key = (row, column) => {
+    const text = row.cells[column].textContent.trim();
+    const number = parseFloat(text.replace(/,/g, ""));
+    return Number.isNaN(number) ? text : number;
+  };
+  const less = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        for (const each of table.tHead.rows[0].cells) each.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = [...table.tBodies[0].rows].sort((a, b) => less(key(a, column), key(b, column)) * (down ? -1 : 1));
+        table.tBodies[0].append(...rows);
+      });
+    });
+  }
+
+  drawVisible().then(() => {
     document.documentElement.dataset.drawnAfter = String(Math.round(performance.now() - began));
   });
-  // Tables are printed open.
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+  // Printed are the answers, the picture, the summary and what the reader has unfolded, each chart as the still drawing:
+  // it shrinks to the paper's width.
+  addEventListener("beforeprint", () => {
+    for (const figure of figures) {
+      if (figure.still) figure.querySelector(".drawing").innerHTML = figure.still;
+    }
+  });
 })();
