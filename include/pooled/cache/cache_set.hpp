@@ -127,7 +127,7 @@ public:
                  wait_until_idle);
     }
     void resume() noexcept {
-        if (m_is_held) return;
+        if (m_is_held || m_mutex.is_held_for_fork()) return;
         for_each([](thread_cache& cache) { cache.gate.resume(); });
     }
 
@@ -264,6 +264,21 @@ public:
     void unlock_classes() noexcept {
         for (class_index c = k_class_count; c-- != 0;)
             (*this)[c].unlock();
+    }
+
+    // Around a fork; what resume() would open stays stopped until the lock is given up.
+    void lock_classes_for_fork() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c)
+            (*this)[c].mutex().lock_for_fork();
+    }
+    void unlock_classes_after_fork() noexcept {
+        for (class_index c = k_class_count; c-- != 0;)
+            (*this)[c].mutex().unlock_after_fork();
+    }
+    void unlock_after_fork() noexcept {
+        m_mutex.unlock_after_fork();
+        std::scoped_lock const lock(m_mutex);
+        resume();
     }
 
 private:

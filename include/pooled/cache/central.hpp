@@ -53,6 +53,7 @@ public:
 
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
+    [[nodiscard]] optional_mutex& mutex() noexcept { return m_mutex; }  // for fork only
 
     // A free block for the thread that has `cache`; fills the cache's array with more. Requires an empty cache. Null when
     // the class has no free block and the heap no free slab.
@@ -142,11 +143,11 @@ public:
     }
 
     // Reserves slabs that are partly in use, until `count` blocks of them are free. Returns how many are, at most `count`.
-    // Throws std::bad_alloc. O(slabs).
-    [[nodiscard]] std::size_t reserve(reservation const& key, std::size_t count) {
+    // O(slabs).
+    [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
-            if (m_pool.heap.reserve_in_use(key, *s)) free += s->free;
+            if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
         return std::min(free, count);
     }
 

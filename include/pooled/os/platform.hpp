@@ -3,7 +3,7 @@
 
 // The whole contract with the operating system: to port the library, port this file.
 //
-//   pages      map_pages, unmap_pages, release_pages, touch_pages, advise_huge_pages
+//   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
 //   schedule   wait_while, wake_one, relax, pause, coarse_time
@@ -32,6 +32,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 #endif
 
@@ -61,6 +62,20 @@ inline constexpr std::size_t k_page_bytes =
     if (before != 0) ::munmap(wide, before);
     if (after != 0) ::munmap(wide + before + round_up(bytes, k_page_bytes), after);
     return wide + before;
+}
+
+// Whether map_pages might give so many bytes, in pieces: no more than memory and swap can hold, and no more than limits of
+// the process and the kernel's settings let it map. They are mapped at once, untouched, and given back.
+[[nodiscard]] inline bool may_map(std::size_t bytes) noexcept {
+#if defined(__linux__)
+    struct sysinfo machine{};
+    if (::sysinfo(&machine) == 0 &&
+        bytes / machine.mem_unit > std::size_t{machine.totalram} + machine.totalswap)
+        return false;
+#endif
+    void* const p = map_pages(bytes, 1);
+    if (p != nullptr) ::munmap(p, bytes);
+    return p != nullptr;
 }
 
 // Requires a result of map_pages with the same `bytes`.
@@ -140,9 +155,10 @@ private:
     bool m_created = false;
 };
 
-// Requires that `prepare` leaves every lock of the library held, and that the other two release them.
-inline void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
-    ::pthread_atfork(prepare, parent, child);
+// Requires that `prepare` leaves every lock of the library held, and that the other two release them. False when the system
+// has no memory for it.
+[[nodiscard]] inline bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
+    return ::pthread_atfork(prepare, parent, child) == 0;
 }
 
 // Sleeps while `state` is `value`, or a moment; may return early.

@@ -41,10 +41,10 @@ public:
     virtual void on_retire(thread_cache& /*cache*/) noexcept {}
 
     // The extension's own lock, around a fork. Taken after the pool's; who holds it waits for no other.
-    virtual void lock() noexcept {}
-    virtual void unlock() noexcept {}
+    virtual void lock_for_fork() noexcept {}
+    virtual void unlock_after_fork() noexcept {}
 
-    // In the child, where only the thread that forked exists. Under the pool's lock.
+    // In the child, where only the thread that forked exists. Before unlock_after_fork().
     virtual void after_fork_in_child() noexcept {}
 
 protected:

@@ -114,6 +114,7 @@ private:
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
+    static void lock_heaps_for_fork(pool_core& core) noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
@@ -146,7 +147,8 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
     if (!m_is_ready) {  // here and not in function-local statics: a fork waits for this lock
-        platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+        if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
+            throw std::bad_alloc();
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
         // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
@@ -154,6 +156,10 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
         m_is_ready = true;
     }
     pool_core& core = pool_core::create(options, kind, id);
+    if (m_mutex.is_held_for_fork()) {  // by the caller: in the child, too, the pool is whole
+        core.caches().mutex().lock_for_fork();
+        lock_heaps_for_fork(core);
+    }
     m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
     return core;
 }
@@ -271,38 +277,41 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far_count = 0;
 }
 
-// Holds every lock and stops every thread, so that the child finds all of it whole.
+// Holds every lock and stops every thread, so that the child finds all of it whole. The thread that forks passes the locks:
+// handlers of the program's that run from here on may use pools.
 inline void registry::before_fork() noexcept {
-    g_registry.m_mutex.lock();
-    g_registry.for_each_core([](pool_core& core) { core.caches().mutex().lock(); });
+    g_fork_guard.enter();
+    g_registry.m_mutex.lock_for_fork();
+    g_registry.for_each_core([](pool_core& core) { core.caches().mutex().lock_for_fork(); });
     auto const each_gate = [](auto&& visit) {
         g_registry.for_each_core([&](pool_core& core) { core.caches().for_each_other_gate(visit); });
     };
     stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
-    g_registry.for_each_core([](pool_core& core) {
-        core.memory().lock_heaps();
-        if (pool_extension* const above = core.extension()) above->lock();
-    });
-    g_metadata.lock().lock();
+    g_registry.for_each_core(lock_heaps_for_fork);
+    g_metadata.lock().lock_for_fork();
+}
+
+inline void registry::lock_heaps_for_fork(pool_core& core) noexcept {
+    core.memory().lock_heaps_for_fork();
+    if (pool_extension* const above = core.extension()) above->lock_for_fork();
 }
 
 inline void registry::after_fork_in_parent() noexcept {
-    g_metadata.lock().unlock();
+    g_metadata.lock().unlock_after_fork();
     g_registry.for_each_core([](pool_core& core) {
-        if (pool_extension* const above = core.extension()) above->unlock();
-        core.memory().unlock_heaps();
-        core.caches().resume();
-        core.caches().mutex().unlock();
+        if (pool_extension* const above = core.extension()) above->unlock_after_fork();
+        core.memory().unlock_heaps_after_fork();
+        core.caches().unlock_after_fork();
     });
-    g_registry.m_mutex.unlock();
+    g_registry.m_mutex.unlock_after_fork();
+    g_fork_guard.leave();
 }
 
-// Only the thread that forked exists; what the others had cached is free for all.
+// Only the thread that forked exists, and those that a handler of the program's has made since, which wait for the locks;
+// what the others had cached is free for all.
 inline void registry::after_fork_in_child() noexcept {
-    after_fork_in_parent();
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
-        std::scoped_lock const lock(core.caches().mutex());
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
         thread_cache* next = nullptr;
         for (thread_cache* cache = core.caches().first(); cache != nullptr; cache = next) {
@@ -312,6 +321,7 @@ inline void registry::after_fork_in_child() noexcept {
             g_metadata.deallocate(cache, sizeof(thread_cache));
         }
     });
+    after_fork_in_parent();
 }
 
 }  // namespace pooled::detail

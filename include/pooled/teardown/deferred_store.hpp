@@ -73,8 +73,8 @@ public:
     static void set_blocked(bool is_blocked) noexcept;
 
     // Around a fork.
-    void lock() noexcept;
-    void unlock() noexcept;
+    void lock_for_fork() noexcept;
+    void unlock_after_fork() noexcept;
     void after_fork_in_child() noexcept;
 
     // The calling thread ends.
@@ -270,7 +270,7 @@ inline void deferred_store::stop_others() noexcept {
 }
 
 inline void deferred_store::resume_others() noexcept {
-    for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
+    for (auto* each = m_mutex.is_held_for_fork() ? nullptr : m_threads; each != nullptr; each = each->next)
         if (!each->door.is_closed()) each->door.resume();
 }
 
@@ -370,13 +370,14 @@ inline void deferred_store::finish_thread() noexcept {
     }
 }
 
-inline void deferred_store::lock() noexcept {
-    m_mutex.lock();
+inline void deferred_store::lock_for_fork() noexcept {
+    m_mutex.lock_for_fork();
     stop_others();
 }
-inline void deferred_store::unlock() noexcept {
+inline void deferred_store::unlock_after_fork() noexcept {
+    m_mutex.unlock_after_fork();
+    std::scoped_lock const lock(m_mutex);
     resume_others();
-    m_mutex.unlock();
 }
 
 inline void deferred_store::after_fork_in_child() noexcept {

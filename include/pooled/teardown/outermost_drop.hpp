@@ -112,13 +112,15 @@ private:
     }
 
     inline void survive_fork() noexcept;
-    void lock_all() noexcept {
+    void before_fork() noexcept {
+        g_fork_guard.enter();
         for (shard& s : m_shards)
-            s.lock.lock();
+            s.lock.lock_for_fork();
     }
-    void unlock_all() noexcept {
+    void after_fork() noexcept {
         for (shard& s : m_shards)
-            s.lock.unlock();
+            s.lock.unlock_after_fork();
+        g_fork_guard.leave();
     }
     // The stacks of the parent's other threads are about to be used again. A record of this thread that is forgotten is still
     // emptied by the drop that made it; a drop further down makes another one.
@@ -138,11 +140,14 @@ inline void outermost_drop_table::survive_fork() noexcept {
     if (m_survives_fork.load(std::memory_order_relaxed) ||
         m_survives_fork.exchange(true, std::memory_order_relaxed))
         return;
-    platform::at_fork([] { g_outermost_drops.lock_all(); }, [] { g_outermost_drops.unlock_all(); },
-                      [] {
-                          g_outermost_drops.forget_all();
-                          g_outermost_drops.unlock_all();
-                      });
+    bool const is_known =
+        platform::at_fork([] { g_outermost_drops.before_fork(); }, [] { g_outermost_drops.after_fork(); },
+                          [] {
+                              g_outermost_drops.forget_all();
+                              g_outermost_drops.after_fork();
+                          });
+    // The drop goes on; the next one tries again.
+    if (!is_known) m_survives_fork.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace pooled::detail
