@@ -53,7 +53,6 @@ public:
 
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
-    [[nodiscard]] optional_mutex& mutex() noexcept { return m_mutex; }  // for fork only
 
     // A free block for the thread that has `cache`; fills the cache's array with more. Requires an empty cache. Null when
     // the class has no free block and the heap no free slab.

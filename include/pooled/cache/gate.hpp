@@ -44,7 +44,18 @@ public:
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
     // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
-    void stop() noexcept { m_stop.store(k_stopped, std::memory_order_relaxed); }
+    void stop() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) == k_open)
+            m_stop.store(k_stopped, std::memory_order_relaxed);
+    }
+    // The same for a fork: the owner itself resumes, when it next needs the gate. So a fork writes to each page once.
+    void stop_for_fork() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
+            m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_stopped_for_fork() const noexcept {
+        return m_stop.load(std::memory_order_relaxed) == k_stopped_for_fork;
+    }
 
     // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
     [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
@@ -63,7 +74,8 @@ public:
 private:
     static constexpr std::uint32_t k_open = 0;
     static constexpr std::uint32_t k_stopped = 1;
-    static constexpr std::uint32_t k_closed = 2;
+    static constexpr std::uint32_t k_stopped_for_fork = 2;
+    static constexpr std::uint32_t k_closed = 3;
 
     typename Atomics::template atomic<std::uint32_t> m_busy{0};
     typename Atomics::template atomic<std::uint32_t> m_stop{0};

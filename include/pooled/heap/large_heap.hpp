@@ -242,11 +242,11 @@ public:
     // From here on deallocations are counted. Returns the blocks in use.
     [[nodiscard]] std::uint64_t close() noexcept {
         std::scoped_lock const lock(m_mutex);
-        m_is_closed = true;
-        return m_in_use + m_leaving;
+        return m_is_closed = true, m_in_use + m_leaving;
     }
-    void after_fork_in_child() noexcept { m_leaving -= m_upstream.forget_others(); }
-    [[nodiscard]] optional_mutex& lock() noexcept { return m_mutex; }  // for fork only
+    void after_fork_in_child() noexcept {
+        if (auto const lost = m_upstream.forget_others(); lost != 0) m_leaving -= lost;
+    }
 
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);

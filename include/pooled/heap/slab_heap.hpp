@@ -214,7 +214,6 @@ public:
         return fewest;
     }
 
-    [[nodiscard]] optional_mutex& lock() noexcept { return m_mutex; }  // for fork only
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }
 
     // Walks every structure. O(slabs).

@@ -136,7 +136,7 @@ public:
             // acquire: pairs with the release in ~call.
             bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
             if (!is_any) return calls_ended() != before;
-            if (t_upstream_calls != 0 || t_forks != 0) return false;
+            if (t_upstream_calls != 0 || fork_gate::is_passed()) return false;
             platform::pause(attempt);
         }
         return true;
@@ -144,8 +144,8 @@ public:
 
     // Around a fork. The calls that other threads have under way do not end in the child: it forgets them. They lie on
     // stacks that the child may use for something else, so they are looked at here.
-    void lock_for_fork() noexcept {
-        m_mutex.lock_for_fork();
+    void before_fork() noexcept {
+        if (m_calls_under_way == nullptr && m_others.calls == 0) return;
         m_others = {};
         call** own = &m_calls_under_way;
         for (call** link = own; call* const each = *link;) {
@@ -164,9 +164,9 @@ public:
         }
         m_others.first = own;
     }
-    void unlock_after_fork() noexcept { m_mutex.unlock_after_fork(); }
     // In the child. Returns how many of them were to give a large block back.
     [[nodiscard]] std::uint64_t forget_others() noexcept {
+        if (m_others.calls == 0) return 0;
         *m_others.first = nullptr;
         m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
         m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);

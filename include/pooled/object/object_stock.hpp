@@ -115,8 +115,6 @@ public:
         std::scoped_lock const own(m_mutex);
         m_used.retire(cache.recycled);
     }
-    void lock_for_fork() noexcept override { m_mutex.lock_for_fork(); }
-    void unlock_after_fork() noexcept override { m_mutex.unlock_after_fork(); }
     void after_fork_in_child() noexcept override {
         std::scoped_lock const own(m_mutex);
         m_waiters.clear();

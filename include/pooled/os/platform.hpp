@@ -6,7 +6,7 @@
 //   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
-//   schedule   wait_while, wake_one, relax, pause, coarse_time
+//   schedule   wait_while, wake_one, wake_all, relax, pause, coarse_time
 //
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
@@ -22,6 +22,7 @@
 #error "pooled: source/platform.hpp has no implementation for this operating system yet; it needs POSIX"
 #endif
 
+#include <limits.h>
 #include <time.h>
 
 #include <pthread.h>
@@ -189,6 +190,14 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
     ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 #else
     state.notify_one();
+#endif
+}
+
+inline void wake_all(std::atomic<std::uint32_t>& state) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+#else
+    state.notify_all();
 #endif
 }
 

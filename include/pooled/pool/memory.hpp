@@ -76,7 +76,9 @@ public:
     // Beyond the largest size class. `cache`: of the calling thread, or null. The block that its owner freed last, if it was
     // asked for as many bytes; else null. O(1), without a lock.
     [[nodiscard]] void* take_aside(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
-        if (cache == nullptr || cache->large.empty() || !cache->gate.enter()) return nullptr;
+        if (cache == nullptr || cache->large.empty()) return nullptr;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return nullptr;
         large_block* const b = cache->large.take(bytes);
         void* const p = b != nullptr ? m_large.use_again(*b, align) : nullptr;
         if (b != nullptr && p == nullptr) static_cast<void>(cache->large.put(*b));
@@ -117,18 +119,7 @@ public:
     [[nodiscard]] bool is_valid() noexcept;
 
     // Around a fork.
-    void lock_heaps_for_fork() noexcept {
-        m_caches.lock_classes_for_fork();
-        m_slabs.lock().lock_for_fork();
-        m_large.lock().lock_for_fork();
-        m_upstream.lock_for_fork();
-    }
-    void unlock_heaps_after_fork() noexcept {
-        m_upstream.unlock_after_fork();
-        m_large.lock().unlock_after_fork();
-        m_slabs.lock().unlock_after_fork();
-        m_caches.unlock_classes_after_fork();
-    }
+    void before_fork() noexcept { m_upstream.before_fork(); }
     void after_fork_in_child() noexcept { m_large.after_fork_in_child(); }
 
 private:
@@ -148,7 +139,9 @@ private:
     }
     // False when the owner of `cache` does not keep the block.
     [[nodiscard]] bool set_aside(large_block& b, thread_cache* cache) noexcept {
-        if (cache == nullptr || !cache->gate.enter()) return false;
+        if (cache == nullptr) return false;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return false;
         bool const is_kept = cache->large.put(b);
         if (is_kept) m_large.set_aside(b);
         cache->gate.leave();

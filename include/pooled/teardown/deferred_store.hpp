@@ -72,9 +72,8 @@ public:
     // The calling thread waits for others: it is of no use to wait for what it is destroying, in any pool.
     static void set_blocked(bool is_blocked) noexcept;
 
-    // Around a fork.
-    void lock_for_fork() noexcept;
-    void unlock_after_fork() noexcept;
+    void before_fork() noexcept;
+    void after_fork() noexcept;
     void after_fork_in_child() noexcept;
 
     // The calling thread ends.
@@ -98,6 +97,7 @@ private:
     std::uint64_t m_destroyed = 0;       // by threads that are gone, or have no thread_deferred
     std::uint64_t m_in_destruction = 0;  // by threads that have none
     std::atomic<bool> m_is_closed{false};
+    bool m_is_stopped = false;  // by a fork
     void* m_memory;
     std::size_t m_bytes;
 };
@@ -270,7 +270,7 @@ inline void deferred_store::stop_others() noexcept {
 }
 
 inline void deferred_store::resume_others() noexcept {
-    for (auto* each = m_mutex.is_held_for_fork() ? nullptr : m_threads; each != nullptr; each = each->next)
+    for (auto* each = m_is_stopped ? nullptr : m_threads; each != nullptr; each = each->next)
         if (!each->door.is_closed()) each->door.resume();
 }
 
@@ -370,13 +370,14 @@ inline void deferred_store::finish_thread() noexcept {
     }
 }
 
-inline void deferred_store::lock_for_fork() noexcept {
-    m_mutex.lock_for_fork();
-    stop_others();
-}
-inline void deferred_store::unlock_after_fork() noexcept {
-    m_mutex.unlock_after_fork();
+inline void deferred_store::before_fork() noexcept {
     std::scoped_lock const lock(m_mutex);
+    stop_others();
+    m_is_stopped = true;
+}
+inline void deferred_store::after_fork() noexcept {
+    std::scoped_lock const lock(m_mutex);
+    m_is_stopped = false;
     resume_others();
 }
 

@@ -156,8 +156,8 @@ TEST(upstream, forgets_in_a_forked_child_what_other_threads_were_moving_and_no_m
     is_inside.arrive_and_wait();
     EXPECT_EQ(source.used(), 31'700U);
 
-    pooled::detail::g_fork_guard.enter();
-    source.lock_for_fork();
+    pooled::detail::g_fork_gate.begin();
+    source.before_fork();
     {
         upstream::call nested(source);  // of a handler of the program's
         nested.begin();
@@ -165,15 +165,14 @@ TEST(upstream, forgets_in_a_forked_child_what_other_threads_were_moving_and_no_m
     pid_t const child = ::fork();
     if (child == 0) {
         bool ok = source.forget_others() == 1 && source.used() == 1200;
-        source.unlock_after_fork();
-        pooled::detail::g_fork_guard.leave();
+        pooled::detail::g_fork_gate.forget_others();
+        pooled::detail::g_fork_gate.end();
         source.deallocate(coming, 200, k_granule_bytes, mine);
         ok = ok && source.used() == 1000;
         mine.~call();
         ::_exit(ok && !source.wait_for_call(source.calls_ended()) ? 0 : 1);
     }
-    source.unlock_after_fork();
-    pooled::detail::g_fork_guard.leave();
+    pooled::detail::g_fork_gate.end();
     int status = -1;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
