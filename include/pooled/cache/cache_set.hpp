@@ -163,7 +163,7 @@ public:
                  wait_until_idle);
     }
     void resume() noexcept {
-        if (m_is_held) return;
+        if (m_is_held || platform::is_barrier_refused()) return;
         bool const is_fork = fork_gate::is_passed();  // within one, what it has stopped stays so
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -172,7 +172,9 @@ public:
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
         std::scoped_lock const lock(m_mutex);
-        if (!m_is_held && !fork_gate::is_passed() && cache.gate.is_stopped_for_fork()) cache.gate.resume();
+        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+            cache.gate.is_stopped_for_fork())
+            cache.gate.resume();
     }
 
     // The same for longer, without the lock: until let_go(), no thread uses its cache, new threads and the caller

@@ -44,9 +44,11 @@ public:
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
     // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
-    void stop() noexcept {
-        if (m_stop.load(std::memory_order_relaxed) == k_open)
-            m_stop.store(k_stopped, std::memory_order_relaxed);
+    // False when it was stopped already.
+    bool stop() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) != k_open) return false;
+        m_stop.store(k_stopped, std::memory_order_relaxed);
+        return true;
     }
     // The same for a fork: the owner itself resumes, when it next needs the gate. So a fork writes to each page once.
     void stop_for_fork() noexcept {
@@ -87,11 +89,8 @@ private:
 template <class ForEach, class Barrier, class Wait>
 void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
     bool any = false;
-    for_each([&](auto& each) {
-        each.stop();
-        any = true;
-    });
-    if (!any) return;
+    for_each([&](auto& each) { any = each.stop() || any; });
+    if (!any) return;  // those that are stopped have been idle since
     barrier();
     for_each([&](auto& each) { wait(each); });
 }

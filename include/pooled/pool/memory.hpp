@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <new>
 
@@ -184,7 +185,7 @@ private:
 inline bool pool_memory::grow(class_index c) {
     try {
         if (m_slabs.grow(c)) return true;
-    } catch (...) {
+    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
         if (find_room(c)) return true;
         throw;
     }
@@ -217,7 +218,7 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
     if (bytes > m_upstream.max_bytes()) return nullptr;
     try {
         if (void* const p = m_large.grow(bytes, align)) return p;
-    } catch (...) {
+    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
         if (collect_for_room() == 0) throw;
         return m_large.grow(bytes, align);
     }

@@ -206,7 +206,7 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
         return cache;
     }
-    if (state.ended || !m_has_barrier) return nullptr;
+    if (state.ended || !m_has_barrier || platform::is_barrier_refused()) return nullptr;
     if (!state.armed) state.armed = m_exit_hook.arm(&state);
     if (!state.armed) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());

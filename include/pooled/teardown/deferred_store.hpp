@@ -15,6 +15,7 @@
 // Invariant: deferred = sizes of the batches of all threads + those of the batches kept. O(1) but for collect: O(threads).
 
 #include "pooled/base/atomics.hpp"
+#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
@@ -263,10 +264,7 @@ inline void deferred_store::stop_others() noexcept {
         for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
             if (each->owner != &t_deferrals) visit(each->door);
     };
-    stop_all(each_gate, platform::heavy_barrier, [](gate<> const& door) {
-        for (unsigned attempt = 0; !door.is_idle(); ++attempt)
-            platform::pause(attempt);
-    });
+    stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
 }
 
 inline void deferred_store::resume_others() noexcept {
