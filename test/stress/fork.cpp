@@ -232,7 +232,12 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
         // Nearly always in the middle of an operation, as a preempted thread is.
         auto& gate = pooled::detail::t_state.find(bounded.core().id())->gate;
         while (!stop) {
-            if (!gate.enter()) continue;
+            if (!gate.enter()) {
+                deallocate(
+                    bounded,
+                    allocate(bounded, 1024));  // what keeps the owner out for longer, it resumes itself
+                continue;
+            }
             is_inside = true;
             ++entered;
             std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -37,4 +37,24 @@ private:
     std::array<char, 320> m_message{};
 };
 
+namespace detail {
+
+// A reservation for more than the machine can hold.
+class not_enough_memory : public std::bad_alloc {
+public:
+    explicit not_enough_memory(std::size_t asked_bytes) noexcept {
+        std::snprintf(
+            m_message.data(), m_message.size(),
+            "pooled: %zu bytes were to be reserved, which the operating system does not have; reserve "
+            "less, or give the pool an upstream that has them",
+            asked_bytes);
+    }
+    [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
+
+private:
+    std::array<char, 192> m_message{};
+};
+
+}  // namespace detail
+
 }  // namespace pooled

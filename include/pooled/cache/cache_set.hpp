@@ -11,6 +11,7 @@
 // below. Functions require mutex() unless they say otherwise.
 // Invariant: held_by_others(c) + held by the caller <= outside of central c.
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +38,12 @@ inline void wait_until_idle(gate<> const& one) noexcept {
         platform::pause(attempt);
 }
 
+// A forked child has none of its parent's threads but one; their caches are retired when someone looks at the caches of a
+// pool. Written in the child alone, before any other thread runs there.
+POOLED_EXPORT inline constinit std::atomic<thread_state const*> g_fork_survivor{nullptr};
+POOLED_EXPORT inline constinit observed<std::uint32_t> g_forks_survived{};
+POOLED_EXPORT inline constinit std::atomic<void (*)(thread_cache&) noexcept> g_retire_dead{nullptr};
+
 class cache_set {
 public:
     // Threads that use a class a little have a small array for it: 16 addresses, then 64, then 256, or what the class has.
@@ -43,14 +51,42 @@ public:
     static constexpr std::uint32_t k_growth = 4;
 
     cache_set(central::context const& pool, large_heap& large) noexcept
-        : m_mutex(pool.is_shared), m_large(large) {
+        : m_mutex(*this, pool.is_shared), m_large(large), m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_class_count; ++c)
             std::construct_at(&(*this)[c], pool, c);
     }
     cache_set(cache_set const&) = delete;
     cache_set& operator=(cache_set const&) = delete;
 
-    [[nodiscard]] optional_mutex& mutex() noexcept { return m_mutex; }
+    // Locked, with only caches in it whose owners exist.
+    class caches_mutex {
+    public:
+        explicit caches_mutex(cache_set& caches, bool is_shared) noexcept
+            : m_mutex(is_shared), m_caches(caches) {}
+        void lock() noexcept {
+            m_mutex.lock();
+            m_caches.forget_dead();
+        }
+        void unlock() noexcept { m_mutex.unlock(); }
+
+    private:
+        optional_mutex m_mutex;
+        cache_set& m_caches;
+    };
+    [[nodiscard]] caches_mutex& mutex() noexcept { return m_mutex; }
+
+    // Retires the caches of threads that a fork has left behind.
+    void forget_dead() noexcept {
+        if (m_forks_survived == g_forks_survived) [[likely]]
+            return;
+        m_forks_survived = g_forks_survived;
+        thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
+        for (thread_cache *cache = m_first, *next = nullptr; cache != nullptr; cache = next) {
+            next = cache->next;
+            if (cache->owner != nullptr && cache->owner != survivor)
+                g_retire_dead.load(std::memory_order_relaxed)(*cache);
+        }
+    }
 
     // Without a lock.
     [[nodiscard]] central& operator[](class_index c) noexcept {
@@ -127,8 +163,18 @@ public:
                  wait_until_idle);
     }
     void resume() noexcept {
-        if (m_is_held) return;
-        for_each([](thread_cache& cache) { cache.gate.resume(); });
+        if (m_is_held || platform::is_barrier_refused()) return;
+        bool const is_fork = fork_gate::is_passed();  // within one, what it has stopped stays so
+        for_each([is_fork](thread_cache& cache) {
+            if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
+        });
+    }
+    // For the owner of a cache that a fork has stopped. Takes the lock.
+    void resume_after_fork(thread_cache& cache) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+            cache.gate.is_stopped_for_fork())
+            cache.gate.resume();
     }
 
     // The same for longer, without the lock: until let_go(), no thread uses its cache, new threads and the caller
@@ -185,11 +231,11 @@ public:
     }
 
     // All blocks of the size classes are gone, those in use, too. Returns the chunks, which the heap is to deallocate.
-    [[nodiscard]] chunk* discard(slab_heap& heap) noexcept {
+    [[nodiscard]] chunk* discard(slab_heap& heap, upstream::call& under_way) noexcept {
         return steal_all([&] {
             for (class_index c = 0; c < k_class_count; ++c)
                 (*this)[c].discard();
-            return heap.detach_all();
+            return heap.detach_all(under_way);
         });
     }
 
@@ -288,8 +334,9 @@ private:
                std::ranges::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
-    optional_mutex m_mutex;
+    caches_mutex m_mutex;
     large_heap& m_large;
+    std::uint32_t m_forks_survived;
     bool m_is_held = false;
     thread_cache* m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under

@@ -142,11 +142,11 @@ public:
     }
 
     // Reserves slabs that are partly in use, until `count` blocks of them are free. Returns how many are, at most `count`.
-    // Throws std::bad_alloc. O(slabs).
-    [[nodiscard]] std::size_t reserve(reservation const& key, std::size_t count) {
+    // O(slabs).
+    [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
-            if (m_pool.heap.reserve_in_use(key, *s)) free += s->free;
+            if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
         return std::min(free, count);
     }
 

@@ -44,7 +44,20 @@ public:
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
     // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
-    void stop() noexcept { m_stop.store(k_stopped, std::memory_order_relaxed); }
+    // False when it was stopped already.
+    bool stop() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) != k_open) return false;
+        m_stop.store(k_stopped, std::memory_order_relaxed);
+        return true;
+    }
+    // The same for a fork: the owner itself resumes, when it next needs the gate. So a fork writes to each page once.
+    void stop_for_fork() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
+            m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_stopped_for_fork() const noexcept {
+        return m_stop.load(std::memory_order_relaxed) == k_stopped_for_fork;
+    }
 
     // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
     [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
@@ -63,7 +76,8 @@ public:
 private:
     static constexpr std::uint32_t k_open = 0;
     static constexpr std::uint32_t k_stopped = 1;
-    static constexpr std::uint32_t k_closed = 2;
+    static constexpr std::uint32_t k_stopped_for_fork = 2;
+    static constexpr std::uint32_t k_closed = 3;
 
     typename Atomics::template atomic<std::uint32_t> m_busy{0};
     typename Atomics::template atomic<std::uint32_t> m_stop{0};
@@ -75,11 +89,8 @@ private:
 template <class ForEach, class Barrier, class Wait>
 void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
     bool any = false;
-    for_each([&](auto& each) {
-        each.stop();
-        any = true;
-    });
-    if (!any) return;
+    for_each([&](auto& each) { any = each.stop() || any; });
+    if (!any) return;  // those that are stopped have been idle since
     barrier();
     for_each([&](auto& each) { wait(each); });
 }

@@ -22,6 +22,15 @@
 
 namespace pooled::detail {
 
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
+[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
+    if (max_bytes == 0) return k_default_chunk_bytes;
+    return std::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+}
+[[nodiscard]] constexpr std::size_t slab_bytes_for(std::size_t max_bytes) noexcept {
+    return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
+}
+
 // Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
 #if POOLED_CHECKED
@@ -48,7 +57,7 @@ public:
 
     // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
     // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
-    // `under_way` must end after the chunk is where other threads find it.
+    // `under_way` is to be settled when the chunk is where other threads find it.
     [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
         // A block larger than this pool's slabs gets a chunk to itself.
         std::size_t const slab_bytes = std::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
@@ -67,7 +76,7 @@ public:
         try {
             base = m_upstream.allocate(bytes, k_granule_bytes, under_way);
             if (base != nullptr && !prepare_maps(base, bytes)) {
-                m_upstream.deallocate(base, bytes, k_granule_bytes);
+                m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
                 throw std::bad_alloc();
             }
         } catch (...) {
@@ -96,10 +105,10 @@ public:
         return c;
     }
 
-    // Requires a chunk of which no block is in use.
-    void deallocate(chunk& c) noexcept {
+    // Requires a chunk of which no block is in use, whose bytes are of `under_way`.
+    void deallocate(chunk& c, upstream::call& under_way) noexcept {
         g_page_map.assign(c.base, c.bytes, c.outer);
-        m_upstream.deallocate(c.base, c.bytes, k_granule_bytes);
+        m_upstream.deallocate(c.base, c.bytes, k_granule_bytes, under_way);
         g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
     }
 

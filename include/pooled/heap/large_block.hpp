@@ -8,7 +8,9 @@
 #include "pooled/base/geometry.hpp"
 #include "pooled/heap/page_map.hpp"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +18,25 @@
 namespace pooled::detail {
 
 struct large_block;
+
+// Where in its region each next large block begins: else the first bytes of all would fall into the same few sets of each
+// cache. Any thread may call.
+class offset_sequence {
+public:
+    static constexpr std::size_t k_offsets = 64;
+    static constexpr std::size_t k_bytes = k_offsets * k_cache_line;
+
+    // An odd step visits all offsets, neighbours in time far apart. `slack`: bytes to spare.
+    [[nodiscard]] std::uint16_t next(std::size_t align, std::size_t slack) noexcept {
+        std::size_t const offsets = std::min(k_offsets, slack / k_cache_line + 1);
+        std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
+        std::size_t const offset = std::size_t{n} * 13 % offsets * k_cache_line;
+        return static_cast<std::uint16_t>(round_down(offset, std::max(align, k_cache_line)));
+    }
+
+private:
+    std::atomic<std::uint32_t> m_regions{0};  // ever made
+};
 
 // Blocks that only requests of one size and alignment may use, and those of the same type's other forms.
 struct large_reservation {

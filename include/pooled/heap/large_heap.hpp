@@ -77,10 +77,10 @@ public:
         upstream::call under_way(m_upstream);
         large_block* const b = new_block(bytes, align, under_way);
         if (b == nullptr) return nullptr;
-        void* const payload = b->place(bytes, align);
         std::scoped_lock const lock(m_mutex);
-        use(*b, payload, bytes);
-        return payload;
+        use(*b, b->place(bytes, align), bytes);
+        under_way.settle();
+        return b->payload;
     }
 
     // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
@@ -97,12 +97,15 @@ public:
                     keep(b);
                     return count_deallocated(bytes);
                 }
-                under_way.begin();
+                under_way.begin(b.total, true);
+                static_cast<void>(count_deallocated(bytes));
+                ++m_leaving;
             }
-            release(b);
+            release(b, under_way);
         }
         std::scoped_lock const lock(m_mutex);  // a closed heap is not destroyed before the block is counted
-        return count_deallocated(bytes);
+        --m_leaving;
+        return m_is_closed;
     }
 
     // A block in use that a thread keeps for itself, and takes again for as many bytes: payload and mark alone change.
@@ -131,26 +134,33 @@ public:
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
         large_reservation& r = reservation_for(bytes, align);
         std::size_t have = 0;
+        std::size_t idle_bytes = 0;
         {
             std::scoped_lock const lock(m_mutex);
             for (large_block const* b = r.idle; b != nullptr; b = b->next)
                 ++have;
+            idle_bytes = m_idle_bytes - m_reserved_idle_bytes;
         }
+        idle_bytes += have * bytes;
+        if (!m_upstream.may_give(count * bytes - std::min(count * bytes, idle_bytes))) return false;
+        upstream::call under_way(m_upstream);
         large_block* made = nullptr;
         auto const undo = [&]() noexcept {
             while (large_block* const b = made) {
                 made = b->next;
-                release(*b);
+                release(*b, under_way);
             }
         };
-        upstream::call under_way(m_upstream);
         try {
             for (; have < count; ++have) {
                 large_block* b = nullptr;
                 {
                     std::scoped_lock const lock(m_mutex);
                     b = take_unreserved(bytes, align);
-                    if (b != nullptr) m_idle_bytes -= b->total;
+                    if (b != nullptr) {
+                        m_idle_bytes -= b->total;
+                        under_way.begin(b->total);
+                    }
                 }
                 if (b == nullptr) b = new_block(bytes, align, under_way);
                 if (b == nullptr) {
@@ -172,6 +182,7 @@ public:
             ++r.count;
             keep(*b);
         }
+        under_way.settle();
         return true;
     }
 
@@ -192,7 +203,7 @@ public:
                     link = &b->next;
                     continue;
                 }
-                under_way.begin();
+                under_way.begin(b->total);
                 *link = b->next;
                 b->next = released;
                 released = b;
@@ -213,7 +224,7 @@ public:
         }
         while (large_block* const b = released) {
             released = b->next;
-            release(*b);
+            release(*b, under_way);
         }
         return bytes;
     }
@@ -231,10 +242,11 @@ public:
     // From here on deallocations are counted. Returns the blocks in use.
     [[nodiscard]] std::uint64_t close() noexcept {
         std::scoped_lock const lock(m_mutex);
-        m_is_closed = true;
-        return m_in_use;
+        return m_is_closed = true, m_in_use + m_leaving;
     }
-    [[nodiscard]] optional_mutex& lock() noexcept { return m_mutex; }  // for fork only
+    void after_fork_in_child() noexcept {
+        if (auto const lost = m_upstream.forget_others(); lost != 0) m_leaving -= lost;
+    }
 
     [[nodiscard]] bool is_valid() noexcept {
         std::scoped_lock const lock(m_mutex);
@@ -257,8 +269,6 @@ public:
 private:
     static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
-    static constexpr std::size_t k_offsets = 64;
-    static constexpr std::size_t k_offset_bytes = k_offsets * k_cache_line;
 
     // Whole granules, if the bound allows: the page map then claims nobody else's memory. A bounded pool spends nothing on
     // offsets and buckets.
@@ -267,8 +277,8 @@ private:
         if (exact > k_size_max / 4) throw std::bad_alloc();
         std::size_t const granules = round_up(exact, k_granule_bytes);
         if (m_upstream.is_bounded()) return granules <= m_upstream.max_bytes() ? granules : exact;
-        std::size_t const spread =
-            round_up(exact + (align < k_offset_bytes ? k_offset_bytes : 0), k_granule_bytes);
+        std::size_t const spread = round_up(
+            exact + (align < offset_sequence::k_bytes ? offset_sequence::k_bytes : 0), k_granule_bytes);
         std::size_t const bucket = large_buckets::at_least(spread);
         return bucket < large_buckets::k_count ? large_buckets::bytes(bucket) : spread;
     }
@@ -283,7 +293,7 @@ private:
         try {
             base = m_upstream.allocate(total, region_align, under_way);
             if (base != nullptr && !prepare_maps(base, total)) {
-                m_upstream.deallocate(base, total, region_align);
+                m_upstream.deallocate(base, total, region_align, under_way);
                 throw std::bad_alloc();
             }
         } catch (...) {
@@ -299,17 +309,9 @@ private:
         b->total = total;
         b->align = region_align;
         b->outer = g_page_map.find(base);
-        b->offset = next_offset(align, total - std::min(total, bytes));
+        b->offset = m_offsets.next(align, total - std::min(total, bytes));
         g_page_map.assign(base, total, entry_of(*b, map_entry::large));
         return b;
-    }
-
-    // An odd step visits all offsets, neighbours in time far apart. `slack`: bytes to spare.
-    [[nodiscard]] std::uint16_t next_offset(std::size_t align, std::size_t slack) noexcept {
-        std::size_t const offsets = std::min(k_offsets, slack / k_cache_line + 1);
-        std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
-        std::size_t const offset = std::size_t{n} * 13 % offsets * k_cache_line;
-        return static_cast<std::uint16_t>(round_down(offset, std::max(align, k_cache_line)));
     }
 
     [[nodiscard]] map_entry entry_of(large_block const& b, std::uint64_t what) const noexcept {
@@ -320,9 +322,9 @@ private:
         g_page_map.assign_one(b.base, entry_of(b, what));
     }
 
-    void release(large_block& b) noexcept {
+    void release(large_block& b, upstream::call& under_way) noexcept {
         g_page_map.assign(b.base, b.total, b.outer);
-        m_upstream.deallocate(b.base, b.total, b.align);
+        m_upstream.deallocate(b.base, b.total, b.align, under_way);
         g_metadata.deallocate(&b, sizeof(large_block));
     }
 
@@ -378,11 +380,12 @@ private:
     std::uint32_t m_pool_id;
     bool m_is_shared;
     bool m_is_closed = false;
-    std::atomic<std::uint32_t> m_regions{0};  // ever made
+    offset_sequence m_offsets;
 
     optional_mutex m_mutex;
     std::uint32_t m_period = 0;
     std::uint64_t m_in_use = 0;
+    std::uint64_t m_leaving = 0;  // on their way to upstream, by deallocate()
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
     std::size_t m_reserved_idle_bytes = 0;  // of those

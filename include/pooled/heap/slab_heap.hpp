@@ -25,6 +25,7 @@
 #include "pooled/os/platform.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -46,16 +47,18 @@ public:
             m_reservations = r->next;
             g_metadata.deallocate(r, sizeof(reservation));
         }
-        deallocate(detach_all());
+        upstream::call under_way(m_source.from());
+        deallocate(detach_all(under_way), under_way);
     }
 
     // Takes all chunks out, those with blocks in use, too; deallocate() gives them back to upstream. Requires that no slab is
     // in a list of its class any more. O(slabs).
-    [[nodiscard]] chunk* detach_all() noexcept {
+    [[nodiscard]] chunk* detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
         std::scoped_lock const lock(m_mutex);
         chunk* all = nullptr;
         while (m_chunks != nullptr) {
+            under_way.begin(m_chunks->bytes);
             chunk& c = detach(*m_chunks);
             c.next = all;
             all = &c;
@@ -66,13 +69,11 @@ public:
         }
         return all;
     }
-    void deallocate(chunk* list) noexcept {
-        upstream::call under_way(m_source.from());
-        if (list != nullptr) under_way.begin();
+    void deallocate(chunk* list, upstream::call& under_way) noexcept {
         while (list != nullptr) {
             chunk* const c = list;
             list = c->next;
-            m_source.deallocate(*c);
+            m_source.deallocate(*c, under_way);
         }
     }
 
@@ -106,46 +107,63 @@ public:
         if (fresh == nullptr) return false;
         std::scoped_lock const lock(m_mutex);
         link(*fresh);
+        under_way.settle();
         return true;
     }
 
-    // Makes free slabs with `count` blocks of the class `c` that only the classes of `key` may use. When the bound does not
-    // allow it: false, and when upstream throws, what it throws; the heap is then as before. `touch`: their pages are made
+    // A reserve() that is under way. Unless it is settled, its end makes everything as it was before. O(slabs).
+    class attempt {
+    public:
+        // Throws std::bad_alloc.
+        attempt(slab_heap& heap, std::array<class_index, 2> classes)
+            : m_heap(heap), m_reservation(heap.add_reservation(classes)) {}
+        ~attempt() {
+            if (!m_is_settled) m_heap.cancel(m_reservation, m_grown);
+        }
+        attempt(attempt const&) = delete;
+        attempt& operator=(attempt const&) = delete;
+
+        void settle() noexcept {
+            m_heap.settle(m_reservation);
+            m_is_settled = true;
+        }
+
+    private:
+        friend class slab_heap;
+        slab_heap& m_heap;
+        reservation& m_reservation;
+        std::size_t m_grown = 0;  // bytes of chunks
+        bool m_is_settled = false;
+    };
+
+    // Makes free slabs with `count` blocks of the class `c` that only the classes of `by` may use. False when the bound does
+    // not allow it; throws what upstream throws, and at once when the system has not so much. `touch`: their pages are made
     // resident. O(slabs).
-    [[nodiscard]] bool reserve(reservation const& key, class_index c, std::size_t count, bool touch) {
-        reservation& r = reservation_for(key);
-        std::size_t claimed = 0;
-        std::size_t grown = 0;
-        auto const undo = [&]() noexcept {
-            unclaim(r, claimed);
-            release_chunks(grown);
-        };
-        try {
-            while (!claim(r, c, count, claimed)) {
+    [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
+        std::size_t const block_bytes = k_geometry[c].block_bytes;
+        // Counted anew when enough were added: other threads may have taken some meanwhile.
+        for (std::size_t have = 0; (have = claim(by.m_reservation, c, count)) < count;) {
+            if (!m_source.from().may_give((count - have) * block_bytes)) return false;
+            while (have < count) {
                 upstream::call under_way(m_source.from());
-                chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes, under_way);
-                if (fresh == nullptr) {
-                    undo();
-                    return false;
-                }
-                grown += fresh->bytes;
+                chunk* const fresh = m_source.allocate(block_bytes, under_way);
+                if (fresh == nullptr) return false;
+                by.m_grown += fresh->bytes;
                 std::scoped_lock const lock(m_mutex);
                 link(*fresh);
+                under_way.settle();
+                for (slab& s : fresh->slabs())
+                    if (have < count) have += claim(by.m_reservation, s) / block_bytes;
             }
-        } catch (...) {
-            undo();
-            throw;
         }
-        if (touch && m_source.from().is_system()) touch_free(r);
+        if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
         return true;
     }
-
-    // A slab of class `c` that is partly in use: it is reserved from here on. False when it is already.
-    bool reserve_in_use(reservation const& key, slab& s) {
-        reservation& r = reservation_for(key);
+    // A slab that is partly in use: it is reserved from here on. False when it is already, for other classes.
+    [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
         std::scoped_lock const lock(m_mutex);
-        if (s.reserved_for != nullptr) return s.reserved_for == &r;
-        s.reserved_for = &r;
+        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
+        s.reserved_for = &by.m_reservation;
         ++m_reserved_slabs;
         return true;
     }
@@ -179,13 +197,13 @@ public:
             for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
                 next = c->next;
                 if (c->held != 0 || c->bytes > most - bytes) continue;
-                under_way.begin();
+                under_way.begin(c->bytes);
                 bytes += c->bytes;
                 detach(*c).next = released;
                 released = c;
             }
         }
-        deallocate(released);
+        deallocate(released, under_way);
         return bytes;
     }
 
@@ -216,7 +234,6 @@ public:
         return fewest;
     }
 
-    [[nodiscard]] optional_mutex& lock() noexcept { return m_mutex; }  // for fork only
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }
 
     // Walks every structure. O(slabs).
@@ -293,44 +310,74 @@ private:
         return c;
     }
 
-    // Without the lock. Throws std::bad_alloc.
-    [[nodiscard]] reservation& reservation_for(reservation const& key) {
-        void* const memory = g_metadata.allocate(sizeof(reservation));
+    // The functions that follow take the lock. Throws std::bad_alloc.
+    [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
+        auto* const r = ::new (g_metadata.allocate(sizeof(reservation))) reservation;
         std::scoped_lock const lock(m_mutex);
-        for (reservation* r = m_reservations; r != nullptr; r = r->next)
-            if (r->classes == key.classes) {
-                g_metadata.deallocate(memory, sizeof(reservation));
-                return *r;
-            }
-        auto* const r = ::new (memory) reservation(key);
+        r->classes = classes;
         r->next = m_reservations;
-        m_reservations = r;
-        return *r;
+        return *(m_reservations = r);
+    }
+    void remove(reservation& r) noexcept {
+        reservation** link = &m_reservations;
+        while (*link != &r)
+            link = &(*link)->next;
+        *link = r.next;
+        g_metadata.deallocate(&r, sizeof(reservation));
+    }
+    void cancel(reservation& r, std::size_t grown) noexcept {
+        {
+            std::scoped_lock const lock(m_mutex);
+            for_each_reserved(r, [this](slab& s) { unreserve(s); });
+            remove(r);
+        }
+        if (grown != 0) release_chunks(grown);
+    }
+    // An earlier one for the same classes takes over what `r` has.
+    void settle(reservation& r) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        reservation* earlier = m_reservations;
+        while (earlier != nullptr && !(earlier->is_settled && earlier->classes == r.classes))
+            earlier = earlier->next;
+        r.is_settled = true;
+        if (earlier == nullptr) return;
+        for_each_reserved(r, [&](slab& s) {
+            s.reserved_for = earlier;
+            if (s.size_class != k_no_class) return;
+            r.free.remove(s);
+            earlier->free.push_front(s);
+        });
+        remove(r);
     }
 
-    // Without the lock. Reserves free slabs until those that are reserved and free hold `count` blocks; counts them up in
-    // `claimed`. False when there are too few.
-    [[nodiscard]] bool claim(reservation& r, class_index c, std::size_t count,
-                             std::size_t& claimed) noexcept {
+    // Reserves free slabs until those that are reserved for the same classes and free hold `count` blocks, and returns how
+    // many they hold.
+    [[nodiscard]] std::size_t claim(reservation& r, class_index c, std::size_t count) noexcept {
         std::size_t const block_bytes = k_geometry[c].block_bytes;
         std::scoped_lock const lock(m_mutex);
-        std::size_t free = 0;
-        for (slab const* s = r.free.first(); s != nullptr; s = s->next)
-            free += s->bytes / block_bytes;
-        for (slab* s = nullptr; free < count && (s = find_in(m_free, c)) != nullptr; ++claimed) {
-            hold(*s);
-            s->reserved_for = &r;
-            r.free.push_front(*s);
-            ++m_reserved_slabs;
-            free += s->bytes / block_bytes;
-        }
-        return free >= count;
+        std::size_t have = 0;
+        for (reservation const* one = m_reservations; one != nullptr; one = one->next)
+            if (one == &r || (one->is_settled && one->classes == r.classes))
+                for (slab const* s = one->free.first(); s != nullptr; s = s->next)
+                    have += s->bytes / block_bytes;
+        for (slab* s = nullptr; have < count && (s = find_in(m_free, c)) != nullptr;)
+            have += claim(r, *s) / block_bytes;
+        return have;
     }
-    // Without the lock.
-    void unclaim(reservation& r, std::size_t count) noexcept {
-        std::scoped_lock const lock(m_mutex);
-        for (slab* s = nullptr; count != 0 && (s = r.free.first()) != nullptr; --count)
-            unreserve(*s);
+
+    // The rest requires the lock. Takes a free slab; returns its bytes.
+    std::size_t claim(reservation& r, slab& s) noexcept {
+        hold(s);
+        s.reserved_for = &r;
+        r.free.push_front(s);
+        ++m_reserved_slabs;
+        return s.bytes;
+    }
+    template <class Visit>
+    void for_each_reserved(reservation const& r, Visit&& visit) noexcept {
+        for (chunk* c = m_chunks; c != nullptr; c = c->next)
+            for (slab& s : c->slabs())
+                if (s.reserved_for == &r) visit(s);
     }
     void unreserve(slab& s) noexcept {
         reservation& r = *s.reserved_for;

@@ -5,19 +5,23 @@
 // what it took and keeps it within the pool's bound.
 //
 // Invariant: used() = bytes allocated and not deallocated, those of calls under way included; used() <= max_bytes().
-// Any thread may call; no lock is held while the resource runs, so it may use the pool itself. O(1), besides what the
+// Any thread may call; one lock, the innermost. It is not held while the resource runs, so that may use the pool itself. O(1), besides what the
 // resource takes.
 
 #include "pooled/base/bits.hpp"
+#include "pooled/base/error.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <mutex>
 #include <new>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -27,31 +31,44 @@ POOLED_EXPORT inline constinit thread_local std::uint32_t t_upstream_calls = 0;
 class upstream {
 public:
     // Memory on its way from upstream or back: taken from the bound, but where no thread finds it. begin() before that, the
-    // end when it is over.
+    // end when it is over. Its bytes are counted in and out together with the heap's own records, so that a forked child,
+    // where the calls of other threads never end, knows what is lost with them.
     class call {
     public:
         explicit call(upstream& with) noexcept : m_with(with) {}
         ~call() {
-            if (!m_has_begun) return;
-            --t_upstream_calls;
-            // release: both pair with the acquires in calls_ended() and wait_for_calls(); what was moved is seen.
-            m_with.m_calls_ended.fetch_add(1, std::memory_order_release);
-            m_with.m_under_way.fetch_sub(1, std::memory_order_release);
+            if (m_has_begun) m_with.end(*this);
         }
         call(call const&) = delete;
         call& operator=(call const&) = delete;
 
-        void begin() noexcept {
+        // `bytes` of memory that goes back, or waits for more to come: under the lock under which it is taken out of the
+        // records. `is_leaving`: it is a large block that its user gave back.
+        void begin(std::size_t bytes = 0, bool is_leaving = false) noexcept {
+            std::scoped_lock const lock(m_with.m_mutex);
+            m_bytes += bytes;
+            m_is_leaving = m_is_leaving || is_leaving;
             if (m_has_begun) return;
             m_has_begun = true;
+            m_next = std::exchange(m_with.m_calls_under_way, this);
             ++t_upstream_calls;
             // acq_rel: what follows is not seen before it.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
         }
+        // All that came is recorded: under the lock under which it was.
+        void settle() noexcept {
+            std::scoped_lock const lock(m_with.m_mutex);
+            m_bytes = 0;
+        }
 
     private:
+        friend class upstream;
         upstream& m_with;
+        void const* m_owner = &t_upstream_calls;
+        call* m_next = nullptr;
+        std::size_t m_bytes = 0;
         bool m_has_begun = false;
+        bool m_is_leaving = false;
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
@@ -63,22 +80,39 @@ public:
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way) {
         if (bytes > room()) return nullptr;
         under_way.begin();
-        std::size_t used = m_used.load(std::memory_order_relaxed);
-        do {
-            if (bytes > m_max - used) return nullptr;
-        } while (!m_used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-        void* const p = allocate_within_bound(bytes, align, used == 0);
-        m_calls.fetch_add(1, std::memory_order_relaxed);
-        return p;
+        bool is_first = false;
+        {
+            std::scoped_lock const lock(m_mutex);
+            if (bytes > room()) return nullptr;
+            is_first = used() == 0;
+            count(bytes, under_way);
+        }
+        try {
+            void* const p = ask(bytes, align, is_first);
+            m_calls.fetch_add(1, std::memory_order_relaxed);
+            return p;
+        } catch (...) {
+            discount(bytes, under_way);
+            throw;
+        }
     }
 
-    // Requires a result of allocate with the same arguments.
-    void deallocate(void* p, std::size_t bytes, std::size_t align) noexcept {
+    // Whether `bytes` more are worth asking for, piece by piece: known before the first piece. False when the bound does not
+    // allow them; throws std::bad_alloc when the system has not so much. What a resource has it says when it is asked.
+    [[nodiscard]] bool may_give(std::size_t bytes) const {
+        if (bytes > room()) return false;
+        if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
+            throw not_enough_memory(bytes);
+        return true;
+    }
+
+    // Requires a result of allocate with the same arguments, whose bytes are of `under_way`.
+    void deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
         if (m_resource != nullptr)
             m_resource->deallocate(p, bytes, align);
         else
             platform::unmap_pages(p, mapped(bytes));
-        m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        discount(bytes, under_way);
     }
 
     // Only pages of the operating system can be given back one by one, and touched in advance.
@@ -96,50 +130,82 @@ public:
 
     // False when no call has ended since calls_ended() was `before`, and none is under way: what a thread did not find in
     // the meantime, it would not find now. Waits for one that is under way; but not in a thread that is itself in a call,
-    // and uses a pool there: the other one may be waiting for it.
+    // and uses a pool there, nor in one that forks: the other one may be waiting for it.
     [[nodiscard]] bool wait_for_call(std::uint64_t before) const noexcept {
         for (unsigned attempt = 0; calls_ended() == before; ++attempt) {
             // acquire: pairs with the release in ~call.
             bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
             if (!is_any) return calls_ended() != before;
-            if (t_upstream_calls != 0) return false;
+            if (t_upstream_calls != 0 || fork_gate::is_passed()) return false;
             platform::pause(attempt);
         }
         return true;
     }
 
-    // In a forked child: the calls that other threads had under way do not end there.
-    void forget_calls() noexcept {
-        m_used.fetch_sub(m_claimed.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
-        m_under_way.store(0, std::memory_order_relaxed);
+    // Around a fork. The calls that other threads have under way do not end in the child: it forgets them. They lie on
+    // stacks that the child may use for something else, so they are looked at here.
+    void before_fork() noexcept {
+        if (m_calls_under_way == nullptr && m_others.calls == 0) return;
+        m_others = {};
+        call** own = &m_calls_under_way;
+        for (call** link = own; call* const each = *link;) {
+            if (each->m_owner != &t_upstream_calls) {
+                m_others.bytes += each->m_bytes;
+                ++m_others.calls;
+                m_others.leaving += each->m_is_leaving ? 1 : 0;
+                link = &each->m_next;
+                continue;
+            }
+            *link = each->m_next;
+            each->m_next = *own;
+            *own = each;
+            if (link == own) link = &each->m_next;
+            own = &each->m_next;
+        }
+        m_others.first = own;
+    }
+    // In the child. Returns how many of them were to give a large block back.
+    [[nodiscard]] std::uint64_t forget_others() noexcept {
+        if (m_others.calls == 0) return 0;
+        *m_others.first = nullptr;
+        m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
+        m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
+        return m_others.leaving;
     }
 
 private:
-    [[nodiscard]] void* allocate_within_bound(std::size_t bytes, std::size_t align, bool is_first) {
-        struct claim {
-            upstream& from;
-            std::size_t bytes;
-            bool is_met = false;
-            claim(upstream& u, std::size_t n) noexcept : from(u), bytes(n) {
-                from.m_claimed.fetch_add(bytes, std::memory_order_relaxed);
-            }
-            ~claim() {
-                from.m_claimed.fetch_sub(bytes, std::memory_order_relaxed);
-                if (!is_met) from.m_used.fetch_sub(bytes, std::memory_order_relaxed);
-            }
-        } claimed(*this, bytes);
-        void* p = nullptr;
-        if (m_resource != nullptr) {
-            p = m_resource->allocate(bytes, align);
-        } else {
-            // The first chunk of a pool keeps small pages, so that a pool of ten objects does not take 2 MiB of memory.
-            bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
-            p = platform::map_pages(mapped(bytes),
-                                    huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
-            if (p == nullptr) throw std::bad_alloc();
-            if (huge) platform::advise_huge_pages(p, bytes);
-        }
-        claimed.is_met = true;
+    static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
+
+    // Requires the lock.
+    void count(std::size_t bytes, call& under_way) noexcept {
+        m_used.fetch_add(bytes, std::memory_order_relaxed);
+        under_way.m_bytes += bytes;
+    }
+    void discount(std::size_t bytes, call& under_way) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        under_way.m_bytes -= bytes;
+    }
+    void end(call& one) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        call** link = &m_calls_under_way;
+        while (*link != &one)
+            link = &(*link)->m_next;
+        *link = one.m_next;
+        --t_upstream_calls;
+        // release: both pair with the acquires in calls_ended() and wait_for_calls(); what was moved is seen.
+        m_calls_ended.fetch_add(1, std::memory_order_release);
+        m_under_way.fetch_sub(1, std::memory_order_release);
+    }
+
+    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool is_first) {
+        if (m_resource != nullptr) return m_resource->allocate(bytes, align);
+        // The first chunk of a pool keeps small pages, so that a pool of ten objects does not take 2 MiB of memory.
+        bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
+        void* const p =
+            platform::map_pages(mapped(bytes), huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
+        if (p == nullptr) throw std::bad_alloc();
+        if (huge) platform::advise_huge_pages(p, bytes);
         return p;
     }
 
@@ -151,11 +217,19 @@ private:
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;
     std::atomic<std::size_t> m_used{0};
-    std::atomic<std::size_t> m_claimed{0};  // by calls under way
     std::atomic<std::uint64_t> m_calls{0};
     std::atomic<std::int32_t> m_under_way{0};
     std::atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
+
+    mutex m_mutex;
+    call* m_calls_under_way = nullptr;
+    struct {
+        call** first = nullptr;  // the link to the first of them
+        std::size_t bytes = 0;
+        std::int32_t calls = 0;
+        std::uint64_t leaving = 0;
+    } m_others;  // of other threads, during a fork
 };
 
 }  // namespace pooled::detail

@@ -56,10 +56,12 @@ public:
 
     // The same in a process with so many pools that pop() and push() do not find this one's caches. Otherwise null, false.
     [[nodiscard]] slot* pop_far() noexcept {
-        return m_index == k_far_slot ? pop_from(t_state.find(m_core.id())) : nullptr;
+        far_pass const pass(m_core.id());
+        return m_index == k_far_slot && pass ? pop_from(t_state.find(m_core.id())) : nullptr;
     }
     [[nodiscard]] bool push_far(slot& s) noexcept {
-        return m_index == k_far_slot && push_to(t_state.find(m_core.id()), s);
+        far_pass const pass(m_core.id());
+        return m_index == k_far_slot && pass && push_to(t_state.find(m_core.id()), s);
     }
 
     // The calling thread's cache, made if it has none; null when it can have none.

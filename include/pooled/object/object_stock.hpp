@@ -108,8 +108,6 @@ public:
         std::scoped_lock const own(m_mutex);
         m_used.retire(cache.recycled);
     }
-    void lock() noexcept override { m_mutex.lock(); }
-    void unlock() noexcept override { m_mutex.unlock(); }
     void after_fork_in_child() noexcept override {
         std::scoped_lock const own(m_mutex);
         m_waiters.clear();

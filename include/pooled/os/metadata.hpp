@@ -85,8 +85,6 @@ public:
         m_keep[list_of(size)] = std::max(m_keep[list_of(size)], m_empty[list_of(size)]);
     }
 
-    [[nodiscard]] detail::mutex& lock() noexcept { return m_mutex; }  // for fork only
-
 private:
     static constexpr std::size_t k_region_bytes = std::size_t{64} << 10;
     static constexpr std::size_t k_largest_piece = std::size_t{16} << 10;

@@ -3,10 +3,10 @@
 
 // The whole contract with the operating system: to port the library, port this file.
 //
-//   pages      map_pages, unmap_pages, release_pages, touch_pages, advise_huge_pages
-//   barrier    heavy_barrier_available, heavy_barrier: a full barrier on every running thread of the process
+//   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
+//   barrier    enable_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
-//   schedule   wait_while, wake_one, relax, pause, coarse_time
+//   schedule   wait_while, wake_one, wake_all, relax, pause, coarse_time
 //
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
@@ -22,6 +22,7 @@
 #error "pooled: source/platform.hpp has no implementation for this operating system yet; it needs POSIX"
 #endif
 
+#include <limits.h>
 #include <time.h>
 
 #include <pthread.h>
@@ -32,6 +33,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 #endif
 
@@ -61,6 +63,20 @@ inline constexpr std::size_t k_page_bytes =
     if (before != 0) ::munmap(wide, before);
     if (after != 0) ::munmap(wide + before + round_up(bytes, k_page_bytes), after);
     return wide + before;
+}
+
+// Whether map_pages might give so many bytes, in pieces: no more than memory and swap can hold, and no more than limits of
+// the process and the kernel's settings let it map. They are mapped at once, untouched, and given back.
+[[nodiscard]] inline bool may_map(std::size_t bytes) noexcept {
+#if defined(__linux__)
+    struct sysinfo machine{};
+    if (::sysinfo(&machine) == 0 &&
+        bytes / machine.mem_unit > std::size_t{machine.totalram} + machine.totalswap)
+        return false;
+#endif
+    void* const p = map_pages(bytes, 1);
+    if (p != nullptr) ::munmap(p, bytes);
+    return p != nullptr;
 }
 
 // Requires a result of map_pages with the same `bytes`.
@@ -105,20 +121,50 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
 #endif
 }
 
-// Every thread of the process that runs passes a full barrier before this returns.
+// Nanoseconds since some moment, precise to a few milliseconds, and cheap.
+[[nodiscard]] inline std::int64_t coarse_time() noexcept {
+    timespec now{};
+#ifdef CLOCK_MONOTONIC_COARSE
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Under a second; may return early. On Linux no cancellation point: the caller may hold a lock.
+inline void sleep(long nanoseconds) noexcept {
+    timespec const moment{0, nanoseconds};
+#if defined(__linux__)
+    ::syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &moment, nullptr);
+#else
+    ::nanosleep(&moment, nullptr);
+#endif
+}
+
+// Set for good when the system refuses the barrier that it offered before: a seccomp filter was installed meanwhile. From
+// then on no cache that was stopped is opened again, and none is made: threads keep no caches, and every call takes a lock.
+POOLED_EXPORT inline constinit std::atomic<bool> g_is_barrier_refused{false};
+[[nodiscard]] inline bool is_barrier_refused() noexcept {
+    return g_is_barrier_refused.load(std::memory_order_relaxed);
+}
+
+// Every thread of the process that runs passes a full barrier before this returns. When the system refuses it: what every
+// thread has stored before is seen by all, since a store waits in its processor for microseconds at most (Morrison and
+// Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20).
 inline void heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
     auto const barrier = [] {
         return ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
     };
     // A forked child may have to enable it anew.
-    POOLED_CHECK(barrier() || (enable_heavy_barrier() && barrier()),
-                 "pooled: membarrier(2) worked when the process started and is refused now; a seccomp filter "
-                 "installed "
-                 "later must allow it");
-#else
+    if (!is_barrier_refused() && (barrier() || (enable_heavy_barrier() && barrier()))) return;
+    g_is_barrier_refused.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (std::int64_t const end = coarse_time() + 20'000'000; coarse_time() < end;)
+        platform::sleep(5'000'000);
 #endif
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // A per-thread hook. pthread keys and not thread_local objects: they run after all of the thread's thread_local
@@ -140,9 +186,10 @@ private:
     bool m_created = false;
 };
 
-// Requires that `prepare` leaves every lock of the library held, and that the other two release them.
-inline void at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
-    ::pthread_atfork(prepare, parent, child);
+// Requires that `prepare` leaves every lock of the library held, and that the other two release them. False when the system
+// has no memory for it.
+[[nodiscard]] inline bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
+    return ::pthread_atfork(prepare, parent, child) == 0;
 }
 
 // Sleeps while `state` is `value`, or a moment; may return early.
@@ -163,8 +210,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
     ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, &at_most, nullptr, 0);
 #else
     if (state.load(std::memory_order_relaxed) != value) return;
-    timespec const moment{0, static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000)};
-    ::nanosleep(&moment, nullptr);
+    platform::sleep(static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000));
 #endif
 }
 
@@ -176,15 +222,12 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #endif
 }
 
-// Nanoseconds since some moment, precise to a few milliseconds, and cheap.
-[[nodiscard]] inline std::int64_t coarse_time() noexcept {
-    timespec now{};
-#ifdef CLOCK_MONOTONIC_COARSE
-    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+inline void wake_all(std::atomic<std::uint32_t>& state) noexcept {
+#if defined(__linux__)
+    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 #else
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    state.notify_all();
 #endif
-    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 // In a loop that waits for another processor, for a few hundred instructions at most.
@@ -203,8 +246,7 @@ inline void pause(unsigned attempt) noexcept {
     if (attempt < k_attempts_awake) {
         ::sched_yield();
     } else {
-        timespec const moment{0, 50'000};
-        ::nanosleep(&moment, nullptr);
+        platform::sleep(50'000);
     }
 }
 

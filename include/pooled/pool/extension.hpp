@@ -40,11 +40,11 @@ public:
     // lock.
     virtual void on_retire(thread_cache& /*cache*/) noexcept {}
 
-    // The extension's own lock, around a fork. Taken after the pool's; who holds it waits for no other.
-    virtual void lock() noexcept {}
-    virtual void unlock() noexcept {}
+    // Around a fork: no other thread is in a critical section, nor may one use what it keeps outside of them.
+    virtual void before_fork() noexcept {}
+    virtual void after_fork() noexcept {}
 
-    // In the child, where only the thread that forked exists. Under the pool's lock.
+    // In the child, where only the thread that forked exists. Before after_fork().
     virtual void after_fork_in_child() noexcept {}
 
 protected:

@@ -136,6 +136,25 @@ template <sharing Sharing>
     }
 }
 
+// The same in pools beyond the near slots.
+[[nodiscard]] inline void* allocate_far(std::uint32_t pool_id, class_index c) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
+    void* const hot = cache->classes[c].pop_hot();
+    void* const block = hot != nullptr ? hot : cache->classes[c].pop_cold();
+    cache->gate.leave();
+    return block;
+}
+[[nodiscard]] inline bool deallocate_far(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return false;
+    bool const is_pushed = cache->classes[c].push_hot(block) || cache->classes[c].push_cold(block);
+    cache->gate.leave();
+    return is_pushed;
+}
+
 // What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
 template <class Allocate>
 [[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
@@ -161,7 +180,7 @@ POOLED_NOINLINE inline void* allocate_slow(std::uint32_t pool_id, class_index c)
     pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
     if (pool_extension* const above = core.extension()) above->on_allocate();
     if (pool_id >= k_far_slot && !core.is_local())
-        if (void* const block = allocate_cached<sharing::shared>(t_state.find(pool_id), c)) return block;
+        if (void* const block = allocate_far(pool_id, c)) return block;
     return with_pressure(core, [&] { return core.memory().allocate(c, own_cache(core)); });
 }
 POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
@@ -172,7 +191,7 @@ POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class
 
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
     if (pool_id >= k_far_slot && !g_registry.find(pool_id)->is_local())
-        if (deallocate_cached<sharing::shared>(t_state.find(pool_id), c, block)) return;
+        if (deallocate_far(pool_id, c, block)) return;
     detail::deallocate_past_cache(pool_id, c, block);
 }
 

@@ -28,21 +28,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <new>
 
 namespace pooled::detail {
 
 inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
-
-// A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
-[[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
-    if (max_bytes == 0) return k_default_chunk_bytes;
-    return std::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
-}
-[[nodiscard]] constexpr std::size_t slab_bytes_for(std::size_t max_bytes) noexcept {
-    return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
-}
 
 class pool_memory {
 public:
@@ -85,7 +77,9 @@ public:
     // Beyond the largest size class. `cache`: of the calling thread, or null. The block that its owner freed last, if it was
     // asked for as many bytes; else null. O(1), without a lock.
     [[nodiscard]] void* take_aside(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
-        if (cache == nullptr || cache->large.empty() || !cache->gate.enter()) return nullptr;
+        if (cache == nullptr || cache->large.empty()) return nullptr;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return nullptr;
         large_block* const b = cache->large.take(bytes);
         void* const p = b != nullptr ? m_large.use_again(*b, align) : nullptr;
         if (b != nullptr && p == nullptr) static_cast<void>(cache->large.put(*b));
@@ -106,8 +100,12 @@ public:
     [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept { return !m_large.deallocate(b); }
 
     // From here on `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False
-    // when the bound does not allow it. Strong guarantee. O(slabs).
-    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count);
+    // when the bound does not allow it. If one of them is k_large, its blocks are `large.bytes` each. Strong guarantee. O(slabs).
+    struct large_shape {
+        std::size_t bytes;
+        std::size_t align;
+    };
+    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
     [[nodiscard]] bool reserve_large(std::size_t bytes, std::size_t align, std::size_t count);
 
     // All that is free goes back: chunks and large blocks to upstream, the pages of free blocks to the system. Returns how
@@ -116,10 +114,11 @@ public:
 
     // Gives all slabs back to upstream, those with blocks in use, too. O(threads + slabs + cached blocks).
     void discard() noexcept {
+        upstream::call under_way(m_upstream);
         std::unique_lock lock(m_caches.mutex());
-        chunk* const all = m_caches.discard(m_slabs);
+        chunk* const all = m_caches.discard(m_slabs, under_way);
         lock.unlock();
-        m_slabs.deallocate(all);
+        m_slabs.deallocate(all, under_way);
     }
 
     // From here on, no thread uses a cache, and deallocations are counted. Returns the blocks in use. Requires the lock of
@@ -130,17 +129,8 @@ public:
     [[nodiscard]] bool is_valid() noexcept;
 
     // Around a fork.
-    void lock_heaps() noexcept {
-        m_caches.lock_classes();
-        m_slabs.lock().lock();
-        m_large.lock().lock();
-    }
-    void unlock_heaps() noexcept {
-        m_large.lock().unlock();
-        m_slabs.lock().unlock();
-        m_caches.unlock_classes();
-    }
-    void after_fork_in_child() noexcept { m_upstream.forget_calls(); }
+    void before_fork() noexcept { m_upstream.before_fork(); }
+    void after_fork_in_child() noexcept { m_large.after_fork_in_child(); }
 
 private:
     [[nodiscard]] bool steal(class_index c) noexcept {
@@ -159,7 +149,9 @@ private:
     }
     // False when the owner of `cache` does not keep the block.
     [[nodiscard]] bool set_aside(large_block& b, thread_cache* cache) noexcept {
-        if (cache == nullptr || !cache->gate.enter()) return false;
+        if (cache == nullptr) return false;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return false;
         bool const is_kept = cache->large.put(b);
         if (is_kept) m_large.set_aside(b);
         cache->gate.leave();
@@ -176,7 +168,7 @@ private:
     [[nodiscard]] bool grow(class_index c);
     [[nodiscard]] bool find_room(class_index c);
     std::size_t collect_for_room() noexcept;
-    [[nodiscard]] bool refuse_reserve() const;
+    [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
     // Once in a period, what nobody needed for that long goes back.
     void on_slow_call(thread_cache* cache) noexcept {
@@ -202,7 +194,7 @@ private:
 inline bool pool_memory::grow(class_index c) {
     try {
         if (m_slabs.grow(c)) return true;
-    } catch (...) {
+    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
         if (find_room(c)) return true;
         throw;
     }
@@ -235,7 +227,7 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
     if (bytes > m_upstream.max_bytes()) return nullptr;
     try {
         if (void* const p = m_large.grow(bytes, align)) return p;
-    } catch (...) {
+    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
         if (collect_for_room() == 0) throw;
         return m_large.grow(bytes, align);
     }
@@ -258,45 +250,51 @@ inline std::size_t pool_memory::collect_for_room() noexcept {
 }
 
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
-inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count) {
-    class_index const larger = std::max(a, b);
+inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
+    class_index const larger = a == k_large ? b : b == k_large ? a : std::max(a, b);
+    class_index const smaller = a == k_large || b == k_large ? larger : std::min(a, b);
     std::size_t const block_bytes = k_geometry[larger].block_bytes;
-    if (count > k_max_reserved_bytes / block_bytes) return refuse_reserve();
-    reservation const key{.classes = {std::min(a, b), larger}, .free = {}, .next = nullptr};
+    if (!may_reserve(block_bytes, count)) return false;
+    slab_heap::attempt mine(m_slabs, {smaller, larger});
     auto const free_in = [&](class_index c) {
         std::scoped_lock const lock(m_caches[c]);
-        return m_caches[c].reserve(key, count);
+        return m_caches[c].reserve(mine, count);
     };
     {
         std::scoped_lock const lock(m_caches.mutex());
-        m_caches.steal(a);  // what threads have cached counts, and is not stolen later
-        m_caches.steal(b);
+        m_caches.steal(smaller);  // what threads have cached counts, and is not stolen later
+        m_caches.steal(larger);
     }
-    std::size_t const free_a = free_in(a);
-    std::size_t const free = a != b ? std::min(free_a, free_in(b)) : free_a;
-    if (count <= free) return true;
-    std::size_t const least = count - free;
+    std::size_t const free_large = free_in(larger);
+    std::size_t const least =
+        count - (smaller != larger ? std::min(free_large, free_in(smaller)) : free_large);
     std::size_t wanted = least;
-    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes; a != b && per_slab != 0)
+    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes;
+        least != 0 && smaller != larger && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
     auto const reserve_slabs = [&](std::size_t n) {
-        return m_slabs.reserve(key, larger, n, m_touches_reserved);
+        return m_slabs.reserve(mine, larger, n, m_touches_reserved);
     };
-    if (reserve_slabs(wanted) || (collect_for_room() != 0 && reserve_slabs(wanted))) return true;
     // A bound that holds just so many objects holds them, if all are of one class.
-    return wanted != least && reserve_slabs(least);
+    bool const is_reserved = reserve_slabs(wanted) || (collect_for_room() != 0 && reserve_slabs(wanted)) ||
+                             (wanted != least && reserve_slabs(least));
+    if (!is_reserved || (large.bytes != 0 && !reserve_large(large.bytes, large.align, count))) return false;
+    mine.settle();
+    return true;
 }
 
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
-    if (count > k_max_reserved_bytes / std::max<std::size_t>(bytes, 1)) return refuse_reserve();
+    if (!may_reserve(bytes, count)) return false;
     auto const reserve_blocks = [&] { return m_large.reserve(bytes, align, count, m_touches_reserved); };
     return reserve_blocks() || (collect_for_room() != 0 && reserve_blocks());
 }
 
-// What no address space holds is refused at once, not chunk by chunk. False: the bound is the reason.
-inline bool pool_memory::refuse_reserve() const {
-    if (!m_upstream.is_bounded()) throw std::bad_alloc();
-    return false;
+// What no bound and no address space holds is refused before anything is built, not chunk by chunk.
+inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const {
+    std::size_t const all = saturating_multiply(count, bytes);
+    if (all > m_upstream.max_bytes()) return false;
+    if (all > k_max_reserved_bytes) throw not_enough_memory(all);
+    return true;
 }
 
 inline std::size_t pool_memory::trim() noexcept {

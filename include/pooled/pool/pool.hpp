@@ -46,11 +46,14 @@ inline void reserve_caches(pool_core& core) {
     if (core.is_local() || g_registry.attach(core) != nullptr) registry::reserve_caches();
 }
 
-// `count` objects of one type, each of them a block of class `a` or `b`. Throws exhausted, and what upstream throws.
-inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count) {
+// `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. Throws
+// exhausted, and what upstream throws.
+inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
+                            pool_memory::large_shape large = {}) {
     detail::reserve_caches(core);
-    if (!core.memory().reserve(a, b, count))
-        core.throw_exhausted(saturating_multiply(count, k_geometry[std::max(a, b)].block_bytes));
+    if (!core.memory().reserve(a, b, count, large))
+        core.throw_exhausted(saturating_multiply(
+            count, std::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
 }
 
 template <sharing Sharing>

@@ -114,12 +114,29 @@ private:
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
+    static void retire_dead(thread_cache& cache) noexcept {
+        cache.core->retire(cache);
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
+    }
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
     // Not a core: the id is taken as long as one is being destroyed.
     [[nodiscard]] static pool_core* destroyed() noexcept {
         return reinterpret_cast<pool_core*>(alignof(pool_core));
+    }
+
+    void add_far(thread_state& state) noexcept {
+        std::scoped_lock const lock(m_mutex);
+        state.next_far = m_far_threads;
+        if (m_far_threads != nullptr) m_far_threads->previous_far = &state;
+        m_far_threads = &state;
+    }
+    // Requires the lock.
+    void remove_far(thread_state& state) noexcept {
+        (state.previous_far != nullptr ? state.previous_far->next_far : m_far_threads) = state.next_far;
+        if (state.next_far != nullptr) state.next_far->previous_far = state.previous_far;
+        state.next_far = state.previous_far = nullptr;
     }
 
     template <class Function>
@@ -135,6 +152,7 @@ private:
     std::uint32_t m_lowest_free = k_default_pool_id + 1;  // no id below it is free
     bool m_is_ready = false;                              // what the next two need was set up
     bool m_has_barrier = false;                           // the system offers the gate's barrier
+    thread_state* m_far_threads = nullptr;
     platform::thread_exit_hook m_exit_hook;
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
@@ -146,9 +164,11 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
     if (!m_is_ready) {  // here and not in function-local statics: a fork waits for this lock
-        platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+        if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
+            throw std::bad_alloc();
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
+        g_retire_dead.store(retire_dead, std::memory_order_relaxed);
         // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
         static_cast<void>(std::atexit(on_process_exit));
         m_is_ready = true;
@@ -168,7 +188,10 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
         if (far == nullptr) return nullptr;
         std::copy_n(state.far, state.far_count, far);
         std::fill(far + state.far_count, far + count, nullptr);
-        if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+        if (state.far != nullptr)
+            g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+        else
+            g_registry.add_far(state);
         state.far = far;
         state.far_count = count;
     }
@@ -179,8 +202,11 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
     thread_state& state = t_state;
     free_closed_caches(state);
     if (core.is_closed()) return nullptr;
-    if (thread_cache* const cache = state.find(core.id())) return cache;
-    if (state.ended || !m_has_barrier) return nullptr;
+    if (thread_cache* const cache = state.find(core.id())) {
+        if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
+        return cache;
+    }
+    if (state.ended || !m_has_barrier || platform::is_barrier_refused()) return nullptr;
     if (!state.armed) state.armed = m_exit_hook.arm(&state);
     if (!state.armed) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());
@@ -240,7 +266,9 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
 
 // Without a lock: the heap may not keep the block, and calls upstream then. While it is out, its pool's core lives.
 inline void registry::give_back_large(thread_cache& cache) noexcept {
-    if (cache.large.empty() || !cache.gate.enter()) return;
+    if (cache.large.empty()) return;
+    far_pass const pass(cache.pool_id);
+    if (!pass || !cache.gate.enter()) return;
     large_block* const b = cache.large.remove();
     cache.gate.leave();
     if (b == nullptr) return;
@@ -266,52 +294,58 @@ inline void registry::on_thread_exit(void* argument) noexcept {
         }
         disown(state, *cache);
     }
-    if (state.far != nullptr) g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+    if (state.far != nullptr) {
+        g_registry.remove_far(state);
+        g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+    }
     state.far = nullptr;
     state.far_count = 0;
 }
 
-// Holds every lock and stops every thread, so that the child finds all of it whole.
+// Every thread is stopped, outside its caches and all critical sections, so that the child finds all of it whole. The thread
+// that forks is not: handlers of the program's that run from here on may use pools. O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
-    g_registry.m_mutex.lock();
-    g_registry.for_each_core([](pool_core& core) { core.caches().mutex().lock(); });
+    g_fork_gate.begin();
+    g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
-        g_registry.for_each_core([&](pool_core& core) { core.caches().for_each_other_gate(visit); });
+        for (thread_state* each = g_registry.m_far_threads; each != nullptr; each = each->next_far)
+            if (each != &t_state) visit(each->far_gate);
+        g_registry.for_each_core([&](pool_core& core) {
+            if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
+        });
     };
-    stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
+    each_gate([](gate<>& one) { one.stop_for_fork(); });
+    platform::heavy_barrier();
+    each_gate([](gate<> const& one) { wait_until_idle(one); });
     g_registry.for_each_core([](pool_core& core) {
-        core.memory().lock_heaps();
-        if (pool_extension* const above = core.extension()) above->lock();
+        core.memory().before_fork();
+        if (pool_extension* const above = core.extension()) above->before_fork();
     });
-    g_metadata.lock().lock();
 }
 
+// The gates of caches are resumed by their owners.
 inline void registry::after_fork_in_parent() noexcept {
-    g_metadata.lock().unlock();
+    for (thread_state* each = g_registry.m_far_threads; each != nullptr; each = each->next_far)
+        each->far_gate.resume();
     g_registry.for_each_core([](pool_core& core) {
-        if (pool_extension* const above = core.extension()) above->unlock();
-        core.memory().unlock_heaps();
-        core.caches().resume();
-        core.caches().mutex().unlock();
+        if (pool_extension* const above = core.extension()) above->after_fork();
     });
-    g_registry.m_mutex.unlock();
+    g_fork_gate.end();
 }
 
-// Only the thread that forked exists; what the others had cached is free for all.
+// Only the thread that forked exists, and those that a handler of the program's has made since, which wait for the end.
+// What the others had cached is free for all; the next one that looks at the caches of a pool sees to that.
 inline void registry::after_fork_in_child() noexcept {
-    after_fork_in_parent();
+    t_state.next_far = t_state.previous_far = nullptr;
+    g_registry.m_far_threads = t_state.far != nullptr ? &t_state : nullptr;
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
-        std::scoped_lock const lock(core.caches().mutex());
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
-        thread_cache* next = nullptr;
-        for (thread_cache* cache = core.caches().first(); cache != nullptr; cache = next) {
-            next = cache->next;
-            if (cache->owner == nullptr || cache->owner == &t_state) continue;
-            core.retire(*cache);
-            g_metadata.deallocate(cache, sizeof(thread_cache));
-        }
     });
+    g_fork_survivor.store(&t_state, std::memory_order_relaxed);
+    g_forks_survived.add(1);
+    g_fork_gate.forget_others();
+    after_fork_in_parent();
 }
 
 }  // namespace pooled::detail

@@ -6,11 +6,13 @@
 
 #include "pooled/base/size_class.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 namespace pooled {
 
@@ -79,22 +81,41 @@ struct pool_stats {
 
 namespace detail {
 
-// A name is the user's: what JSON does not take as it is gets escaped.
-inline std::string json_string(std::string const& text) {
+// How many bytes the character at the front of `text`, not empty, has in UTF-8; 0 when it is none (RFC 3629: no overlong
+// forms, no surrogates, nothing over U+10FFFF).
+[[nodiscard]] inline std::size_t utf8_length(std::string_view text) noexcept {
+    auto const at = [text](std::size_t i) {
+        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+    };
+    unsigned const first = at(0);
+    if (first < 0x80) return 1;
+    std::size_t const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    unsigned const least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned const most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (first < 0xc2 || first > 0xf4 || at(1) < least || at(1) > most) return 0;
+    for (std::size_t i = 2; i < length; ++i)
+        if (at(i) < 0x80 || at(i) > 0xbf) return 0;
+    return length;
+}
+
+// A name is the user's: what JSON does not take as it is gets escaped, a byte that is not UTF-8 as the replacement character.
+[[nodiscard]] inline std::string json_string(std::string_view text) {
     static constexpr char k_hex[] = "0123456789abcdef";
     std::string out = "\"";
-    for (char const c : text) {
-        auto const byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            out += '\\';
-            out += c;
+    while (!text.empty()) {
+        std::size_t const length = utf8_length(text);
+        auto const byte = static_cast<unsigned char>(text.front());
+        if (length == 0) {
+            out += "\\ufffd";
         } else if (byte < 0x20) {
             out += "\\u00";
             out += k_hex[byte >> 4];
             out += k_hex[byte & 15];
         } else {
-            out += c;
+            if (byte == '"' || byte == '\\') out += '\\';
+            out += text.substr(0, length);
         }
+        text.remove_prefix(std::max<std::size_t>(length, 1));
     }
     return out + '"';
 }

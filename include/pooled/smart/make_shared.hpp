@@ -166,8 +166,8 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
     if (a == b)  // both are large: one block serves either
         return reserve_bytes(count, std::max(shared.bytes, counted.bytes),
                              std::max(shared.align, counted.align));
-    reserve_bytes(count, shared.bytes, shared.align);
-    reserve_bytes(count, counted.bytes, counted.align);
+    auto const [bytes, align] = a == k_large ? shared : counted;
+    detail::reserve_classes(*m_core, a, b, count, {bytes, align});
 }
 
 }  // namespace detail

@@ -25,13 +25,10 @@ namespace pooled {
 
 namespace detail {
 
-// What an array of `count` takes, its length included. Throws std::bad_array_new_length.
+// What an array of `count` takes, its length included; k_size_max when that is no size.
 template <class T>
-[[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) {
-    std::size_t const bytes =
-        saturating_add(array_bytes<std::remove_extent_t<T>>(count), deleter<T>::k_offset);
-    if (bytes == k_size_max) throw std::bad_array_new_length();
-    return bytes;
+[[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) noexcept {
+    return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)), deleter<T>::k_offset);
 }
 
 template <class T, sharing Sharing, initialise How = initialise::by_value>
@@ -64,13 +61,14 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
 
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
+    if (counted_array_bytes<T>(count) == k_size_max) throw std::bad_array_new_length();
     void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core),
                                                          counted_array_bytes<T>(count), deleter<T>::k_align);
     return detail::make_unique_array_in<T, Sharing, How>(memory, count);
 }
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> try_make_unique_array(pool_core& core, std::size_t count) {
-    if (count > (k_size_max - deleter<T>::k_offset) / sizeof(std::remove_extent_t<T>)) return {};
+    if (counted_array_bytes<T>(count) == k_size_max) return {};
     void* const memory = detail::try_allocate_bytes(detail::in_pool<Sharing>(core),
                                                     counted_array_bytes<T>(count), deleter<T>::k_align);
     if (memory == nullptr) return {};

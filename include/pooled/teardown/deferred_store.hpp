@@ -15,6 +15,7 @@
 // Invariant: deferred = sizes of the batches of all threads + those of the batches kept. O(1) but for collect: O(threads).
 
 #include "pooled/base/atomics.hpp"
+#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
@@ -72,9 +73,8 @@ public:
     // The calling thread waits for others: it is of no use to wait for what it is destroying, in any pool.
     static void set_blocked(bool is_blocked) noexcept;
 
-    // Around a fork.
-    void lock() noexcept;
-    void unlock() noexcept;
+    void before_fork() noexcept;
+    void after_fork() noexcept;
     void after_fork_in_child() noexcept;
 
     // The calling thread ends.
@@ -98,6 +98,7 @@ private:
     std::uint64_t m_destroyed = 0;       // by threads that are gone, or have no thread_deferred
     std::uint64_t m_in_destruction = 0;  // by threads that have none
     std::atomic<bool> m_is_closed{false};
+    bool m_is_stopped = false;  // by a fork
     void* m_memory;
     std::size_t m_bytes;
 };
@@ -263,14 +264,11 @@ inline void deferred_store::stop_others() noexcept {
         for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
             if (each->owner != &t_deferrals) visit(each->door);
     };
-    stop_all(each_gate, platform::heavy_barrier, [](gate<> const& door) {
-        for (unsigned attempt = 0; !door.is_idle(); ++attempt)
-            platform::pause(attempt);
-    });
+    stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
 }
 
 inline void deferred_store::resume_others() noexcept {
-    for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
+    for (auto* each = m_is_stopped ? nullptr : m_threads; each != nullptr; each = each->next)
         if (!each->door.is_closed()) each->door.resume();
 }
 
@@ -370,13 +368,15 @@ inline void deferred_store::finish_thread() noexcept {
     }
 }
 
-inline void deferred_store::lock() noexcept {
-    m_mutex.lock();
+inline void deferred_store::before_fork() noexcept {
+    std::scoped_lock const lock(m_mutex);
     stop_others();
+    m_is_stopped = true;
 }
-inline void deferred_store::unlock() noexcept {
+inline void deferred_store::after_fork() noexcept {
+    std::scoped_lock const lock(m_mutex);
+    m_is_stopped = false;
     resume_others();
-    m_mutex.unlock();
 }
 
 inline void deferred_store::after_fork_in_child() noexcept {

@@ -44,8 +44,8 @@ public:
     bool relieve(std::uint64_t& seen) noexcept override;
     void on_close() noexcept override;
     void on_destroy() noexcept override { m_store.release_reference(); }
-    void lock() noexcept override { m_store.lock(); }
-    void unlock() noexcept override { m_store.unlock(); }
+    void before_fork() noexcept override { m_store.before_fork(); }
+    void after_fork() noexcept override { m_store.after_fork(); }
     void after_fork_in_child() noexcept override { m_store.after_fork_in_child(); }
 
 private:
@@ -123,7 +123,7 @@ inline bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
         if (done != 0) return true;
         deferred_store::set_blocked(true);
         deferred_store::progress const now = m_store.look();
-        bool const is_over = now.destroyed != seen || !now.is_any_left;
+        bool const is_over = now.destroyed != seen || !now.is_any_left || fork_gate::is_passed();
         if (!is_over) platform::pause(attempt);
         deferred_store::set_blocked(false);
         if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;

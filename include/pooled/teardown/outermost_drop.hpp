@@ -112,19 +112,13 @@ private:
     }
 
     inline void survive_fork() noexcept;
-    void lock_all() noexcept {
-        for (shard& s : m_shards)
-            s.lock.lock();
-    }
-    void unlock_all() noexcept {
-        for (shard& s : m_shards)
-            s.lock.unlock();
-    }
     // The stacks of the parent's other threads are about to be used again. A record of this thread that is forgotten is still
     // emptied by the drop that made it; a drop further down makes another one.
     void forget_all() noexcept {
-        for (shard& s : m_shards)
+        for (shard& s : m_shards) {
+            std::scoped_lock const lock(s.lock);
             s.first = nullptr;
+        }
     }
 
     std::atomic<bool> m_survives_fork{false};
@@ -133,16 +127,13 @@ private:
 
 POOLED_EXPORT inline constinit outermost_drop_table g_outermost_drops;
 
-// Another thread may be in the table at a fork; the child must find it unlocked.
 inline void outermost_drop_table::survive_fork() noexcept {
     if (m_survives_fork.load(std::memory_order_relaxed) ||
         m_survives_fork.exchange(true, std::memory_order_relaxed))
         return;
-    platform::at_fork([] { g_outermost_drops.lock_all(); }, [] { g_outermost_drops.unlock_all(); },
-                      [] {
-                          g_outermost_drops.forget_all();
-                          g_outermost_drops.unlock_all();
-                      });
+    bool const is_known = platform::at_fork(nullptr, nullptr, [] { g_outermost_drops.forget_all(); });
+    // The drop goes on; the next one tries again.
+    if (!is_known) m_survives_fork.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace pooled::detail

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -32,6 +33,17 @@ slab_heap::shape shape_of(std::size_t slab_bytes, std::size_t chunk_bytes, bool 
             .slab_bytes = slab_bytes,
             .chunk_bytes = chunk_bytes,
             .starts_small = starts_small};
+}
+
+using class_pair = std::array<class_index, 2>;
+class_pair for_classes(class_index a, class_index b) { return {a, b}; }
+
+// All of it, or nothing.
+bool reserve(slab_heap& heap, class_pair classes, class_index c, std::size_t count, bool touch) {
+    slab_heap::attempt mine(heap, classes);
+    bool const is_done = heap.reserve(mine, c, count, touch);
+    if (is_done) mine.settle();
+    return is_done;
 }
 
 class slab_heap_test : public testing::Test {
@@ -117,8 +129,7 @@ TEST_F(slab_heap_test, returns_everything_when_destroyed_also_slabs_in_use) {
     {
         slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
         static_cast<void>(take_or_grow(heap, k_48));
-        ASSERT_TRUE(
-            heap.reserve({.classes = {k_1500, k_1500}, .free = {}, .next = nullptr}, k_1500, 500, false));
+        ASSERT_TRUE(reserve(heap, for_classes(k_1500, k_1500), k_1500, 500, false));
     }
     EXPECT_EQ(memory.bytes(), 0U);
     EXPECT_EQ(from.used(), 0U);
@@ -237,13 +248,9 @@ TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
 
 // Reservations.
 
-reservation for_classes(class_index a, class_index b) {
-    return {.classes = {a, b}, .free = {}, .next = nullptr};
-}
-
 TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
     slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
-    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_1500), k_1500, 3 * (k_slab_bytes / 1536), false));
+    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, 3 * (k_slab_bytes / 1536), false));
     EXPECT_TRUE(heap.has_reservations());
     EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
     EXPECT_FALSE(heap.has_free(k_32k));
@@ -265,7 +272,7 @@ TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
 
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
-    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 1, false));
+    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 1, false));
     slab* const used = heap.take(k_48);
     ASSERT_NE(used, nullptr);
     heap.forget_reservations();
@@ -278,9 +285,9 @@ TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
 TEST_F(slab_heap_test, reserves_free_slabs_before_it_asks_upstream) {
     slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
     EXPECT_EQ(memory.allocations(), 1U);
-    ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), false));
+    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), false));
     EXPECT_EQ(memory.allocations(), 1U) << "what is reserved and free counts";
     EXPECT_TRUE(heap.is_valid());
 }
@@ -290,12 +297,52 @@ TEST_F(slab_heap_test, is_as_before_when_a_reservation_goes_over_the_bound) {
     slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), bounded);
     slab& used = take_or_grow(heap, k_1500);
     std::size_t const before = memory.bytes();
-    EXPECT_FALSE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+    EXPECT_FALSE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
     EXPECT_EQ(memory.bytes(), before);
     EXPECT_FALSE(heap.has_reservations());
     EXPECT_TRUE(heap.is_valid());
     heap.put(used);
-    EXPECT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+    EXPECT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
+}
+
+TEST_F(slab_heap_test, reserves_a_slab_in_use_only_as_long_as_the_attempt_may_succeed) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab& used = take_or_grow(heap, k_48);
+    {
+        slab_heap::attempt fails(heap, for_classes(k_48, k_48));
+        EXPECT_TRUE(heap.reserve_in_use(fails, used));
+        slab_heap::attempt other(heap, for_classes(k_48, k_48));
+        EXPECT_TRUE(heap.reserve_in_use(other, used)) << "it serves both";
+    }
+    EXPECT_FALSE(heap.has_reservations());
+    EXPECT_TRUE(heap.is_valid());
+    heap.put(used);
+    EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it";
+}
+
+TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    {
+        slab_heap::attempt first(heap, for_classes(k_48, k_48));
+        slab_heap::attempt second(heap, for_classes(k_48, k_48));
+        ASSERT_TRUE(heap.reserve(first, k_48, k_slab_bytes / 48, false));
+        first.settle();
+        ASSERT_TRUE(heap.reserve(second, k_48, 2 * (k_slab_bytes / 48), false));
+    }
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(memory.bytes(), k_slab_bytes);
+    EXPECT_EQ(heap.take(k_32k), nullptr);
+    EXPECT_NE(heap.take(k_48), nullptr);
+}
+
+TEST_F(slab_heap_test, joins_what_is_reserved_for_the_same_classes) {
+    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    for (std::size_t slabs = 1; slabs <= 3; ++slabs)
+        ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, slabs * (k_slab_bytes / 1536), false));
+    EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
+    for (int i = 0; i < 3; ++i)
+        EXPECT_NE(heap.take(k_48), nullptr);
+    EXPECT_TRUE(heap.is_valid());
 }
 
 TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reservation) {
@@ -304,13 +351,13 @@ TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reser
         upstream source(&failing, 0, false);
         slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), source);
         ASSERT_TRUE(heap.grow(k_48));
-        EXPECT_THROW(static_cast<void>(heap.reserve(for_classes(k_48, k_48), k_48, 8000, false)),
+        EXPECT_THROW(static_cast<void>(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false)),
                      test::injected_failure);
         EXPECT_TRUE(heap.is_valid());
         EXPECT_FALSE(heap.has_reservations());
         EXPECT_EQ(source.used(), memory.bytes());
         EXPECT_LE(memory.bytes(), k_slab_bytes);
-        EXPECT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 8000, false));
+        EXPECT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false));
         EXPECT_TRUE(heap.is_valid());
     }
 }
@@ -319,7 +366,7 @@ TEST(slab_heap_of_system_memory, touches_reserved_pages_when_asked_and_else_none
     upstream from(nullptr, 0, false);
     for (bool const touch : {false, true}) {
         slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
-        ASSERT_TRUE(heap.reserve(for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), touch));
+        ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), touch));
         for (int i = 0; i < 2; ++i) {
             slab const* const s = heap.take(k_48);
             ASSERT_NE(s, nullptr);
@@ -347,7 +394,7 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 heap.forget_reservations();
                 break;
             case 2:
-                static_cast<void>(heap.reserve(for_classes(c, c), c, random() % 2000, false));
+                static_cast<void>(reserve(heap, for_classes(c, c), c, random() % 2000, false));
                 break;
             case 3:
                 static_cast<void>(heap.take_fewest_free());

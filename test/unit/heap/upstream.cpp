@@ -5,14 +5,19 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <new>
 #include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -21,7 +26,15 @@ using pooled::detail::upstream;
 
 void* take(upstream& from, std::size_t bytes, std::size_t align) {
     upstream::call under_way(from);
-    return from.allocate(bytes, align, under_way);
+    void* const p = from.allocate(bytes, align, under_way);
+    under_way.settle();
+    return p;
+}
+
+void give(upstream& to, void* p, std::size_t bytes, std::size_t align) {
+    upstream::call under_way(to);
+    under_way.begin(bytes);
+    to.deallocate(p, bytes, align, under_way);
 }
 
 TEST(upstream, counts_what_is_out_and_how_often_it_was_asked) {
@@ -31,9 +44,9 @@ TEST(upstream, counts_what_is_out_and_how_often_it_was_asked) {
     void* const b = take(source, 50, k_granule_bytes);
     EXPECT_EQ(source.used(), 100'050U);
     EXPECT_EQ(source.calls(), 2U);
-    source.deallocate(a, 100'000, k_granule_bytes);
+    give(source, a, 100'000, k_granule_bytes);
     EXPECT_EQ(source.used(), 50U);
-    source.deallocate(b, 50, k_granule_bytes);
+    give(source, b, 50, k_granule_bytes);
     EXPECT_EQ(source.used(), 0U);
     EXPECT_EQ(source.calls(), 2U);
 }
@@ -48,8 +61,8 @@ TEST(upstream, gives_the_bound_to_the_last_byte_and_none_beyond) {
     EXPECT_NE(b, nullptr);
     EXPECT_EQ(take(source, 1, k_granule_bytes), nullptr);
     EXPECT_EQ(books.most_bytes(), 1000U);
-    source.deallocate(a, 900, k_granule_bytes);
-    source.deallocate(b, 100, k_granule_bytes);
+    give(source, a, 900, k_granule_bytes);
+    give(source, b, 100, k_granule_bytes);
 }
 
 TEST(upstream, is_as_before_when_the_resource_throws) {
@@ -67,7 +80,7 @@ TEST(upstream, takes_pages_of_the_system_at_the_alignment_asked) {
         void* const p = take(source, std::size_t{4} << 20, k_granule_bytes);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % k_granule_bytes, 0U);
         *static_cast<char*>(p) = 1;
-        source.deallocate(p, std::size_t{4} << 20, k_granule_bytes);
+        give(source, p, std::size_t{4} << 20, k_granule_bytes);
     }
 }
 
@@ -105,7 +118,7 @@ TEST(upstream, counts_no_call_that_the_bound_does_not_allow) {
     EXPECT_FALSE(source.wait_for_call(before)) << "others need not look again";
     void* const p = take(source, 900, k_granule_bytes);
     EXPECT_TRUE(source.wait_for_call(before));
-    source.deallocate(p, 900, k_granule_bytes);
+    give(source, p, 900, k_granule_bytes);
 }
 
 TEST(upstream, does_not_wait_within_a_call_of_its_own) {
@@ -116,15 +129,61 @@ TEST(upstream, does_not_wait_within_a_call_of_its_own) {
     EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
 }
 
-TEST(upstream, forgets_the_calls_of_threads_that_do_not_exist_any_more) {
-    upstream source(nullptr, 0, true);
-    void* const memory = ::operator new(sizeof(upstream::call));
-    ::new (memory) upstream::call(source);
-    static_cast<upstream::call*>(memory)->begin();  // its thread is gone: nobody ends it
-    pooled::detail::t_upstream_calls = 0;
-    source.forget_calls();
-    EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
-    ::operator delete(memory);
+TEST(upstream, forgets_in_a_forked_child_what_other_threads_were_moving_and_no_more) {
+    if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    void* const settled = take(source, 1000, k_granule_bytes);
+    upstream::call mine(source);
+    void* const coming = source.allocate(200, k_granule_bytes, mine);
+    std::latch is_inside(3);
+    std::latch is_over(1);
+    std::thread taker([&] {
+        upstream::call other(source);
+        void* const p = source.allocate(30'000, k_granule_bytes, other);
+        is_inside.arrive_and_wait();
+        is_over.wait();
+        source.deallocate(p, 30'000, k_granule_bytes, other);
+    });
+    std::thread giver([&] {
+        void* const p = take(source, 500, k_granule_bytes);
+        upstream::call other(source);
+        other.begin(500, true);
+        is_inside.arrive_and_wait();
+        is_over.wait();
+        source.deallocate(p, 500, k_granule_bytes, other);
+    });
+    is_inside.arrive_and_wait();
+    EXPECT_EQ(source.used(), 31'700U);
+
+    pooled::detail::g_fork_gate.begin();
+    source.before_fork();
+    {
+        upstream::call nested(source);  // of a handler of the program's
+        nested.begin();
+    }
+    pid_t const child = ::fork();
+    if (child == 0) {
+        bool ok = source.forget_others() == 1 && source.used() == 1200;
+        pooled::detail::g_fork_gate.forget_others();
+        pooled::detail::g_fork_gate.end();
+        source.deallocate(coming, 200, k_granule_bytes, mine);
+        ok = ok && source.used() == 1000;
+        mine.~call();
+        ::_exit(ok && !source.wait_for_call(source.calls_ended()) ? 0 : 1);
+    }
+    pooled::detail::g_fork_gate.end();
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+
+    is_over.count_down();
+    taker.join();
+    giver.join();
+    mine.settle();
+    give(source, coming, 200, k_granule_bytes);
+    give(source, settled, 1000, k_granule_bytes);
+    EXPECT_EQ(source.used(), 0U);
 }
 
 }  // namespace

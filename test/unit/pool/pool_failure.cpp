@@ -279,6 +279,19 @@ TYPED_TEST(failure_in, arrays_that_overflow_are_refused_whatever_the_standard_li
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
+TYPED_TEST(failure_in, arrays_of_all_addresses_gives_empty_pointers_from_every_try_form) {
+    TypeParam pool;
+    for (std::size_t below = 0; below < 100; ++below) {
+        std::size_t const count = ~std::size_t{0} - below;
+        EXPECT_EQ(pool.template try_make_unique<char[]>(count), nullptr) << below;
+        EXPECT_EQ(pool.template try_make_unique<double[]>(count / 8), nullptr) << below;
+        EXPECT_EQ(pool.template try_make_shared<char[]>(count), nullptr) << below;
+        EXPECT_EQ(pool.try_allocate(count), nullptr) << below;
+        EXPECT_THROW(static_cast<void>(pool.template make_unique<char[]>(count)), std::bad_alloc) << below;
+    }
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
 TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_exhaustion) {
     struct child {
         char bytes[200];

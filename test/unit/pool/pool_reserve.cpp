@@ -16,6 +16,7 @@
 #include <memory_resource>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -221,6 +222,63 @@ TYPED_TEST(reserved, memory_is_given_back_when_upstream_fails_on_the_way) {
         EXPECT_EQ(books.bytes(), 0U) << n;
         EXPECT_TRUE(unlucky.is_valid());
         EXPECT_EQ(unlucky.stats().upstream_bytes, 0U);
+    }
+}
+
+TYPED_TEST(reserved, memory_beyond_what_the_machine_has_is_refused_at_once) {
+    TypeParam of_system{{.name = "of system"}};
+    void* const kept = of_system.allocate(48);
+    auto const before = of_system.stats();
+    for (auto const& [count, bytes] : {std::pair{std::size_t{1} << 40, std::size_t{48}},
+                                       {std::size_t{1} << 26, std::size_t{1} << 20},
+                                       {std::size_t{1} << 30, std::size_t{100'000}}}) {
+        try {
+            of_system.reserve_bytes(count, bytes);
+            ADD_FAILURE() << "reserved " << count << " * " << bytes;
+        } catch (std::bad_alloc const& e) {
+            EXPECT_NE(std::string(e.what()).find("to be reserved"), std::string::npos) << e.what();
+        }
+    }
+    EXPECT_THROW(of_system.template reserve<word>(std::size_t{1} << 42), std::bad_alloc);
+    auto const after = of_system.stats();
+    EXPECT_EQ(after.upstream_calls, before.upstream_calls);
+    EXPECT_EQ(after.upstream_bytes, before.upstream_bytes);
+    of_system.deallocate(kept, 48);
+}
+
+TYPED_TEST(reserved, memory_beyond_the_bound_is_refused_before_upstream_is_asked) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 30, .upstream = &this->upstream}};
+    EXPECT_THROW(tight.template reserve<word>(std::size_t{1} << 26), pooled::exhausted);
+    EXPECT_THROW(tight.reserve_bytes(std::size_t{1} << 20, 2000), pooled::exhausted);
+    EXPECT_THROW(tight.reserve_bytes(20'000, 100'000), pooled::exhausted);
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+}
+
+TYPED_TEST(reserved, memory_that_was_refused_leaves_slabs_in_use_to_other_sizes) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
+    std::vector<void*> blocks;
+    for (int i = 0; i < 10; ++i)
+        blocks.push_back(tight.allocate(64));
+    EXPECT_THROW(tight.reserve_bytes((std::size_t{1} << 20) / 64 - 5, 64), pooled::exhausted);
+    for (void* const p : blocks)
+        tight.deallocate(p, 64);
+    void* const large = tight.try_allocate(std::size_t{1} << 20);
+    EXPECT_NE(large, nullptr) << "a slab is still reserved";
+    tight.deallocate(large, std::size_t{1} << 20);
+}
+
+// One of its blocks has the largest class, the other one is a large block.
+TYPED_TEST(reserved, memory_for_two_kinds_of_blocks_is_reserved_for_both_or_for_none) {
+    struct at_the_border {
+        char bytes[32'756];
+    };
+    this->template expect_no_call_for<at_the_border>(5);
+    for (std::size_t n = 1; n <= 12; ++n) {
+        test::counting_upstream books;
+        test::failing_upstream failing(books, n);
+        TypeParam unlucky{{.chunk_bytes = 1, .upstream = &failing}};
+        EXPECT_THROW(unlucky.template reserve<at_the_border>(10), test::injected_failure) << n;
+        EXPECT_EQ(books.bytes(), 0U) << n;
     }
 }
 

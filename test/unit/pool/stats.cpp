@@ -250,6 +250,31 @@ TYPED_TEST(stats_of, new_pool_are_valid_json) {
 #endif
 }
 
+TYPED_TEST(stats_of, name_of_any_bytes_are_valid_json) {
+#if !POOLED_TEST_HAS_JSON
+    GTEST_SKIP() << "nlohmann-json is not installed";
+#else
+    struct {
+        std::string_view name;
+        std::string_view in_json;
+    } const cases[] = {
+        {"\xff", "\ufffd"},                                // no byte of any character
+        {"a\x80z", "a\ufffdz"},                            // a later byte alone
+        {"\xc3(", "\ufffd("},                              // begun, not continued
+        {"\xe2\x82", "\ufffd\ufffd"},                      // cut off
+        {"\xc0\xaf", "\ufffd\ufffd"},                      // an overlong slash
+        {"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},            // overlong, too
+        {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
+        {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},  // over U+10FFFF
+        {"\u00e9\u20ac\U0001f600\x7f", "\u00e9\u20ac\U0001f600\x7f"},
+    };
+    for (auto const& [name, in_json] : cases) {
+        auto const json = nlohmann::json::parse(TypeParam{{.name = name}}.stats().to_json());
+        EXPECT_EQ(json.at("name").template get<std::string>(), in_json);
+    }
+#endif
+}
+
 TYPED_TEST(stats_of, any_pool_print_as_a_table) {
     TypeParam pool{{.name = "packets"}};
     auto blocks = take(pool, 3);

