@@ -80,7 +80,7 @@
     v##major##_##minor##_##patch##checked##barrier##library
 #define POOLED_ABI_EXPAND(major, minor, patch, checked, barrier, library) \
     POOLED_ABI_JOIN(major, minor, patch, checked, barrier, library)
-#define POOLED_ABI_NAMESPACE                                                                          \
+#define POOLED_ABI_NAMESPACE                                                                                \
     POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
                       POOLED_ABI_BARRIER, POOLED_ABI_LIBRARY)
 #define POOLED_ABI_QUOTE(name) #name

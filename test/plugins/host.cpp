@@ -6,8 +6,6 @@
 
 #include "plugins/side.hpp"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <dlfcn.h>
+
 using namespace plugins;
 
 extern "C" side const* plugins_side();
@@ -25,12 +25,12 @@ namespace {
 
 constexpr std::size_t k_many = 20'000;  // caches are flushed many times
 
-#define CHECK(condition)                                                                   \
-    do {                                                                                   \
-        if (!(condition)) {                                                                \
+#define CHECK(condition)                                                                    \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
             std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, g_step.c_str(), #condition); \
-            std::exit(1);                                                                  \
-        }                                                                                  \
+            std::exit(1);                                                                   \
+        }                                                                                   \
     } while (false)
 
 std::string g_step;
@@ -98,9 +98,8 @@ void exchange(side const& a, side const& b) {
     });
     make_and_drop("shared_ptr, trivially destructible", a.make_plain_shared);
     make_and_drop("unique_ptr of an array", [&] { return a.make_array(3); });
-    make_and_drop("unique_ptr of a large array", [&, n = 0]() mutable {
-        return a.make_array(++n % 500 == 0 ? 10'000 : 1);
-    });
+    make_and_drop("unique_ptr of a large array",
+                  [&, n = 0]() mutable { return a.make_array(++n % 500 == 0 ? 10'000 : 1); });
     make_and_drop("object_pool, shared_ptr", a.acquire_shared);
     make_and_drop("object_pool, unique_ptr", a.acquire_unique);
     make_and_drop("object_pool, rc_ptr", a.acquire_rc);

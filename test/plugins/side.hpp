@@ -48,7 +48,7 @@ struct narrow_side {
     char const* name;
     std::shared_ptr<thing> (*make_shared)();
     std::pmr::memory_resource* (*resource)();
-    long (*alive)();  // objects of this side's classes
+    long (*alive)();            // objects of this side's classes
     std::uint64_t (*in_use)();  // blocks of this side's pools, the default pool included; after trimming them
     bool (*owns_default_pool)();
     void (*close)();

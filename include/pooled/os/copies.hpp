@@ -50,7 +50,7 @@ struct memory_copy {
     memory_copy* next = nullptr;  // registered before
     int (*find)(void const* p) = nullptr;
     void (*deallocate)(void* p) = nullptr;  // requires find(p) != none
-    void* (*default_core)() = nullptr;      // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
+    void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
 };
 
 // What block_type offers, for objects whose number another copy gave.
@@ -144,7 +144,8 @@ struct copy_link {
 };
 
 // Hidden: one each in every executable and shared library, whatever else they share.
-POOLED_HIDDEN POOLED_USED inline constinit copy_link g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
+POOLED_HIDDEN POOLED_USED inline constinit copy_link
+    g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit copy_directory g_own_directory;
 POOLED_HIDDEN inline constinit std::atomic<bool> g_is_pinned{false};
 

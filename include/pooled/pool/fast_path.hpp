@@ -207,6 +207,11 @@ POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c
     detail::deallocate_in(g_registry.find(pool_id), c, block);
 }
 
+// A local pool's cache is at hand whatever its core is like.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool needs_slow_path(pool_core const& local) noexcept {
+    return local.is_incremental() || (POOLED_CHECKED != 0 && detail::is_foreign(local));
+}
+
 // For the checked build, which leaves the checks of a block to the copy that has it.
 template <class Place>
 [[nodiscard]] bool is_elsewhere([[maybe_unused]] Place const& place, void const* block) noexcept {
@@ -220,7 +225,7 @@ template <class Place>
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
+        if (detail::needs_slow_path(place.core())) [[unlikely]]
             return checks::on_allocate(allocate_slow(place.known_core(), c));
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
     return checks::on_allocate(block != nullptr ? block : allocate_slow(place.known_core(), c));
@@ -231,7 +236,7 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
                                                            std::size_t bytes) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
+        if (detail::needs_slow_path(place.core())) [[unlikely]]
             return allocate_slow_or_throw(place.known_core(), c, bytes);
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
     return block != nullptr ? checks::on_allocate(block)

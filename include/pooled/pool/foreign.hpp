@@ -31,7 +31,8 @@ namespace pooled::detail {
 POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
     memory_copy const* const owner = other_owner_of(p);
     if (owner == nullptr) [[unlikely]]
-        return detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
+        return detail::fail_deallocation("?", p,
+                                         "no block in use starts there (double free, or foreign memory)");
     owner->deallocate(p);
 }
 

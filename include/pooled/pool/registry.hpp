@@ -168,9 +168,9 @@ private:
 
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
-    std::uint32_t m_end = 0;               // one past the highest id ever used
-    std::atomic<bool> m_is_ready{false};   // what the next three need was set up
-    bool m_has_barrier = false;            // the system offers the gate's barrier
+    std::uint32_t m_end = 0;              // one past the highest id ever used
+    std::atomic<bool> m_is_ready{false};  // what the next three need was set up
+    bool m_has_barrier = false;           // the system offers the gate's barrier
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
@@ -227,7 +227,8 @@ inline void* registry::default_core_for_others() { return &g_registry.default_co
 inline int registry::find_for_others(void const* p) {
     map_entry const entry = g_page_map.find(p);
     if (entry.empty() || entry.is_idle()) return memory_copy::none;
-    if (entry.is_large()) return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
+    if (entry.is_large())
+        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
     return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 

@@ -153,7 +153,8 @@ inline constexpr type_copy block_types::k_as_copy{.bytes = sizeof(type_copy),
 }
 
 // The operations of another copy's types, in this one.
-inline constexpr char const* k_unknown_type = "pooled: no object starts at the address that a pooled pointer holds";
+inline constexpr char const* k_unknown_type =
+    "pooled: no object starts at the address that a pooled pointer holds";
 
 template <type_copy::operation type_copy::* Operation>
 void hand_over(void* header) noexcept {
