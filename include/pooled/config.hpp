@@ -44,9 +44,48 @@
 #endif
 #endif
 
-// The state of the process (address map, registry, thread table) must exist once, also when a shared library of the
-// program is built with -fvisibility=hidden.
+// The state of the process (page map, registry, thread table) is shared between the executable and its shared libraries
+// wherever the dynamic linker sees it, also when they are built with -fvisibility=hidden: docs/plugins.md.
 #define POOLED_EXPORT __attribute__((visibility("default")))
+// The opposite: one in each executable and each shared library.
+#define POOLED_HIDDEN __attribute__((visibility("hidden")))
+#define POOLED_USED __attribute__((used))
+#if defined(__clang__)
+#define POOLED_PUBLIC_VTABLE [[clang::lto_visibility_public]]
+#else
+#define POOLED_PUBLIC_VTABLE
+#endif
+#define POOLED_SYMBOL(name) __asm__(name)
+
+// Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the gate's
+// barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
+#if POOLED_CHECKED
+#define POOLED_ABI_CHECKED _checked
+#else
+#define POOLED_ABI_CHECKED
+#endif
+#if POOLED_HAS_MEMBARRIER
+#define POOLED_ABI_BARRIER
+#else
+#define POOLED_ABI_BARRIER _fence
+#endif
+#if defined(_LIBCPP_VERSION)
+#define POOLED_ABI_LIBRARY _libcpp
+#elif defined(_GLIBCXX_DEBUG)
+#define POOLED_ABI_LIBRARY _debug
+#else
+#define POOLED_ABI_LIBRARY
+#endif
+#define POOLED_ABI_JOIN(major, minor, patch, checked, barrier, library) \
+    v##major##_##minor##_##patch##checked##barrier##library
+#define POOLED_ABI_EXPAND(major, minor, patch, checked, barrier, library) \
+    POOLED_ABI_JOIN(major, minor, patch, checked, barrier, library)
+#define POOLED_ABI_NAMESPACE                                                                                \
+    POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
+                      POOLED_ABI_BARRIER, POOLED_ABI_LIBRARY)
+#define POOLED_ABI_QUOTE(name) #name
+#define POOLED_ABI_STRING(name) POOLED_ABI_QUOTE(name)
+#define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
 
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))

@@ -3,6 +3,8 @@
 
 // What the library throws. Both types carry their message in themselves: reporting that memory is short takes none.
 
+#include "pooled/config.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -12,7 +14,8 @@ namespace pooled {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
 // cache. The message says what was asked, of which pool, and what to do.
-class exhausted : public std::bad_alloc {
+// Exported: a library built with -fvisibility=hidden catches what another one throws.
+class POOLED_EXPORT exhausted : public std::bad_alloc {
 public:
     exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes,
               std::size_t max_bytes) noexcept {

@@ -30,8 +30,8 @@ inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;
 inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 
-// Pools that may be alive at once; the default pool is number 0. The thread table and the address map store a pool
-// as 16 bits.
+// Pools that may be alive at once. Id 0 is none: an address that the page map does not know. The thread table and the
+// address map store a pool as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
 // Where a thread keeps its cache of a pool: the first 31 pools have a slot of their own, the others share the last.

@@ -11,6 +11,7 @@
 #include "pooled/config.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <atomic>
@@ -64,8 +65,10 @@ public:
         return m_index == k_far_slot && pass && push_to(t_state.find(m_core.id()), s);
     }
 
-    // The calling thread's cache, made if it has none; null when it can have none.
+    // The calling thread's cache, made if it has none; null when it can have none. One of a foreign core grows in its own
+    // copy only.
     [[nodiscard]] thread_cache* attach() noexcept {
+        if (detail::is_foreign(m_core)) return nullptr;
         return m_core.is_local() ? &m_core.local_cache() : g_registry.attach(m_core);
     }
 

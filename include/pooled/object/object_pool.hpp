@@ -33,6 +33,7 @@
 #include "pooled/object/stats.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
+#include "pooled/pool/reserve.hpp"
 #include "pooled/pool/stats.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
@@ -207,7 +208,7 @@ public:
     // many. O(idle objects).
     std::size_t trim() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
-        m_recycler->core().memory().trim();
+        detail::trim(m_recycler->core());
         return count;
     }
 
@@ -215,7 +216,7 @@ public:
     // new one. Those in use still count under the bound.
     std::size_t clear() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
-        m_recycler->core().memory().trim();
+        detail::trim(m_recycler->core());
         return count;
     }
 

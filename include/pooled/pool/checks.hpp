@@ -10,6 +10,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <array>
@@ -41,8 +42,9 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.is_large() ? k_large : entry.slab_at()->size_class;
 }
 
+// A block that the page map does not know is another copy's, which checks it (pool/foreign.hpp).
 inline void* on_allocate(void* block) noexcept {
-    if (block != nullptr)
+    if (block != nullptr && !g_page_map.find(block).empty())
         POOLED_CHECK(!g_live_map.set(block, true),
                      "pooled: internal error: a block in use was handed out again");
     return block;
@@ -82,7 +84,7 @@ inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t byte
 
 // For callers that ask the page map whose block it is.
 inline void on_deallocate_found(void* p) {
-    if (g_page_map.find(p).empty())
+    if (g_page_map.find(p).empty() && detail::other_owner_of(p) == nullptr)
         report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
 }
 

@@ -4,6 +4,9 @@
 // What a pool is behind its handle. It outlives the handle: a pool that is destroyed while blocks are in use is closed, and
 // its core is destroyed when the last of them is returned.
 //
+// A core is worked on by the code of the copy of the library that made it (os/copies.hpp): another copy, which has the pool
+// by reference, calls the functions that end in _in_copy.
+//
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
 
@@ -11,6 +14,7 @@
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/memory.hpp"
@@ -34,15 +38,19 @@ enum class sharing : bool { local, shared };
 
 inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
 
-class pool_core final : public std::pmr::memory_resource {
+class registry;
+
+// Not final, and public to whole-program optimizers: the virtual functions of another copy look the same, and are others.
+class POOLED_PUBLIC_VTABLE pool_core : public std::pmr::memory_resource {
 public:
     // Throws std::bad_alloc, and std::invalid_argument for options that make no sense.
-    [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id) {
+    [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id,
+                                           registry& made_by) {
         if (options.chunk_bytes > k_max_chunk_bytes)
             throw std::invalid_argument(
                 "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
         void* const memory = g_metadata.allocate(bytes_of(kind));
-        auto* const core = ::new (memory) pool_core(options, kind, id);
+        auto* const core = ::new (memory) pool_core(options, kind, id, made_by);
         if (kind == sharing::local) {
             auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
             cache->pool_id = id;
@@ -59,6 +67,20 @@ public:
         g_metadata.deallocate(this, bytes);
     }
 
+    // What the functions of the same name do, by the code of the copy that made the core.
+    virtual void* allocate_in_copy(class_index c);
+    virtual void deallocate_in_copy(class_index c, void* block) noexcept;
+    virtual void* allocate_large_in_copy(std::size_t bytes, std::size_t align);
+    virtual void deallocate_large_in_copy(void* p, std::size_t bytes) noexcept;
+    virtual bool reserve_in_copy(class_index a, class_index b, std::size_t count,
+                                 pool_memory::large_shape large);
+    virtual bool reserve_large_in_copy(std::size_t bytes, std::size_t align, std::size_t count);
+    virtual std::size_t trim_in_copy() noexcept;
+    virtual bool owns_in_copy(void const* p) const noexcept;
+    virtual void close_in_copy() noexcept;
+    virtual void destroy_in_copy() noexcept;
+
+    [[nodiscard]] registry& made_by() const noexcept { return m_made_by; }
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
@@ -134,8 +156,9 @@ public:
     }
 
 private:
-    pool_core(pool_options const& options, sharing kind, std::uint32_t id) noexcept
-        : m_id(id),
+    pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by) noexcept
+        : m_made_by(made_by),
+          m_id(id),
           m_slot(near_slot(id)),
           m_kind(kind),
           m_teardown(options.teardown),
@@ -167,6 +190,7 @@ private:
         return sizeof(pool_core) + (kind == sharing::local ? sizeof(thread_cache) : 0);
     }
 
+    registry& m_made_by;
     std::uint32_t m_id;
     std::uint32_t m_slot;
     sharing m_kind;

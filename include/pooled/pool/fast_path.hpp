@@ -6,12 +6,15 @@
 //
 // One path for all pools; a place says which pool, and how its cache is found:
 //
-//   in_default_pool       id 0, a constant                       t_state.near[0]
+//   in_default_pool       an id that is a constant               t_state.near[id]
 //   in_pool<sharing>      a given pool                           t_state.near[slot], or the local pool's own cache
 //   of_block<sharing>     the pool that a block is of, asked     t_state.recent, else near[slot]
 //                         of the page map
 //
 // With a class known at compile time its geometry folds into constants.
+//
+// A pool, or a block, of another copy of the library's state has no cache here, and so takes the slow path: see
+// pool/foreign.hpp.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -20,6 +23,7 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <atomic>
@@ -33,6 +37,7 @@ struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
+    [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
     [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near[k_default_pool_id]; }
 };
 
@@ -43,6 +48,7 @@ public:
     explicit in_pool(pool_core& core) noexcept : m_core(core) {}
     [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    [[nodiscard]] pool_core* known_core() const noexcept { return &m_core; }
     [[nodiscard]] thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.near[m_core.slot()];
@@ -174,35 +180,74 @@ template <class Allocate>
     }
 }
 
-// Everything that the inlined code leaves over: pools beyond the near slots, first use, stopped and closed caches. Null when
-// the bound is reached; throws what upstream throws.
-POOLED_NOINLINE inline void* allocate_slow(std::uint32_t pool_id, class_index c) {
-    pool_core& core = pool_id == k_default_pool_id ? g_registry.default_core() : *g_registry.find(pool_id);
+// A block that `allocate` has from a foreign core. What is deferred in this copy is destroyed if there is none.
+template <class Allocate>
+[[nodiscard]] void* allocate_foreign(pool_core& core, Allocate&& allocate) {
+    void* const block = detail::with_pressure(core, allocate);
+    if (block == nullptr || detail::expect_foreign(block)) return block;
+    detail::deallocate_elsewhere(block);
+    throw std::bad_alloc();
+}
+
+// The default pool, for null.
+[[nodiscard]] inline pool_core& core_or_default(pool_core* core) {
+    return core != nullptr ? *core : g_registry.default_core();
+}
+
+// Everything that the inlined code leaves over: pools beyond the near slots, foreign ones, first use, stopped and closed
+// caches. Null when the bound is reached; throws what upstream throws.
+POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
+    pool_core& core = detail::core_or_default(known);
+    if (detail::is_foreign(core)) [[unlikely]]
+        return detail::allocate_foreign(core, [&] { return core.allocate_in_copy(c); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
-    if (pool_id >= k_far_slot && !core.is_local())
-        if (void* const block = allocate_far(pool_id, c)) return block;
+    if (core.id() >= k_far_slot && !core.is_local())
+        if (void* const block = allocate_far(core.id(), c)) return block;
     return with_pressure(core, [&] { return core.memory().allocate(c, own_cache(core)); });
 }
-POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
-    void* const block = allocate_slow(pool_id, c);
-    if (block == nullptr) g_registry.find(pool_id)->throw_exhausted(bytes);
+POOLED_NOINLINE inline void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes) {
+    void* const block = allocate_slow(known, c);
+    if (block == nullptr) detail::core_or_default(known).throw_exhausted(bytes);
     return checks::on_allocate(block);
 }
 
+// `core` null: the page map does not know the block.
+POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* block) noexcept {
+    if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
+        return detail::deallocate_elsewhere(block);
+    if (detail::is_foreign(*core)) [[unlikely]]
+        return core->deallocate_in_copy(c, block);
+    std::uint32_t const id = core->id();
+    if (id >= k_far_slot && !core->is_local())
+        if (deallocate_far(id, c, block)) return;
+    detail::deallocate_past_cache(id, c, block);
+}
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
-    if (pool_id >= k_far_slot && !g_registry.find(pool_id)->is_local())
-        if (deallocate_far(pool_id, c, block)) return;
-    detail::deallocate_past_cache(pool_id, c, block);
+    detail::deallocate_in(g_registry.find(pool_id), c, block);
+}
+
+// A local pool's cache is at hand whatever its core is like.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool needs_slow_path(pool_core const& local) noexcept {
+    return local.is_incremental() || (POOLED_CHECKED != 0 && detail::is_foreign(local));
+}
+
+// For the checked build, which leaves the checks of a block to the copy that has it.
+template <class Place>
+[[nodiscard]] bool is_elsewhere([[maybe_unused]] Place const& place, void const* block) noexcept {
+    if constexpr (POOLED_CHECKED == 0) return false;
+    if (!g_page_map.find(block).empty()) return false;
+    pool_core const* const core = g_registry.find(place.id());
+    return core == nullptr || core->id() == k_no_pool_id || detail::is_foreign(*core);
 }
 
 // Null when the bound is reached; throws what upstream throws.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
-            return checks::on_allocate(allocate_slow(place.id(), c));
+        if (detail::needs_slow_path(place.core())) [[unlikely]]
+            return checks::on_allocate(allocate_slow(place.known_core(), c));
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
-    return checks::on_allocate(block != nullptr ? block : allocate_slow(place.id(), c));
+    return checks::on_allocate(block != nullptr ? block : allocate_slow(place.known_core(), c));
 }
 
 // Throws exhausted when the bound is reached. `bytes` is for the message.
@@ -210,14 +255,16 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
                                                            std::size_t bytes) {
     if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
-            return allocate_slow_or_throw(place.id(), c, bytes);
+        if (detail::needs_slow_path(place.core())) [[unlikely]]
+            return allocate_slow_or_throw(place.known_core(), c, bytes);
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
-    return block != nullptr ? checks::on_allocate(block) : allocate_slow_or_throw(place.id(), c, bytes);
+    return block != nullptr ? checks::on_allocate(block)
+                            : allocate_slow_or_throw(place.known_core(), c, bytes);
 }
 
 template <class Place>
 POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* block) noexcept {
+    if (detail::is_elsewhere(place, block)) return detail::deallocate_slow(place.id(), c, block);
     checks::on_deallocate(place.id(), c, block);
     if (!deallocate_cached<Place::k_sharing>(place.cache(), c, block)) [[unlikely]]
         deallocate_slow(place.id(), c, block);
@@ -229,6 +276,8 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* bl
 }
 
 POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    if (detail::is_foreign(core)) [[unlikely]]
+        return detail::allocate_foreign(core, [&] { return core.allocate_large_in_copy(bytes, align); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     pool_memory& memory = core.memory();
     if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]
@@ -264,9 +313,13 @@ template <class Place>
 }
 
 POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
+    pool_core* const core = g_registry.find(pool_id);
+    if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
+        return detail::deallocate_elsewhere(p);
+    if (detail::is_foreign(*core)) [[unlikely]]
+        return core->deallocate_large_in_copy(p, bytes);
     checks::on_deallocate_large(pool_id, p, bytes);
-    pool_core& core = *g_registry.find(pool_id);
-    if (core.deallocate_large(p, detail::find_cache(core))) g_registry.destroy(core);
+    if (core->deallocate_large(p, detail::find_cache(*core))) g_registry.destroy(*core);
 }
 
 template <class Place>
@@ -280,8 +333,10 @@ inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std
 // For callers that know neither the pool nor the size. Requires a block in use.
 POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
     map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) [[unlikely]]
+        return detail::deallocate_elsewhere(p);
     if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
-    class_index const c = entry.empty() ? k_no_class : entry.slab_at()->size_class;
+    class_index const c = entry.slab_at()->size_class;
     if (c >= k_class_count) [[unlikely]]
         detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
     if (entry.is_local())
@@ -301,5 +356,7 @@ inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t ali
     else
         detail::deallocate_bytes(in_pool<sharing::shared>(*this), p, bytes, align);
 }
+
+inline void registry::deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
 }  // namespace pooled::detail

@@ -16,8 +16,10 @@
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/in_copy.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/reserve.hpp"
 #include "pooled/pool/stats.hpp"
 
 #include <algorithm>
@@ -40,21 +42,6 @@ concept not_array = !std::is_array_v<T>;
 // How a pool's counted pointers count: a local pool's without atomics.
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
-
-// The calling thread's cache is made, and room for those of other threads.
-inline void reserve_caches(pool_core& core) {
-    if (core.is_local() || g_registry.attach(core) != nullptr) registry::reserve_caches();
-}
-
-// `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. Throws
-// exhausted, and what upstream throws.
-inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
-                            pool_memory::large_shape large = {}) {
-    detail::reserve_caches(core);
-    if (!core.memory().reserve(a, b, count, large))
-        core.throw_exhausted(saturating_multiply(
-            count, std::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
-}
 
 template <sharing Sharing>
 class basic_pool {
@@ -150,15 +137,13 @@ public:
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         class_index const c = class_for(bytes, align);
         if (c != k_large) return detail::reserve_classes(*m_core, c, c, count);
-        detail::reserve_caches(*m_core);
-        if (!m_core->memory().reserve_large(bytes, align, count))
-            m_core->throw_exhausted(saturating_multiply(count, bytes));
+        detail::reserve_large(*m_core, bytes, align, count);
     }
 
     // Gives free memory back: chunks without a block in use and large blocks to upstream, and, if the pool takes its memory
     // from the operating system, the pages of free blocks to that; what other threads have cached included. Returns how
     // many bytes. Ends reservations. O(threads + slabs + cached blocks).
-    std::size_t trim() noexcept { return m_core->memory().trim(); }
+    std::size_t trim() noexcept { return detail::trim(*m_core); }
 
     // In an incremental pool: destroys up to `budget` deferred objects, of whichever thread dropped them, on this thread.
     // Returns how many; fewer than `budget` means that none is deferred any more. O(objects destroyed).
@@ -175,10 +160,7 @@ public:
 
     // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
     // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
-    [[nodiscard]] bool owns(void const* p) const noexcept {
-        map_entry const entry = g_page_map.find(p);
-        return !entry.empty() && entry.pool_id() == m_core->id() && !entry.is_idle();
-    }
+    [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
 
     // For std::pmr containers. Good for deallocation as long as a block is out, also when the pool is gone.
     [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }

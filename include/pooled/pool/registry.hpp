@@ -7,12 +7,20 @@
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
 // later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
 //
+// Where a process has several copies of the library's state (os/copies.hpp), each has a registry, with an id of its own for
+// each pool. The default pool of the first one that makes a pool is the default pool of all: what the inlined code drops
+// into "the" default pool is right in each copy. In a copy a core of another one is foreign: threads have no cache of it here, and
+// what has to be done is done by its virtual functions. A block that the page map here does not know has the id 0,
+// which is no pool's, so that it takes the slow path, and from there the way to its copy.
+//
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/copies.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
@@ -31,7 +39,8 @@
 
 namespace pooled::detail {
 
-inline constexpr std::uint32_t k_default_pool_id = 0;
+inline constexpr std::uint32_t k_default_pool_id = 1;
+static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
 class registry {
 public:
@@ -44,24 +53,28 @@ public:
         return m_cores[id].load(std::memory_order_acquire);
     }
 
-    // A new core, under the lowest id that is free; id 0 is the default pool's. Throws std::bad_alloc when memory or ids
-    // (k_max_pools) run out, and std::invalid_argument for options that make no sense.
+    // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
+    // out, and std::invalid_argument for options that make no sense.
     [[nodiscard]] pool_core& make(pool_options const& options, sharing kind) {
-        std::scoped_lock const lock(m_mutex);
+        prepare();
         // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache.
         bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
-        std::uint32_t id = is_far ? std::max(m_lowest_free, k_far_slot) : m_lowest_free;
-        while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr)
-            ++id;
+        std::uint32_t const id =
+            detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
         if (id == k_max_pools) throw std::bad_alloc();
-        pool_core& core = insert(id, options, kind);
-        if (!is_far) m_lowest_free = id + 1;
-        m_end = std::max(m_end, id + 1);
-        return core;
+        try {
+            std::scoped_lock const lock(m_mutex);
+            m_end = std::max(m_end, id + 1);
+            return insert(id, options, kind);
+        } catch (...) {
+            detail::directory().release_pool_id(id);
+            throw;
+        }
     }
 
     // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
     void close(pool_core& core) noexcept {
+        if (is_foreign(core)) return core.close_in_copy();
         bool is_last = false;
         {
             std::scoped_lock const lock(m_mutex);  // no thread ends with one of its caches now
@@ -73,28 +86,44 @@ public:
 
     // Requires a closed core without a block in use. Its id is free again.
     void destroy(pool_core& core) noexcept {
+        if (is_foreign(core)) return core.destroy_in_copy();
         std::uint32_t const id = core.id();
         {
             std::scoped_lock const lock(m_mutex);  // a fork finds it whole, or not at all
             m_cores[id].store(destroyed(), std::memory_order_relaxed);
         }
         core.destroy();  // the page map has forgotten it before a new pool can have the id
-        std::scoped_lock const lock(m_mutex);
-        m_cores[id].store(nullptr, std::memory_order_relaxed);
-        m_lowest_free = std::min(m_lowest_free, id);
+        {
+            std::scoped_lock const lock(m_mutex);
+            m_cores[id].store(nullptr, std::memory_order_relaxed);
+        }
+        detail::directory().release_pool_id(id);
     }
 
     // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
     [[nodiscard]] pool_core& default_core() {
         if (pool_core* const core = find(k_default_pool_id)) [[likely]]
             return *core;
+        return find_default_core();
+    }
+
+    // Whether another copy of the library made the core.
+    [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
+
+    // The record of this copy, for the other ones.
+    [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
+
+    // The core of what the page map does not know: that with the id of no pool. It is closed from the beginning, so that
+    // nothing stays in it. Throws std::bad_alloc.
+    void make_unknown() {
+        prepare();
         std::scoped_lock const lock(m_mutex);
-        pool_core* const core = find(k_default_pool_id);
-        return core != nullptr ? *core : insert(k_default_pool_id, {.name = "default"}, sharing::shared);
+        if (find(k_no_pool_id) == nullptr)
+            insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
     }
 
     // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, the
-    // system has no memory, or it does not offer the gate's barrier.
+    // system has no memory, or does not offer the gate's barrier, or the core is foreign.
     [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
 
     // Room for the caches of threads that have yet to use a pool, so that they need nothing of the system. Throws
@@ -111,7 +140,14 @@ private:
     void free_closed_caches(thread_state& state) noexcept;
     static void give_back_large(thread_cache& cache) noexcept;
 
+    void prepare();
+    [[nodiscard]] pool_core& find_default_core();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
+
+    // What other copies call.
+    static int find_for_others(void const* p);
+    static void deallocate_for_others(void* p);
+    static void* default_core_for_others();
 
     static void before_fork() noexcept;
     static void retire_dead(thread_cache& cache) noexcept {
@@ -143,17 +179,18 @@ private:
     void for_each_core(Function&& function) noexcept {
         for (std::uint32_t id = 0; id < m_end; ++id) {
             pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
-            if (core != nullptr && core != destroyed()) function(*core);
+            if (core != nullptr && core != destroyed() && !is_foreign(*core)) function(*core);
         }
     }
 
     detail::mutex m_mutex;
-    std::uint32_t m_end = k_default_pool_id + 1;          // one past the highest id ever used
-    std::uint32_t m_lowest_free = k_default_pool_id + 1;  // no id below it is free
-    bool m_is_ready = false;                              // what the next two need was set up
-    bool m_has_barrier = false;                           // the system offers the gate's barrier
+    // All zero bytes until used: no page of a program's file.
+    std::uint32_t m_end = 0;              // one past the highest id ever used
+    std::atomic<bool> m_is_ready{false};  // what the next three need was set up
+    bool m_has_barrier = false;           // the system offers the gate's barrier
     thread_state* m_far_threads = nullptr;
     platform::thread_exit_hook m_exit_hook;
+    memory_copy m_copy;
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
@@ -161,21 +198,57 @@ POOLED_EXPORT inline constinit registry g_registry;
 static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>,
               "both are in use until the process is gone");
 
+// Here and not in function-local statics: a fork waits for the lock. The loader may hold its own lock and wait for ours, so
+// that what needs the loader comes first.
+inline void registry::prepare() {
+    // acquire: pairs with the release below.
+    if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
+        return;
+    copy_directory& all = detail::directory();
+    std::scoped_lock const lock(m_mutex);
+    if (m_is_ready.load(std::memory_order_relaxed)) return;
+    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child)) throw std::bad_alloc();
+    m_has_barrier = platform::enable_heavy_barrier();
+    m_exit_hook.create(on_thread_exit);
+    g_retire_dead.store(retire_dead, std::memory_order_relaxed);
+    // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
+    static_cast<void>(std::atexit(on_process_exit));
+    m_copy = {.bytes = sizeof(m_copy),
+              .abi = POOLED_ABI_NAME,
+              .find = find_for_others,
+              .deallocate = deallocate_for_others,
+              .default_core = default_core_for_others};
+    m_end = k_default_pool_id + 1;
+    all.add(m_copy);
+    m_is_ready.store(true, std::memory_order_release);
+}
+
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    if (!m_is_ready) {  // here and not in function-local statics: a fork waits for this lock
-        if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
-            throw std::bad_alloc();
-        m_has_barrier = platform::enable_heavy_barrier();
-        m_exit_hook.create(on_thread_exit);
-        g_retire_dead.store(retire_dead, std::memory_order_relaxed);
-        // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
-        static_cast<void>(std::atexit(on_process_exit));
-        m_is_ready = true;
-    }
-    pool_core& core = pool_core::create(options, kind, id);
+    pool_core& core = pool_core::create(options, kind, id, *this);
     m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
     return core;
+}
+
+POOLED_NOINLINE inline pool_core& registry::find_default_core() {
+    prepare();
+    memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
+    auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
+    std::scoped_lock const lock(m_mutex);
+    if (pool_core* const core = find(k_default_pool_id)) return *core;
+    if (foreign == nullptr) return insert(k_default_pool_id, {.name = "default"}, sharing::shared);
+    m_cores[k_default_pool_id].store(foreign, std::memory_order_release);
+    return *foreign;
+}
+
+inline void* registry::default_core_for_others() { return &g_registry.default_core(); }
+
+inline int registry::find_for_others(void const* p) {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty() || entry.is_idle()) return memory_copy::none;
+    if (entry.is_large())
+        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
+    return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
@@ -201,7 +274,7 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
 inline thread_cache* registry::attach(pool_core& core) noexcept {
     thread_state& state = t_state;
     free_closed_caches(state);
-    if (core.is_closed()) return nullptr;
+    if (core.is_closed() || is_foreign(core)) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
         return cache;

@@ -86,7 +86,7 @@ template <class T, class... Args>
 template <class T, sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core& core) {
     if constexpr (k_is_deferrable_type<T>)
-        if (!core.is_immediate()) [[unlikely]] {
+        if (detail::defers_drops(core)) [[unlikely]] {
             detail::prepare_deferral(core);
             return counted_object<T, from_pool<Sharing, on_failure::throws, false>>::tag();
         }

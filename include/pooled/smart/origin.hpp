@@ -13,6 +13,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 #include "pooled/teardown/incremental.hpp"
@@ -28,7 +29,13 @@ POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 // Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
-// Before the first object of a pool that is not immediate. Throws std::bad_alloc.
+// Whether objects of the pool are deferred when they are dropped. What defers them belongs to the copy that made the pool:
+// objects that another copy makes in it are destroyed at once.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool defers_drops(pool_core const& core) noexcept {
+    return !core.is_immediate() && !detail::is_foreign(core);
+}
+
+// Before the first object of a pool that defers drops. Throws std::bad_alloc.
 POOLED_NOINLINE inline void prepare_deferral(pool_core& core) {
     if (core.is_incremental()) deferred_objects::attach_to(core);
 }

@@ -9,13 +9,19 @@
 //   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
 // A type gets its number when it is first needed, without a lock: a fork may come at any moment. Any thread may call; O(1).
+// Numbers are unique in the process: where it has several copies of this table (os/copies.hpp), each takes its numbers in runs of
+// 64. A number that another copy gave leads to a type that hands the header to that copy. The entries are offsets from that
+// type, so that an empty entry is one for it, and no copy need know of the others' numbers.
+//
 // The number is kept as a tag, in the place that it takes in these words, so that nobody shifts it.
 //
 //   0 ... 127       plain: there is nothing to destroy, and the block is the default pool's, of this size class
 //   128 ... 16383   types
 
+#include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/copies.hpp"
 
 #include <array>
 #include <atomic>
@@ -77,45 +83,131 @@ public:
         return numbered(word >> k_type_shift);
     }
     [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& numbered(std::uint64_t number) const noexcept {
-        return *m_types[number].load(std::memory_order_relaxed);
+        return *reinterpret_cast<block_type const*>(address_of(&m_foreign) +
+                                                    m_offsets[number].load(std::memory_order_relaxed));
     }
-    // Null: no type has it.
-    [[nodiscard]] block_type const* find(std::uint64_t word) const noexcept {
-        return m_types[word >> k_type_shift].load(std::memory_order_relaxed);
+    [[nodiscard]] bool is_foreign(block_type const& type) const noexcept { return &type == &m_foreign; }
+    // Whether any copy gave the number in a word.
+    [[nodiscard]] bool knows(std::uint64_t word) const noexcept {
+        if (!is_foreign((*this)[word])) return true;
+        copy_directory const* const all = detail::find_directory(false);
+        type_copy const* const owner = all != nullptr ? all->owner_of_type(word >> k_type_shift) : nullptr;
+        return owner != nullptr && owner != &k_as_copy;
     }
 
     // The tag of `type`, which is remembered in `tag`; k_no_type when all are taken. Threads that race for one type agree
     // on one tag; the others' are lost.
     [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag) noexcept {
-        type_tag last = m_last.load(std::memory_order_relaxed);
-        do {
-            if (last == k_last_type) return k_no_type;
-        } while (!m_last.compare_exchange_weak(last, last + k_type_one, std::memory_order_relaxed));
-        type_tag const fresh = last + k_type_one;
-        m_types[fresh >> k_type_shift].store(&type, std::memory_order_relaxed);
+        std::uint64_t const number = take_number();
+        if (number == 0) return k_no_type;
+        m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
+        type_tag const fresh = number * k_type_one;
         type_tag known = k_no_type;
         // release: pairs with the acquire in tag_of(); the entry is seen. acquire: that of a thread which was faster.
         return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
     }
 
-private:
-    static constexpr type_tag k_last_type = (k_type_numbers - 1) * k_type_one;
+    // Before main, and before anything in the calling library runs.
+    void set_foreign(block_type const& type) noexcept {
+        if (m_foreign.retire == nullptr) m_foreign = type;
+    }
 
-    std::atomic<type_tag> m_last{(k_plain_numbers - 1) * k_type_one};
-    std::array<std::atomic<block_type const*>, k_type_numbers> m_types{};
+private:
+    // 0: none is left.
+    [[nodiscard]] std::uint64_t take_number() noexcept {
+        std::uint64_t last = m_last.load(std::memory_order_relaxed);
+        for (;;) {
+            if ((last + 1) % k_types_per_run != 0 && last != 0) {
+                if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
+                continue;
+            }
+            std::uint32_t const first = detail::directory().claim_types(k_as_copy, k_plain_numbers);
+            if (first == 0) return 0;
+            if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
+            detail::directory().release_types(first);
+        }
+    }
+
+    static void retire_for_others(void* header) noexcept;
+    static void retire_observed_for_others(void* header) noexcept;
+    static void free_for_others(void* header) noexcept;
+    static type_copy const k_as_copy;
+
+    // All zero bytes until used: no page of a program's file.
+    block_type m_foreign{};
+    std::atomic<std::uint64_t> m_last{0};
+    std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
 };
 
 POOLED_EXPORT inline constinit block_types g_block_types;
 
+inline constexpr type_copy block_types::k_as_copy{.bytes = sizeof(type_copy),
+                                                  .retire = retire_for_others,
+                                                  .retire_observed = retire_observed_for_others,
+                                                  .free = free_for_others};
+
+[[nodiscard]] inline std::uint64_t word_of(void const* header) noexcept {
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, header, sizeof(word));
+    return word;
+}
+
+// The operations of another copy's types, in this one.
+inline constexpr char const* k_unknown_type =
+    "pooled: no object starts at the address that a pooled pointer holds";
+
+template <type_copy::operation type_copy::* Operation>
+void hand_over(void* header) noexcept {
+    copy_directory const* const all = detail::find_directory(false);
+    type_copy const* const owner =
+        all != nullptr ? all->owner_of_type(word_of(header) >> k_type_shift) : nullptr;
+    if (owner == nullptr) POOLED_FAIL(k_unknown_type);
+    (owner->*Operation)(header);
+}
+inline void refuse_deferred(void*) noexcept {
+    POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
+}
+inline constexpr block_type k_foreign_type{.retire = hand_over<&type_copy::retire>,
+                                           .retire_observed = hand_over<&type_copy::retire_observed>,
+                                           .finish = refuse_deferred,
+                                           .finish_observed = refuse_deferred,
+                                           .free = hand_over<&type_copy::free>,
+                                           .object_offset = 0,
+                                           .object_bytes = 0};
+
+// What other copies call, for the types of this one.
+[[nodiscard]] inline block_type const& own_type_of(void const* header) noexcept {
+    block_type const& type = g_block_types[word_of(header)];
+    POOLED_CHECK(!g_block_types.is_foreign(type), k_unknown_type);
+    return type;
+}
+inline void block_types::retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
+inline void block_types::retire_observed_for_others(void* header) noexcept {
+    own_type_of(header).retire_observed(header);
+}
+inline void block_types::free_for_others(void* header) noexcept { own_type_of(header).free(header); }
+
+// A library may drop objects of another one before it makes any itself. 101: ahead of its other constructors.
+[[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
+    g_block_types.set_foreign(k_foreign_type);
+}
+
 template <block_type const& Type>
 POOLED_EXPORT inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
+
+// The table refers to the calling library from now on.
+POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
+                                                       std::atomic<type_tag>& tag) noexcept {
+    detail::pin_this_library();
+    return g_block_types.add(type, tag);
+}
 
 // k_no_type when the table is full.
 template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
     // acquire: pairs with the release in add().
     type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
-    return tag != k_no_type ? tag : g_block_types.add(Type, g_tag_of<Type>);
+    return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
 }
 
 // The same; throws std::length_error.

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The copies of the library's state in one process, and how they find each other.
+//
+// Every executable and shared library that includes the headers defines the state. The dynamic linker makes those one
+// where it sees their names, and leaves them apart where it does not (an executable without -rdynamic, RTLD_LOCAL, a
+// version script): each of these is a copy. Whatever the linker shows or hides, each of these files has an ELF note, and the
+// loader lists the notes of all loaded files:
+//
+//   .note.pooled ─▶ copy_link ─▶ copy_directory     one in the process, of the first copy that makes a pool
+//                                  memory_copies     each page map with its pools: whose block is it?
+//                                  type_owners       each run of 64 type numbers: who destroys the object?
+//                                  pool_ids          which pool ids are taken
+//
+// The structures here are an interface between different versions of the library: plain, only extended at their ends, and
+// used without a lock, since a fork may come at any moment. Who stands in the directory stays loaded (pin_this_library()).
+
+#include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__ELF__)
+#include <link.h>
+
+#include <dlfcn.h>
+#endif
+
+namespace pooled::detail {
+
+inline constexpr std::uint32_t k_copy_interface = 1;
+inline constexpr std::uint32_t k_types_per_run = 64;
+inline constexpr std::uint32_t k_type_runs = 256;
+inline constexpr std::uint32_t k_no_pool_id = 0;
+inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default pool of each copy
+
+// One page map and the pools in it.
+struct memory_copy {
+    // Which of the blocks that start at an address is meant, when one pool is another one's upstream: the higher.
+    enum : int { none = 0, large_block = 1, slab_block = 2 };
+
+    std::uint32_t bytes = 0;      // sizeof
+    char const* abi = nullptr;    // equal: the same layouts
+    memory_copy* next = nullptr;  // registered before
+    int (*find)(void const* p) = nullptr;
+    void (*deallocate)(void* p) = nullptr;  // requires find(p) != none
+    void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
+};
+
+// What block_type offers, for objects whose number another copy gave.
+struct type_copy {
+    using operation = void (*)(void* header);
+
+    std::uint32_t bytes = sizeof(type_copy);
+    operation retire = nullptr;
+    operation retire_observed = nullptr;
+    operation free = nullptr;
+};
+
+// Zero bytes in every file, until one makes it the process's.
+struct copy_directory {
+    std::atomic<std::uint32_t> bytes{0};  // sizeof
+    std::atomic<memory_copy*> memory_copies{nullptr};
+    std::array<std::atomic<type_copy const*>, k_type_runs> type_owners{};
+    std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
+
+    // release: pairs with the acquire in first(); the record is seen whole.
+    void add(memory_copy& one) noexcept {
+        one.next = memory_copies.load(std::memory_order_relaxed);
+        while (!memory_copies.compare_exchange_weak(one.next, &one, std::memory_order_release)) {}
+    }
+    [[nodiscard]] memory_copy* first() const noexcept {
+        return memory_copies.load(std::memory_order_acquire);
+    }
+
+    // The first of the copies with this layout: the others use its default pool. Requires that there is one.
+    [[nodiscard]] memory_copy& oldest_of(char const* abi) const noexcept {
+        memory_copy* oldest = nullptr;
+        for (memory_copy* one = first(); one != nullptr; one = one->next)
+            if (std::strcmp(one->abi, abi) == 0) oldest = one;
+        return *oldest;
+    }
+
+    // The copy, other than `self`, that has a block which starts at `p`; null: none.
+    [[nodiscard]] memory_copy* owner_of(void const* p, memory_copy const& self) const noexcept {
+        memory_copy* best = nullptr;
+        int best_kind = memory_copy::none;
+        for (memory_copy* one = first(); one != nullptr; one = one->next) {
+            int const kind = one == &self ? memory_copy::none : one->find(p);
+            if (kind <= best_kind) continue;
+            best = one;
+            best_kind = kind;
+        }
+        return best;
+    }
+
+    // The lowest pool id from `lowest` on that is free; k_max_pools: none. O(ids / 64).
+    [[nodiscard]] std::uint32_t claim_pool_id(std::uint32_t lowest) noexcept {
+        for (std::uint32_t w = lowest / 64; w < pool_ids.size(); ++w) {
+            std::uint64_t const below = w == lowest / 64 ? (std::uint64_t{1} << lowest % 64) - 1 : 0;
+            std::uint64_t taken = pool_ids[w].load(std::memory_order_relaxed);
+            while (~(taken | below) != 0) {
+                auto const bit = static_cast<std::uint32_t>(std::countr_one(taken | below));
+                // acquire: pairs with the release below; the former pool of this id is gone.
+                if (pool_ids[w].compare_exchange_weak(taken, taken | std::uint64_t{1} << bit,
+                                                      std::memory_order_acquire, std::memory_order_relaxed))
+                    return w * 64 + bit;
+            }
+        }
+        return k_max_pools;
+    }
+    void release_pool_id(std::uint32_t id) noexcept {
+        pool_ids[id / 64].fetch_and(~(std::uint64_t{1} << id % 64), std::memory_order_release);
+    }
+
+    // The first number of a run that is `owner`'s from now on, not below `lowest`; 0: all are taken.
+    [[nodiscard]] std::uint32_t claim_types(type_copy const& owner, std::uint32_t lowest) noexcept {
+        for (std::uint32_t run = lowest / k_types_per_run; run < k_type_runs; ++run) {
+            type_copy const* expected = nullptr;
+            if (type_owners[run].compare_exchange_strong(expected, &owner, std::memory_order_acq_rel))
+                return run * k_types_per_run;
+        }
+        return 0;
+    }
+    // Requires that nobody has used a number of the run.
+    void release_types(std::uint32_t first_number) noexcept {
+        type_owners[first_number / k_types_per_run].store(nullptr, std::memory_order_relaxed);
+    }
+    // acquire: pairs with the claim; the record is seen.
+    [[nodiscard]] type_copy const* owner_of_type(std::uint64_t number) const noexcept {
+        return type_owners[number / k_types_per_run].load(std::memory_order_acquire);
+    }
+};
+
+// What the note points to. Null until this file has found the directory.
+struct copy_link {
+    std::atomic<copy_directory*> directory{nullptr};
+};
+
+// Hidden: one each in every executable and shared library, whatever else they share.
+POOLED_HIDDEN POOLED_USED inline constinit copy_link
+    g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
+POOLED_HIDDEN inline constinit copy_directory g_own_directory;
+POOLED_HIDDEN inline constinit std::atomic<bool> g_is_pinned{false};
+
+#if defined(__ELF__)
+
+// R: --gc-sections keeps it. The offset needs no relocation when the file is loaded.
+asm(".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n"
+    ".balign 4\n"
+    ".long 7, 8, 1\n"
+    ".asciz \"pooled\"\n"
+    ".balign 4\n"
+    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"
+    ".popsection\n");
+
+struct copy_note {
+    std::uint32_t name_bytes = 7;
+    std::uint32_t content_bytes = 8;
+    std::uint32_t type = k_copy_interface;
+    std::array<char, 8> name{'p', 'o', 'o', 'l', 'e', 'd'};
+};
+
+// Calls visit(copy_link&) for each note of one loaded file. The notes are looked for at every multiple of 4, so that it does
+// not matter how a linker aligned those of others.
+template <class Visit>
+void for_each_link(dl_phdr_info const& file, Visit&& visit) noexcept {
+    copy_note const wanted;
+    for (int i = 0; i < file.dlpi_phnum; ++i) {
+        if (file.dlpi_phdr[i].p_type != PT_NOTE) continue;
+        auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
+        for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
+            std::byte* const content = notes + at + sizeof(wanted);
+            if (std::memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
+            std::ptrdiff_t offset = 0;
+            std::memcpy(&offset, content, sizeof(offset));
+            visit(*reinterpret_cast<copy_link*>(content + offset));
+        }
+    }
+}
+
+struct directory_search {
+    bool may_make;  // the calling file's own, if no other has one
+    copy_directory* found = nullptr;
+};
+
+// The loader's lock is held around each dl_iterate_phdr (glibc, where it may be taken again), so that copies do this one
+// after the other. Elsewhere files are not unloaded, or are no copies of their own.
+inline int search_directory(dl_phdr_info*, std::size_t, void* argument) noexcept {
+    auto& search = *static_cast<directory_search*>(argument);
+    auto const look = [](dl_phdr_info* file, std::size_t, void* result) noexcept {
+        // acquire: pairs with the release below; the directory is seen constructed.
+        for_each_link(*file, [&](copy_link& link) {
+            if (copy_directory* const d = link.directory.load(std::memory_order_acquire))
+                static_cast<directory_search*>(result)->found = d;
+        });
+        return 0;
+    };
+    ::dl_iterate_phdr(look, &search);
+    if (search.found == nullptr && search.may_make) {
+        g_own_directory.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
+        search.found = &g_own_directory;
+    }
+    if (search.found != nullptr) g_copy_link.directory.store(search.found, std::memory_order_release);
+    return 1;
+}
+
+struct file_search {
+    void const* address;
+    char const* name = nullptr;  // null: the executable, which is never unloaded
+};
+
+inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept {
+    auto& search = *static_cast<file_search*>(argument);
+    bool is_here = false;
+    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0';
+    for (int i = 0; i < file->dlpi_phnum; ++i) {
+        auto const& part = file->dlpi_phdr[i];
+        is_executable = is_executable || part.p_type == PT_INTERP;
+        is_here = is_here || (part.p_type == PT_LOAD &&
+                              address_of(search.address) - file->dlpi_addr - part.p_vaddr < part.p_memsz);
+    }
+    if (is_here && !is_executable) search.name = file->dlpi_name;
+    return is_here ? 1 : 0;
+}
+
+// A weak reference: a static executable, or one without libdl, has no dlopen and no library to pin.
+[[gnu::weakref("dlopen")]] static void* dlopen_if_any(char const* name, int mode);
+
+// From here on, dlclose() leaves the calling file where it is: threads that end, other copies and the process's exit call
+// into it. Not under a lock of the library: the loader's is taken. A file that cannot be pinned is reported, once.
+POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
+    if (g_is_pinned.load(std::memory_order_relaxed)) return;
+    file_search self{.address = &g_is_pinned};
+    ::dl_iterate_phdr(search_file, &self);
+    bool const is_pinned =
+        self.name == nullptr || (dlopen_if_any != nullptr &&
+                                 dlopen_if_any(self.name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr);
+    if (!g_is_pinned.exchange(true, std::memory_order_relaxed) && !is_pinned)
+        std::fprintf(stderr,
+                     "pooled: cannot keep %s loaded (dlopen with RTLD_NODELETE failed): it must not be "
+                     "unloaded; link it with -Wl,-z,nodelete\n",
+                     self.name);
+}
+
+// Null when no copy has one and the calling file is not to make it. O(loaded files) at the first call, then one load.
+POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(bool may_make) noexcept {
+    if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
+    directory_search search{.may_make = may_make};
+    ::dl_iterate_phdr(search_directory, &search);
+    return search.found;
+}
+
+#else
+
+// Without ELF the copies do not find each other: each is on its own.
+inline void pin_this_library() noexcept {}
+inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; }
+
+#endif
+
+// Pins the calling file first: what it enters into the directory stays. Not under a lock of the library.
+[[nodiscard]] inline copy_directory& directory() noexcept {
+    detail::pin_this_library();
+    return *detail::find_directory(true);
+}
+
+}  // namespace pooled::detail

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a pool does as a whole: reserve, trim, and say what it owns. Any thread may call.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/foreign.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace pooled::detail {
+
+// The calling thread's cache is made, and room for those of other threads.
+inline void reserve_caches(pool_core& core) {
+    if (core.is_local() || g_registry.attach(core) != nullptr) registry::reserve_caches();
+}
+
+// `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. False when
+// the bound does not allow it; throws what upstream throws.
+[[nodiscard]] inline bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
+                                      pool_memory::large_shape large) {
+    if (detail::is_foreign(core)) return core.reserve_in_copy(a, b, count, large);
+    detail::reserve_caches(core);
+    return core.memory().reserve(a, b, count, large);
+}
+[[nodiscard]] inline bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
+                                            std::size_t count) {
+    if (detail::is_foreign(core)) return core.reserve_large_in_copy(bytes, align, count);
+    detail::reserve_caches(core);
+    return core.memory().reserve_large(bytes, align, count);
+}
+
+// The same; throws exhausted.
+inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
+                            pool_memory::large_shape large = {}) {
+    if (!detail::try_reserve(core, a, b, count, large))
+        core.throw_exhausted(saturating_multiply(
+            count, std::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
+}
+inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
+    if (!detail::try_reserve_large(core, bytes, align, count))
+        core.throw_exhausted(saturating_multiply(count, bytes));
+}
+
+inline std::size_t trim(pool_core& core) noexcept {
+    return detail::is_foreign(core) ? core.trim_in_copy() : core.memory().trim();
+}
+
+[[nodiscard]] inline bool owns(pool_core const& core, void const* p) noexcept {
+    if (detail::is_foreign(core)) return core.owns_in_copy(p);
+    map_entry const entry = g_page_map.find(p);
+    return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
+}
+
+}  // namespace pooled::detail
