@@ -12,12 +12,12 @@
 // Any number of threads may take and drop items, and ask, check() and clear() a pool. To construct, destroy, move or init()
 // it, and to set its recycle method, is for one thread alone. docs/migration.md lists what differs from the original.
 
-#include "pooled/compat/boost_intrusive_pool/item.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/config.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <new>
@@ -39,14 +39,13 @@ public:
     boost_intrusive_pool() noexcept {
         static_assert(std::is_convertible_v<Item*, boost_intrusive_pool_item*>,
                       "memorypool: an item must derive publicly from memorypool::boost_intrusive_pool_item");
-        static_assert(
-            std::is_default_constructible_v<Item>,
-            "memorypool: an item must be default-constructible: the pool constructs it before anyone asks");
+        static_assert(std::is_default_constructible_v<Item>,
+                      "memorypool: an item must be default-constructible: it is made before anyone asks");
         static_assert(std::is_nothrow_destructible_v<Item>,
                       "memorypool: an item's destructor must not throw");
     }
 
-    // As init(), but for want of memory, when it throws std::bad_alloc. Not explicit: pool = {64, 64}.
+    // As init(), but throws std::bad_alloc. Not explicit: pool = {64, 64}.
     boost_intrusive_pool(std::size_t init_size, std::size_t enlarge_size = BOOST_INTRUSIVE_POOL_INCREASE_STEP,
                          std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
                          recycle_method_e method = RECYCLE_METHOD_NONE, recycle_function function = nullptr)
@@ -113,8 +112,8 @@ public:
             [&](Item& it) { static_cast<void>(std::invoke(std::forward<Function>(function), it)); });
     }
 
-    // Lets go of all items: free ones are destroyed, those in use live on until dropped and are not counted any more. The
-    // capacity is 0 then; with the next allocate() the pool grows by a step, a bounded one to its initial size.
+    // Destroys the free items; those in use live on until dropped and are not counted any more. The capacity is 0 then; with
+    // the next allocate() the pool grows by a step, a bounded one to its initial size.
     void clear() {
         if (m_stock != nullptr) m_stock->clear();
     }
@@ -127,33 +126,28 @@ public:
     // No item is in use.
     [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept {
-        return m_stock != nullptr && m_stock->limits().step == 0;
-    }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->items().limits().step == 0; }
     // It has max_size() items at most.
     [[nodiscard]] bool is_limited() const noexcept {
         return is_bounded() || max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     [[nodiscard]] std::size_t max_size() const noexcept {
-        if (is_bounded()) return m_stock->limits().initial;
-        return m_stock != nullptr ? m_stock->limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        if (is_bounded()) return m_stock->items().limits().initial;
+        return m_stock != nullptr ? m_stock->items().limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
-    [[nodiscard]] bool is_memory_exhausted() const { return m_stock != nullptr && m_stock->is_exhausted(); }
+    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->items().is_exhausted(); }
 
     // Exact while no other thread takes or drops items; capacity = unused + in use.
-    [[nodiscard]] std::size_t capacity() const noexcept {
-        return m_stock != nullptr ? m_stock->capacity() : 0;
-    }
-    [[nodiscard]] std::size_t unused_count() const { return m_stock != nullptr ? m_stock->idle() : 0; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_stock ? m_stock->items().capacity() : 0; }
+    [[nodiscard]] std::size_t unused_count() const { return m_stock ? m_stock->items().idle() : 0; }
     [[nodiscard]] std::size_t inuse_count() const {
-        std::size_t const unused = unused_count();
-        std::size_t const all = capacity();
-        return all > unused ? all - unused : 0;
+        std::size_t const unused = unused_count();  // first: the pool may be growing
+        return std::max(capacity(), unused) - unused;
     }
     // How often items were made, the first ones included, since init() or clear().
     [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {
-        return m_stock != nullptr ? m_stock->steps() : 0;
+        return m_stock ? m_stock->items().steps() : 0;
     }
 
 private:
@@ -164,7 +158,7 @@ private:
             throw std::invalid_argument("memorypool: RECYCLE_METHOD_CUSTOM_FUNCTION needs a function");
     }
 
-    void begin_anew(detail::pool_limits limits, recycle_method_e method, recycle_function&& function) {
+    void begin_anew(detail::growth_limits limits, recycle_method_e method, recycle_function&& function) {
         if (limits.max != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && limits.initial > limits.max)
             throw std::invalid_argument("memorypool: init_size is larger than max_size");
         require_function(method, function);
@@ -177,26 +171,22 @@ private:
         if (stock* const old = std::exchange(m_stock, nullptr)) old->close();
     }
 
-    [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
+    [[nodiscard]] Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
 
-    // With the count 0, as in the original; handles that `prepare` makes are kept.
+    // `prepare` sees the count 0, as in the original; handles that it makes are kept.
     template <class Prepare>
     item_ptr prepared(Prepare const& prepare) {
         Item* const it = take();
         if (it == nullptr) return nullptr;
-        struct handle {
+        struct hook {
             Item* it;
-            ~handle() {
-                if (it != nullptr) intrusive_ptr_release(finish());
-            }
-            Item* finish() noexcept {
-                static_cast<void>(it->m_boost_intrusive_pool_refcount.end_hook(1));
-                return std::exchange(it, nullptr);
-            }
-        } guard{it};
+            ~hook() { static_cast<void>(it->m_boost_intrusive_pool_refcount.end_hook(1)); }
+        };
+        item_ptr handle(it, false);  // what is thrown drops it when the hook has ended
         it->m_boost_intrusive_pool_refcount.begin_hook();
+        hook const until_prepared{it};
         prepare(*it);
-        return item_ptr(guard.finish(), false);
+        return handle;
     }
 
     stock* m_stock = nullptr;

@@ -5,8 +5,7 @@
 //
 //   item_arena, a block of the default pool, up to 32 KiB      | header | item | item | item | raw | raw |
 //                                                                                     ▲ made
-// A pool that is made and destroyed again and again meets warm memory. A step uses up the raw slots of the newest arena
-// first, so only that one has any.
+// A step uses up the raw slots of the newest arena first, so only that one has any.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
@@ -26,10 +25,10 @@ namespace memorypool::detail {
 struct item_arena {
     item_home* home;
     std::uint32_t slots;
-    std::uint32_t made = 0;   // slots that had an item
-    std::uint32_t built = 0;  // the same, with those of a step that is being made
+    std::uint32_t made = 0;               // slots that had an item
+    std::uint32_t built = 0;              // the same, with those of a step that is being made
     std::atomic<std::uint32_t> alive{1};  // items in it, and one more until its pool is done with it
-    bool is_orphaned = false;  // its pool has let go of it: items that are returned are destroyed
+    bool is_orphaned = false;             // its pool has let go of it: items that are returned are destroyed
     item_arena* next = nullptr;
 };
 
@@ -45,22 +44,25 @@ item& construct_item(void* where, item_arena& arena) {
 template <class Item>
 class item_arenas {
 public:
-    // Makes `count` items, and room for `ahead`: a step of one item would else have an arena to itself. Throws std::bad_alloc
-    // and what the constructors throw; undo() has to follow then, otherwise keep().
-    void make(item_home& home, std::size_t count, std::size_t ahead) {
+    // The maker of a growing_list. `may_grow`: the newest arena has room for as many items as there are: a step of one item
+    // would else have an arena to itself.
+    item_arenas(item_home& home, bool may_grow) noexcept : m_home(home), m_may_grow(may_grow) {}
+
+    void make(std::size_t count, std::size_t before) {
         refuse_more_than_there_is(count);
         for (;;) {
             if (m_first != nullptr)
                 for (; count != 0 && m_first->built != m_first->slots; --count, ++m_first->built)
                     construct_item<Item>(slot(*m_first, m_first->built), *m_first);
             if (count == 0) return;
-            auto const slots = static_cast<std::uint32_t>(std::min(std::max(count, ahead), k_most_slots));
-            void* const memory = pooled::default_pool().allocate(k_header + slots * sizeof(Item), k_align);
-            m_first = ::new (memory) item_arena{.home = &home, .slots = slots, .next = m_first};
+            std::size_t const wanted = std::min(std::max(count, m_may_grow ? before : 0), k_most_slots);
+            void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
+            m_first = ::new (memory)
+                item_arena{.home = &m_home, .slots = static_cast<std::uint32_t>(wanted), .next = m_first};
         }
     }
 
-    // The items of the step are the pool's. Their addresses go to `out`, the newest first.
+    // The newest first.
     void keep(void** out) noexcept {
         for (item_arena* arena = m_first; arena != nullptr && arena->made != arena->built;
              arena = arena->next) {
@@ -71,7 +73,6 @@ public:
         }
     }
 
-    // They are destroyed.
     void undo() noexcept {
         while (m_first != nullptr && m_first->made == 0)
             destroy(*std::exchange(m_first, m_first->next));
@@ -94,7 +95,7 @@ public:
     }
 
     static void free(item_arena& arena) noexcept {
-        pooled::default_pool().deallocate(&arena, k_header + arena.slots * sizeof(Item), k_align);
+        pooled::default_pool().deallocate(&arena, bytes_of(arena.slots), k_align);
     }
 
 private:
@@ -104,6 +105,9 @@ private:
         pooled::detail::k_max_block_bytes - std::min(k_header, pooled::detail::k_max_block_bytes);
     static constexpr std::size_t k_most_slots = std::max<std::size_t>(k_room / sizeof(Item), 1);
 
+    [[nodiscard]] static std::size_t bytes_of(std::size_t slots) noexcept {
+        return k_header + slots * sizeof(Item);
+    }
     [[nodiscard]] static Item* slot(item_arena& arena, std::size_t index) noexcept {
         auto* const where = reinterpret_cast<std::byte*>(&arena) + k_header + index * sizeof(Item);
         return std::launder(reinterpret_cast<Item*>(where));
@@ -121,6 +125,8 @@ private:
         platform::unmap_pages(pages, bytes);
     }
 
+    item_home& m_home;
+    bool m_may_grow;
     item_arena* m_first = nullptr;
 };
 

@@ -6,8 +6,7 @@
 //
 //   | vptr 8 | owner 8 | count 4, 4 unused | user's members …
 //
-// Handles may be copied and dropped by any thread. The last drop of an item with a single handle runs no locked instruction:
-// who holds the only handle is alone with the item.
+// Handles may be copied and dropped by any thread. The drop of an item's only handle runs no locked instruction.
 
 #include "pooled/config.hpp"
 
@@ -57,7 +56,7 @@ namespace detail {
 using item = boost_intrusive_pool_item;
 struct item_arena;
 
-// The last handle of `it` is gone: it goes back to its pool, or is deleted.
+// The last handle is gone: the item goes back to its pool, or is deleted.
 void return_to_pool(item& it) noexcept;
 
 // A pool, as its items see it.
@@ -77,9 +76,7 @@ protected:
 class handle_count {
 public:
     operator std::size_t() const noexcept { return count() & ~k_hook; }  // NOLINT: reads as a number
-
     void add() noexcept { m_count.fetch_add(1, std::memory_order_relaxed); }
-
     // True when that was the last: the item is idle, and the caller's.
     [[nodiscard]] bool drop() noexcept {
         // acquire: pairs with the release in the decrement; what other threads did through their handles is seen.
@@ -88,7 +85,6 @@ public:
         set(k_idle);
         return true;
     }
-
     // By who is alone with the item.
     [[nodiscard]] bool is_idle() const noexcept { return count() == k_idle; }
     void set_idle() noexcept { set(k_idle); }
@@ -96,9 +92,7 @@ public:
         if constexpr (k_idle != 1) set(1);
     }
     void begin_hook() noexcept { set(k_hook); }
-
-    // The caller has `mine` handles beside those that the hook left. False when that is none: the item is idle, and the
-    // caller's.
+    // The caller has `mine` handles beside those that the hook left. False when there is none: the item is idle, and its.
     [[nodiscard]] bool end_hook(std::uint32_t mine) noexcept {
         // acquire: pairs with the release of a handle that the hook gave to another thread.
         if (m_count.load(std::memory_order_acquire) == k_hook)
@@ -112,7 +106,6 @@ public:
 private:
     static constexpr std::uint32_t k_hook = std::uint32_t{1} << 31;
     static constexpr std::uint32_t k_idle = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
-
     [[nodiscard]] std::uint32_t count() const noexcept { return m_count.load(std::memory_order_relaxed); }
     void set(std::uint32_t count) noexcept { m_count.store(count, std::memory_order_relaxed); }
 
@@ -125,36 +118,29 @@ class boost_intrusive_pool_item {
 public:
     boost_intrusive_pool_item() noexcept = default;
     virtual ~boost_intrusive_pool_item() = default;
-
     // Handles belong to an object, not to its value: a copy has none, and is of no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
     boost_intrusive_pool_item& operator=(boost_intrusive_pool_item const&) noexcept {
         return *this;
     }  // NOLINT
-
     // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
     virtual void destroy() {}
-
-    // How many handles there are. Exact when no other thread copies or drops one.
+    // How many handles there are.
     [[nodiscard]] std::size_t use_count() const noexcept { return m_boost_intrusive_pool_refcount; }
-
     // Whether it lives in a pool. False for one made by new, or on the stack.
     [[nodiscard]] bool is_in_memory_pool() const noexcept { return m_boost_intrusive_pool_owner != nullptr; }
-
     // Reports an item that was overwritten, or that has more than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT handles.
     void check() const {
         POOLED_CHECK(use_count() <= BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
                      "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
                      "was overwritten, or handles leak");
     }
-
     // Public as in the original, and for reading only. Free items are not linked through themselves, so `next` is always
     // null, as it is there while an item is in use.
     static constexpr boost_intrusive_pool_item* m_boost_intrusive_pool_next = nullptr;
     detail::item_arena* m_boost_intrusive_pool_owner = nullptr;
     mutable detail::handle_count m_boost_intrusive_pool_refcount;
 };
-
 static_assert(sizeof(boost_intrusive_pool_item) == 3 * sizeof(void*), "an item costs three words");
 
 // What boost::intrusive_ptr finds by argument-dependent lookup.
