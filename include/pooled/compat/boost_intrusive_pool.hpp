@@ -9,18 +9,18 @@
 //   memorypool::boost_intrusive_pool<Packet> pool(1024, 64);          // 1024 packets now, 64 more whenever they are used up
 //   boost::intrusive_ptr<Packet> p = pool.allocate_through_init(7);   // a free packet, and p->init(7)
 //
-// Unlike the original it may be used by any number of threads: taking and dropping items, asking how many there are, check()
-// and clear(). To construct, destroy, move or init() a pool, and to set its recycle method, is for one thread alone.
-// docs/migration.md tells all that differs.
+// Any number of threads may take and drop items, and ask, check() and clear() a pool. To construct, destroy, move or init()
+// it, and to set its recycle method, is for one thread alone. docs/migration.md lists what differs from the original.
 
-#include "pooled/compat/boost_intrusive_pool/item.hpp"
-#include "pooled/compat/boost_intrusive_pool/settings.hpp"
-#include "pooled/compat/boost_intrusive_pool/typed_core.hpp"
+#include "pooled/compat/boost_intrusive_pool/stock.hpp"
+#include "pooled/config.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -32,79 +32,69 @@ template <class Item>
 class boost_intrusive_pool {
 public:
     using item_ptr = boost::intrusive_ptr<Item>;
+    using allocate_function = std::function<void(Item&)>;
     using recycle_function = std::function<void(Item&)>;
 
     // Has no items and gives none, until init() is called.
     boost_intrusive_pool() noexcept {
         static_assert(std::is_convertible_v<Item*, boost_intrusive_pool_item*>,
                       "memorypool: an item must derive publicly from memorypool::boost_intrusive_pool_item");
-        static_assert(
-            std::is_default_constructible_v<Item>,
-            "memorypool: an item must be default-constructible: the pool constructs it before anyone asks");
+        static_assert(std::is_default_constructible_v<Item>,
+                      "memorypool: an item must be default-constructible: it is made before anyone asks");
         static_assert(std::is_nothrow_destructible_v<Item>,
                       "memorypool: an item's destructor must not throw");
     }
 
-    // As init().
-    explicit boost_intrusive_pool(std::size_t init_size,
-                                  std::size_t enlarge_size = BOOST_INTRUSIVE_POOL_INCREASE_STEP,
-                                  std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
-                                  recycle_method_e method = RECYCLE_METHOD_NONE,
-                                  recycle_function function = nullptr)
+    // As init(), but throws std::bad_alloc. Not explicit: pool = {64, 64}.
+    boost_intrusive_pool(std::size_t init_size, std::size_t enlarge_size = BOOST_INTRUSIVE_POOL_INCREASE_STEP,
+                         std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
+                         recycle_method_e method = RECYCLE_METHOD_NONE, recycle_function function = nullptr)
         : boost_intrusive_pool() {
-        init(init_size, enlarge_size, max_size, method, std::move(function));
+        begin_anew({init_size, enlarge_size, max_size}, method, std::move(function));
     }
 
-    // Items in use live on until their last handle goes. Then they are destroyed; destroy() is called before if that is the
-    // method, a recycle function is not: it may refer to what went with the pool.
-    ~boost_intrusive_pool() { close(); }
+    // Items in use live on until their last handle goes, and are destroyed then, after destroy() if that is the method. A
+    // recycle function is not called: it may refer to what went with the pool.
+    virtual ~boost_intrusive_pool() { close(); }
 
     boost_intrusive_pool(boost_intrusive_pool const&) = delete;
     boost_intrusive_pool& operator=(boost_intrusive_pool const&) = delete;
     boost_intrusive_pool(boost_intrusive_pool&& other) noexcept
-        : m_core(std::exchange(other.m_core, nullptr)) {}
+        : m_stock(std::exchange(other.m_stock, nullptr)) {}
     boost_intrusive_pool& operator=(boost_intrusive_pool&& other) noexcept {
         boost_intrusive_pool old(std::move(other));
-        std::swap(m_core, old.m_core);
+        std::swap(m_stock, old.m_stock);
         return *this;
     }
 
     // Constructs `init_size` items, and `enlarge_size` more whenever the last free one is taken (0: never, the pool is bounded),
-    // as long as there are not more than `max_size`. A pool that was in use before starts anew, its old items are let go of.
+    // as long as there are not more than `max_size`. A pool that was in use begins anew. False when there is not the memory.
     // Throws std::invalid_argument when init_size is over max_size, or when there is a custom method without a function;
-    // std::bad_alloc; what Item's constructor throws. The pool is then as before.
-    void init(std::size_t init_size = BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE,
+    // and what Item's constructor throws. Where it fails, the pool is as before.
+    bool init(std::size_t init_size = BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE,
               std::size_t enlarge_size = BOOST_INTRUSIVE_POOL_INCREASE_STEP,
               std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
               recycle_method_e method = RECYCLE_METHOD_NONE, recycle_function function = nullptr) {
-        if (max_size != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && init_size > max_size)
-            throw std::invalid_argument("memorypool: init_size is larger than max_size");
-        require_function(method, function);
-        core& fresh = core::create({init_size, enlarge_size, max_size}, method, std::move(function));
-        close();
-        m_core = &fresh;
+        try {
+            begin_anew({init_size, enlarge_size, max_size}, method, std::move(function));
+            return true;
+        } catch (std::bad_alloc const&) {
+            return false;
+        }
     }
 
-    // From here on, what is called on an item whose last handle is gone. Throws std::invalid_argument as init(); requires a pool
-    // that was initialised.
+    // From here on, what is called on an item whose last handle is gone: any callable, pointers to members too. Throws
+    // std::invalid_argument as init(), and std::logic_error before init().
     void set_recycle_method(recycle_method_e method, recycle_function function = nullptr) {
         require_function(method, function);
-        if (m_core == nullptr) throw std::logic_error("memorypool: set_recycle_method() before init()");
-        m_core->set_method(method, std::move(function));
+        if (m_stock == nullptr) throw std::logic_error("memorypool: set_recycle_method() before init()");
+        m_stock->set_method(method, std::move(function));
     }
 
     // A free item; null when there is none and the pool may not grow, or was not initialised. It is as its last user, or the
     // recycle method, left it. Throws std::bad_alloc, and what Item's constructor throws when the pool grows; the pool is
     // then as before. O(1), besides growing.
-    item_ptr allocate() {
-        if (m_core == nullptr) [[unlikely]]
-            return nullptr;
-        detail::item* const it = m_core->template take<core::k_stride>();
-        if (it == nullptr) [[unlikely]]
-            return nullptr;
-        detail::item_access::becomes_used(*it);
-        return item_ptr(detail::downcast<Item>(it), false);
-    }
+    item_ptr allocate() { return item_ptr(take(), false); }
 
     // The same, after item->init(arguments...). If that throws, the item goes back.
     template <class... Arguments>
@@ -112,69 +102,94 @@ public:
         static_assert(
             requires(Item& it) { it.init(std::forward<Arguments>(arguments)...); },
             "memorypool: allocate_through_init needs a member init() of the item that takes these arguments");
-        item_ptr it = allocate();
-        if (it) static_cast<void>(it->init(std::forward<Arguments>(arguments)...));
-        return it;
+        return prepared([&](Item& it) { static_cast<void>(it.init(std::forward<Arguments>(arguments)...)); });
     }
 
-    // The same, after function(item&).
+    // The same, after function(item&), which may be a pointer to a member.
     template <class Function>
     item_ptr allocate_through_function(Function&& function) {
-        item_ptr it = allocate();
-        if (it) static_cast<void>(std::forward<Function>(function)(*it));
-        return it;
+        return prepared(
+            [&](Item& it) { static_cast<void>(std::invoke(std::forward<Function>(function), it)); });
     }
 
-    // Lets go of all items: free ones are destroyed, those in use live on until dropped and are not counted any more. The
-    // capacity is 0 then; with the next allocate() the pool grows by a step, a bounded one to its initial size.
+    // Destroys the free items; those in use live on until dropped and are not counted any more. The capacity is 0 then; with
+    // the next allocate() the pool grows by a step, a bounded one to its initial size.
     void clear() {
-        if (m_core != nullptr) m_core->clear();
+        if (m_stock != nullptr) m_stock->clear();
     }
 
-    // Walks all the pool's structures and reports (POOLED_FAIL) what is wrong with them.
+    // Reports (POOLED_FAIL) counts that make no sense, and a damaged item that would be given next. O(1).
     void check() const {
-        if (m_core != nullptr) m_core->check();
+        if (m_stock != nullptr) m_stock->check();
     }
 
-    // No item is free.
-    [[nodiscard]] bool empty() const { return unused_count() == 0; }
+    // No item is in use.
+    [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept { return m_core != nullptr && m_core->limits().step == 0; }
-    // It grows to max_size() at most.
-    [[nodiscard]] bool is_limited() const noexcept { return max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE; }
-    // No item is free and the pool may not grow, or there was no memory when it tried last.
-    [[nodiscard]] bool is_memory_exhausted() const { return m_core != nullptr && m_core->is_exhausted(); }
-
-    // The counts are exact while no other thread takes or drops items; capacity = unused + in use.
-    [[nodiscard]] std::size_t capacity() const noexcept { return m_core != nullptr ? m_core->capacity() : 0; }
-    [[nodiscard]] std::size_t unused_count() const { return m_core != nullptr ? m_core->idle() : 0; }
-    [[nodiscard]] std::size_t inuse_count() const {
-        std::size_t const unused = unused_count();
-        std::size_t const all = capacity();
-        return all > unused ? all - unused : 0;
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->items().limits().step == 0; }
+    // It has max_size() items at most.
+    [[nodiscard]] bool is_limited() const noexcept {
+        return is_bounded() || max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
-
     [[nodiscard]] std::size_t max_size() const noexcept {
-        return m_core != nullptr ? m_core->limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        if (is_bounded()) return m_stock->items().limits().initial;
+        return m_stock != nullptr ? m_stock->items().limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
-    // How often it grew, since it was initialised or cleared.
+    // No item is free and the pool may not grow, or there was no memory when it tried last.
+    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->items().is_exhausted(); }
+
+    // Exact while no other thread takes or drops items; capacity = unused + in use.
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_stock ? m_stock->items().capacity() : 0; }
+    [[nodiscard]] std::size_t unused_count() const { return m_stock ? m_stock->items().idle() : 0; }
+    [[nodiscard]] std::size_t inuse_count() const {
+        std::size_t const unused = unused_count();  // first: the pool may be growing
+        return std::max(capacity(), unused) - unused;
+    }
+    // How often items were made, the first ones included, since init() or clear().
     [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {
-        return m_core != nullptr ? m_core->steps() : 0;
+        return m_stock ? m_stock->items().steps() : 0;
     }
 
 private:
-    using core = detail::typed_core<Item>;
+    using stock = detail::item_stock<Item>;
 
     static void require_function(recycle_method_e method, recycle_function const& function) {
         if (method == RECYCLE_METHOD_CUSTOM_FUNCTION && !function)
             throw std::invalid_argument("memorypool: RECYCLE_METHOD_CUSTOM_FUNCTION needs a function");
     }
 
-    void close() noexcept {
-        if (core* const old = std::exchange(m_core, nullptr)) old->close();
+    void begin_anew(detail::growth_limits limits, recycle_method_e method, recycle_function&& function) {
+        if (limits.max != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && limits.initial > limits.max)
+            throw std::invalid_argument("memorypool: init_size is larger than max_size");
+        require_function(method, function);
+        stock& fresh = stock::create(limits, method, std::move(function));
+        close();
+        m_stock = &fresh;
     }
 
-    core* m_core = nullptr;
+    void close() noexcept {
+        if (stock* const old = std::exchange(m_stock, nullptr)) old->close();
+    }
+
+    [[nodiscard]] Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
+
+    // `prepare` sees the count 0, as in the original; handles that it makes are kept.
+    template <class Prepare>
+    item_ptr prepared(Prepare const& prepare) {
+        Item* const it = take();
+        if (it == nullptr) return nullptr;
+        struct hook {
+            Item* it;
+            ~hook() { static_cast<void>(it->m_boost_intrusive_pool_refcount.end_hook(1)); }
+        };
+        item_ptr handle(it, false);  // what is thrown drops it when the hook has ended
+        it->m_boost_intrusive_pool_refcount.begin_hook();
+        hook const until_prepared{it};
+        prepare(*it);
+        return handle;
+    }
+
+    stock* m_stock = nullptr;
 };
 
 }  // namespace memorypool

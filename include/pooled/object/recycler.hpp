@@ -16,6 +16,7 @@
 #include "pooled/object/lifecycle.hpp"
 #include "pooled/object/object_stock.hpp"
 #include "pooled/object/options.hpp"
+#include "pooled/object/own_core.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/memory.hpp"
@@ -82,6 +83,7 @@ public:
     std::size_t discard_idle(in_use what) noexcept;
 
 private:
+    friend struct own_core<Sharing>;
     recycler(pool_core& core, object_pool_options const& options, Lifecycle&& lifecycle,
              object_factory&& factory) noexcept
         : object_stock(core, options), m_lifecycle(std::move(lifecycle)), m_factory(std::move(factory)) {}
@@ -335,15 +337,9 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
         "pooled: object_pool_options: initial_objects is more than an address space holds");
     detail::check_fits_memory<T>(std::min(options.growth, detail::bound_of(options)),
                                  "pooled: object_pool_options: growth is more than an address space holds");
-    pool_core& core = g_registry.make({.name = options.name, .upstream = options.upstream}, Sharing);
-    void* const memory =
-        detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
-    if (memory == nullptr) {
-        g_registry.close(core);
-        throw std::bad_alloc();
-    }
-    auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
-    core.set_extension(std::addressof(made));
+    auto& made =
+        own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},
+                                                   options, std::move(lifecycle), std::move(factory));
     try {
         made.build_fresh(options.initial_objects);
     } catch (...) {
@@ -363,10 +359,7 @@ void recycler<T, Lifecycle, Sharing>::close() noexcept {
 // Requires that no other thread can refer to the recycler.
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
-    pool_core& below = core();
-    below.set_extension(nullptr);
-    this->~recycler();
-    detail::deallocate_bytes(in_pool<Sharing>(below), this, sizeof(recycler), alignof(recycler));
+    own_core<Sharing>::destroy(*this, core());
 }
 
 }  // namespace pooled::detail

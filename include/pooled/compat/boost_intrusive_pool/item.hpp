@@ -1,39 +1,116 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// boost_intrusive_pool_item: the base class of what a memorypool::boost_intrusive_pool holds. It carries all that the pool
-// and boost::intrusive_ptr need, so an item costs 24 bytes beyond what it is:
+// boost_intrusive_pool_item: the base class of what a memorypool::boost_intrusive_pool holds, and the macros that a user may
+// set: before the first include, the same way in every translation unit. An item costs 24 bytes beyond what it is:
 //
-//   ┌──────────┬─────────────┬─────────────┬──────────────┐
-//   │ vptr  8  │ count  4    │ place  4    │ next  8      │ user's members …
-//   └──────────┴─────────────┴─────────────┴──────────────┘
-//     count   handles in use; 1 while the item is idle, so taking and dropping it need not write it (0 with
-//             BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen)
-//     place   distance to the start of its arena, in units of 8 bytes; 0: not of a pool, the last handle deletes it
-//     next    while idle, the item below in its chain
+//   | vptr 8 | owner 8 | count 4, 4 unused | user's members …
 //
-// Handles may be copied and dropped by any thread. The last drop of an item with one handle takes no locked instruction:
-// who holds the only handle is alone with the item.
+// Handles may be copied and dropped by any thread. The drop of an item's only handle runs no locked instruction.
 
-#include "pooled/compat/boost_intrusive_pool/settings.hpp"
 #include "pooled/config.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#ifndef BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE
+#define BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE 64  // items made up front
+#endif
+#ifndef BOOST_INTRUSIVE_POOL_INCREASE_STEP
+#define BOOST_INTRUSIVE_POOL_INCREASE_STEP 64  // items made when the last free one is taken
+#endif
+#ifndef BOOST_INTRUSIVE_POOL_NO_MAX_SIZE
+#define BOOST_INTRUSIVE_POOL_NO_MAX_SIZE 0  // no limit to how many items there are
+#endif
+// 1: every copy and drop of a handle, and every item that is taken, is checked for damage.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
+#ifdef NDEBUG
+#define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 0
+#else
+#define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 1
+#endif
+#endif
+// 1: a pool reports the second thread that takes an item from it or drops the last handle of one, though that is allowed.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS
+#define BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS 0
+#endif
+// More handles of one item than this are taken for a sign of damage.
+#ifndef BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT
+#define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
+#endif
+
 namespace memorypool {
+
+// What is called on an item whose last handle is gone, before it is free again.
+enum recycle_method_e {
+    RECYCLE_METHOD_NONE,              // nothing
+    RECYCLE_METHOD_DESTROY_FUNCTION,  // the item's virtual destroy()
+    RECYCLE_METHOD_CUSTOM_FUNCTION,   // the function that was given to the pool
+};
 
 class boost_intrusive_pool_item;
 
 namespace detail {
 
-class item_core;
+using item = boost_intrusive_pool_item;
 struct item_arena;
-struct item_access;
 
-// The last handle of `item` is gone: it goes back to its pool, or is deleted.
-void return_to_pool(boost_intrusive_pool_item& item) noexcept;
+// The last handle is gone: the item goes back to its pool, or is deleted.
+void return_to_pool(item& it) noexcept;
+
+// A pool, as its items see it.
+class item_home {
+public:
+    // The last handle of an item of the arena is gone. Afterwards the pool may be, too.
+    virtual void take_back(item& it, item_arena& arena) noexcept = 0;
+
+protected:
+    ~item_home() = default;
+};
+
+// Handles of an item. The highest bit is set while a hook has the item (init(), destroy(), a function of the user): what
+// becomes of it is decided when the hook returns, not with the last handle inside.
+// An idle item keeps the count 1, so that taking and dropping it need not write it; 0 with
+// BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
+class handle_count {
+public:
+    operator std::size_t() const noexcept { return count() & ~k_hook; }  // NOLINT: reads as a number
+    void add() noexcept { m_count.fetch_add(1, std::memory_order_relaxed); }
+    // True when that was the last: the item is idle, and the caller's.
+    [[nodiscard]] bool drop() noexcept {
+        // acquire: pairs with the release in the decrement; what other threads did through their handles is seen.
+        std::uint32_t const before = m_count.load(std::memory_order_acquire);
+        if (before != 1 && m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+        set(k_idle);
+        return true;
+    }
+    // By who is alone with the item.
+    [[nodiscard]] bool is_idle() const noexcept { return count() == k_idle; }
+    void set_idle() noexcept { set(k_idle); }
+    void set_used() noexcept {
+        if constexpr (k_idle != 1) set(1);
+    }
+    void begin_hook() noexcept { set(k_hook); }
+    // The caller has `mine` handles beside those that the hook left. False when there is none: the item is idle, and its.
+    [[nodiscard]] bool end_hook(std::uint32_t mine) noexcept {
+        // acquire: pairs with the release of a handle that the hook gave to another thread.
+        if (m_count.load(std::memory_order_acquire) == k_hook)
+            set(mine);
+        else if (m_count.fetch_sub(k_hook - mine, std::memory_order_acq_rel) != k_hook - mine)
+            return true;
+        if (mine == 0) set(k_idle);
+        return mine != 0;
+    }
+
+private:
+    static constexpr std::uint32_t k_hook = std::uint32_t{1} << 31;
+    static constexpr std::uint32_t k_idle = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
+    [[nodiscard]] std::uint32_t count() const noexcept { return m_count.load(std::memory_order_relaxed); }
+    void set(std::uint32_t count) noexcept { m_count.store(count, std::memory_order_relaxed); }
+
+    std::atomic<std::uint32_t> m_count{0};
+};
 
 }  // namespace detail
 
@@ -41,92 +118,46 @@ class boost_intrusive_pool_item {
 public:
     boost_intrusive_pool_item() noexcept = default;
     virtual ~boost_intrusive_pool_item() = default;
-
     // Handles belong to an object, not to its value: a copy has none, and is of no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
-    boost_intrusive_pool_item&
-    operator=(boost_intrusive_pool_item const&) noexcept {  // NOLINT: nothing to assign
+    boost_intrusive_pool_item& operator=(boost_intrusive_pool_item const&) noexcept {
         return *this;
-    }
-
-    // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION. If it throws, the item is
-    // destroyed and a new one constructed in its place.
+    }  // NOLINT
+    // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
     virtual void destroy() {}
-
-    // How many handles there are. Exact when no other thread copies or drops one.
-    [[nodiscard]] std::size_t use_count() const noexcept { return m_count.load(std::memory_order_relaxed); }
-
+    // How many handles there are.
+    [[nodiscard]] std::size_t use_count() const noexcept { return m_boost_intrusive_pool_refcount; }
     // Whether it lives in a pool. False for one made by new, or on the stack.
-    [[nodiscard]] bool is_in_memory_pool() const noexcept { return m_place != 0; }
-
+    [[nodiscard]] bool is_in_memory_pool() const noexcept { return m_boost_intrusive_pool_owner != nullptr; }
     // Reports an item that was overwritten, or that has more than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT handles.
-    void check() const;
-
-private:
-    friend struct detail::item_access;
-    friend void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept;
-    friend void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept;
-
-    mutable std::atomic<std::uint32_t> m_count{0};
-    std::uint32_t m_place = 0;
-    boost_intrusive_pool_item* m_next = nullptr;
+    void check() const {
+        POOLED_CHECK(use_count() <= BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
+                     "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
+                     "was overwritten, or handles leak");
+    }
+    // Public as in the original, and for reading only. Free items are not linked through themselves, so `next` is always
+    // null, as it is there while an item is in use.
+    static constexpr boost_intrusive_pool_item* m_boost_intrusive_pool_next = nullptr;
+    detail::item_arena* m_boost_intrusive_pool_owner = nullptr;
+    mutable detail::handle_count m_boost_intrusive_pool_refcount;
 };
-
 static_assert(sizeof(boost_intrusive_pool_item) == 3 * sizeof(void*), "an item costs three words");
 
 // What boost::intrusive_ptr finds by argument-dependent lookup.
 inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept {
-    [[maybe_unused]] std::uint32_t const before = item->m_count.fetch_add(1, std::memory_order_relaxed);
-#if BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
-    POOLED_CHECK(before < BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
-                 "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it was "
-                 "overwritten, or handles leak");
-#endif
+    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
+        POOLED_CHECK(item->use_count() < BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
+                     "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
+                     "was overwritten, or handles leak");
+    item->m_boost_intrusive_pool_refcount.add();
 }
 
 inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept {
-    // acquire: pairs with the release in the decrement below; what other threads did through their handles is seen.
-    std::uint32_t const count = item->m_count.load(std::memory_order_acquire);
-#if BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
-    POOLED_CHECK(count != 0, "memorypool: a handle of an item is dropped that has none; it was overwritten");
-#endif
-    if (count != 1) {
-        if (item->m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-        item->m_count.store(1, std::memory_order_relaxed);  // an idle item has one, see above
-    }
-    detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
+    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
+        POOLED_CHECK(item->use_count() != 0,
+                     "memorypool: a handle of an item is dropped that has none; it was overwritten");
+    if (item->m_boost_intrusive_pool_refcount.drop())
+        detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
 }
-
-namespace detail {
-
-using item = boost_intrusive_pool_item;
-
-// The pool's way to an item's private part.
-struct item_access {
-    static constexpr std::uint32_t k_idle_count = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
-
-    static void becomes_idle(item& it) noexcept {
-        if constexpr (k_idle_count != 1) it.m_count.store(k_idle_count, std::memory_order_relaxed);
-    }
-    static void becomes_used(item& it) noexcept {
-        if constexpr (k_idle_count != 1) it.m_count.store(1, std::memory_order_relaxed);
-    }
-
-    // Requires an item just constructed in a slot of the arena at `arena`.
-    static void enter_pool(item& it, void const* arena) noexcept {
-        it.m_place = static_cast<std::uint32_t>(
-            (reinterpret_cast<std::byte const*>(&it) - static_cast<std::byte const*>(arena)) / 8);
-        it.m_count.store(k_idle_count, std::memory_order_relaxed);
-    }
-    // Requires an item of a pool.
-    [[nodiscard]] static item_arena& arena_of(item const& it) noexcept {
-        auto* const here = const_cast<std::byte*>(reinterpret_cast<std::byte const*>(&it));
-        return *reinterpret_cast<item_arena*>(here - std::size_t{it.m_place} * 8);
-    }
-    [[nodiscard]] static item*& next(item& it) noexcept { return it.m_next; }
-    [[nodiscard]] static std::atomic<std::uint32_t>& count(item& it) noexcept { return it.m_count; }
-};
-
-}  // namespace detail
 
 }  // namespace memorypool

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Where the items of a memorypool lie, and how a step of them is made: all or none.
+//
+//   item_arena, a block of the default pool, up to 32 KiB      | header | item | item | item | raw | raw |
+//                                                                                     ▲ made
+// A step uses up the raw slots of the newest arena first, so only that one has any.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/compat/boost_intrusive_pool/item.hpp"
+#include "pooled/os/platform.hpp"
+#include "pooled/pool/default_pool.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+namespace memorypool::detail {
+
+struct item_arena {
+    item_home* home;
+    std::uint32_t slots;
+    std::uint32_t made = 0;               // slots that had an item
+    std::uint32_t built = 0;              // the same, with those of a step that is being made
+    std::atomic<std::uint32_t> alive{1};  // items in it, and one more until its pool is done with it
+    bool is_orphaned = false;             // its pool has let go of it: items that are returned are destroyed
+    item_arena* next = nullptr;
+};
+
+// Default-initialises: what Item's constructor does not write is not written.
+template <class Item>
+item& construct_item(void* where, item_arena& arena) {
+    item& it = *::new (where) Item;
+    it.m_boost_intrusive_pool_owner = &arena;
+    it.m_boost_intrusive_pool_refcount.set_idle();
+    return it;
+}
+
+template <class Item>
+class item_arenas {
+public:
+    // The maker of a growing_list. `may_grow`: the newest arena has room for as many items as there are: a step of one item
+    // would else have an arena to itself.
+    item_arenas(item_home& home, bool may_grow) noexcept : m_home(home), m_may_grow(may_grow) {}
+
+    void make(std::size_t count, std::size_t before) {
+        refuse_more_than_there_is(count);
+        for (;;) {
+            if (m_first != nullptr)
+                for (; count != 0 && m_first->built != m_first->slots; --count, ++m_first->built)
+                    construct_item<Item>(slot(*m_first, m_first->built), *m_first);
+            if (count == 0) return;
+            std::size_t const wanted = std::min(std::max(count, m_may_grow ? before : 0), k_most_slots);
+            void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
+            m_first = ::new (memory)
+                item_arena{.home = &m_home, .slots = static_cast<std::uint32_t>(wanted), .next = m_first};
+        }
+    }
+
+    // The newest first.
+    void keep(void** out) noexcept {
+        for (item_arena* arena = m_first; arena != nullptr && arena->made != arena->built;
+             arena = arena->next) {
+            arena->alive.fetch_add(arena->built - arena->made, std::memory_order_relaxed);
+            for (std::uint32_t i = arena->built; i != arena->made; --i)
+                *out++ = static_cast<item*>(slot(*arena, i - 1));
+            arena->made = arena->built;
+        }
+    }
+
+    void undo() noexcept {
+        while (m_first != nullptr && m_first->made == 0)
+            destroy(*std::exchange(m_first, m_first->next));
+        if (m_first != nullptr) destroy_from(*m_first, m_first->made);
+    }
+
+    // All arenas, the newest first; there are none then.
+    [[nodiscard]] item_arena* take() noexcept { return std::exchange(m_first, nullptr); }
+
+    // Requires that no item in it is in use.
+    static void destroy(item_arena& arena) noexcept {
+        destroy_from(arena, 0);
+        free(arena);
+    }
+
+    // In reverse, as an array. Item's own destructor, not a virtual call: it may be empty, and the loop with it.
+    static void destroy_from(item_arena& arena, std::uint32_t first) noexcept {
+        while (arena.built > first)
+            slot(arena, --arena.built)->Item::~Item();
+    }
+
+    static void free(item_arena& arena) noexcept {
+        pooled::default_pool().deallocate(&arena, bytes_of(arena.slots), k_align);
+    }
+
+private:
+    static constexpr std::size_t k_align = std::max(alignof(Item), alignof(item_arena));
+    static constexpr std::size_t k_header = pooled::detail::round_up(sizeof(item_arena), k_align);
+    static constexpr std::size_t k_room =
+        pooled::detail::k_max_block_bytes - std::min(k_header, pooled::detail::k_max_block_bytes);
+    static constexpr std::size_t k_most_slots = std::max<std::size_t>(k_room / sizeof(Item), 1);
+
+    [[nodiscard]] static std::size_t bytes_of(std::size_t slots) noexcept {
+        return k_header + slots * sizeof(Item);
+    }
+    [[nodiscard]] static Item* slot(item_arena& arena, std::size_t index) noexcept {
+        auto* const where = reinterpret_cast<std::byte*>(&arena) + k_header + index * sizeof(Item);
+        return std::launder(reinterpret_cast<Item*>(where));
+    }
+
+    // Beyond 1 GiB the system is asked first whether there is as much at all. Arena by arena it would give it, and kill the
+    // process for touching it.
+    static void refuse_more_than_there_is(std::size_t count) {
+        namespace platform = pooled::detail::platform;
+        std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
+        if (bytes < std::size_t{1} << 30) return;
+        bool const is_a_size = bytes != pooled::detail::k_size_max;
+        void* const pages = is_a_size ? platform::map_pages(bytes, platform::k_page_bytes) : nullptr;
+        if (pages == nullptr) throw std::bad_alloc();
+        platform::unmap_pages(pages, bytes);
+    }
+
+    item_home& m_home;
+    bool m_may_grow;
+    item_arena* m_first = nullptr;
+};
+
+// Not inlined: what is rare needs no stack frame. As in a hook, handles of itself in its destructor do not count.
+POOLED_NOINLINE inline void delete_item(item& it) noexcept {
+    it.m_boost_intrusive_pool_refcount.begin_hook();
+    delete &it;
+}
+
+inline void return_to_pool(item& it) noexcept {
+    item_arena* const arena = it.m_boost_intrusive_pool_owner;
+    if (arena == nullptr) [[unlikely]]
+        return delete_item(it);
+    arena->home->take_back(it, *arena);
+}
+
+}  // namespace memorypool::detail

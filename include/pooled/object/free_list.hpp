@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Addresses of what is free, of any kind: each thread keeps some in its cache, the others are in a list behind a lock.
+//
+//   thread_cache::recycled (one a thread) ◀─ refill, flush: half a cache ─▶ list
+//
+// What the addresses refer to is never touched. The caches are those of a pool_core, whose `recycled` nothing else may use;
+// its owner forwards on_retire(). The lock is that of the core's caches.
+//
+// Who may touch what: a thread's own cache: it, inside the gate or under the lock. Another thread's: who holds the lock and
+// has stopped all owners (a steal). The list: who holds the lock. The memory of the list is the caller's affair, so that
+// none is allocated under the lock: see room_for().
+// Invariant: idle = list + Σ held of the caches <= capacity of the list
+// O(1), but for a refill, a flush and a steal: O(threads + addresses moved).
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/base/geometry.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/registry.hpp"
+#include "pooled/smart/allocator.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pooled::detail {
+
+class free_list {
+public:
+    using list = std::vector<void*, allocator<void*>>;
+
+    explicit free_list(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {}
+
+    [[nodiscard]] cache_set::caches_mutex& mutex() noexcept { return m_core.caches().mutex(); }
+
+    // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
+    [[nodiscard]] thread_cache* attach() noexcept { return g_registry.attach(m_core); }
+
+    // Null: the caller has to look further. A cache that has no more than `spare` gives none.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
+        return take_from(t_state.near[m_index], spare);
+    }
+    // False: still the caller's. `is_stale` is read inside the gate: it may change while all are stopped.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool put_cached(void* p, bool const& is_stale) noexcept {
+        return put_into(t_state.near[m_index], p, is_stale);
+    }
+    // The same in a process with so many pools that those do not find this one's cache.
+    [[nodiscard]] void* take_far(std::uint32_t spare) noexcept {
+        return m_index == k_far_slot ? take_from(t_state.find(m_core.id()), spare) : nullptr;
+    }
+    [[nodiscard]] bool put_far(void* p, bool const& is_stale) noexcept {
+        return m_index == k_far_slot && put_into(t_state.find(m_core.id()), p, is_stale);
+    }
+
+    // What the caller has to reserve before it may add addresses, so that there are `capacity`; 0: nothing. Without the lock,
+    // by the one thread that adds.
+    [[nodiscard]] std::size_t room_for(std::size_t capacity) const noexcept {
+        return capacity <= m_list.capacity() ? 0 : std::max(capacity, 2 * m_list.capacity());
+    }
+
+    // From here on: under the lock. `mine` is the calling thread's cache, or null.
+
+    // Takes over what was reserved, and gives the old memory for it.
+    void move_to(list& room) noexcept {
+        if (room.capacity() == 0) return;
+        room.assign(m_list.begin(), m_list.end());
+        room.swap(m_list);
+    }
+    // `count` places for addresses to be added, of which the last is taken first.
+    [[nodiscard]] void** add(std::size_t count) noexcept {
+        m_list.resize(m_list.size() + count);
+        return m_list.data() + (m_list.size() - count);
+    }
+
+    [[nodiscard]] std::size_t idle() noexcept {
+        std::size_t sum = m_list.size();
+        m_core.caches().for_each([&](thread_cache& each) { sum += each.recycled.held(); });
+        return sum;
+    }
+
+    // From the caller's cache, the list, and then all caches. Null: at this moment none was free.
+    [[nodiscard]] void* pop(thread_cache* mine, std::size_t capacity) noexcept {
+        if (void* const own = mine != nullptr ? mine->recycled.pop() : nullptr) {
+            refill(mine, capacity);
+            return own;
+        }
+        if (m_list.empty() && idle() != 0) {
+            m_core.caches().stop();
+            collect_all();
+            m_core.caches().resume();
+        }
+        if (m_list.empty()) return nullptr;
+        void* const last = m_list.back();
+        m_list.pop_back();
+        refill(mine, capacity);
+        return last;
+    }
+
+    // What the caller would be given next; null when it would have to look into others' caches.
+    [[nodiscard]] void* peek(thread_cache* mine) noexcept {
+        void* const own = mine != nullptr ? mine->recycled.pop() : nullptr;
+        if (own == nullptr) return m_list.empty() ? nullptr : m_list.back();
+        static_cast<void>(mine->recycled.push(own));
+        return own;
+    }
+
+    void push(thread_cache* mine, void* p, std::size_t capacity) noexcept {
+        if (!has_room(mine, capacity)) return m_list.push_back(p);
+        std::uint32_t const held = mine->recycled.held();
+        if (held >= m_limit) flush(*mine, held - m_limit / 2);
+        static_cast<void>(mine->recycled.push(p));
+    }
+
+    // Everything; `then(addresses)` is called while all owners are stopped.
+    template <class Then>
+    [[nodiscard]] list take_all(Then&& then) noexcept {
+        m_core.caches().stop();
+        collect_all();
+        list all;
+        all.swap(m_list);
+        then(all.size());
+        m_core.caches().resume();
+        return all;
+    }
+
+    // The cache's owner ended: it keeps neither addresses nor memory.
+    void retire(thread_cache& cache) noexcept {
+        collect(cache);
+        cache.recycled.release();
+    }
+
+private:
+    // As many as a thread caches of blocks of 1 KiB. While there are few for each thread, none are cached: the lock is cheaper
+    // than a steal.
+    static constexpr std::uint32_t k_most_cached = 64;
+    static constexpr std::size_t k_least_share = 4;
+
+    [[nodiscard]] POOLED_ALWAYS_INLINE static void* take_from(thread_cache* cache,
+                                                              std::uint32_t spare) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return nullptr;
+        void* const p = cache->recycled.held() > spare ? cache->recycled.pop() : nullptr;
+        cache->gate.leave();
+        return p;
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool put_into(thread_cache* cache, void* p,
+                                                     bool const& is_stale) noexcept {
+        if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
+            return false;
+        bool const is_put = !is_stale && cache->recycled.held() < m_limit && cache->recycled.push(p);
+        cache->gate.leave();
+        return is_put;
+    }
+
+    // The newest half a cache, if it is empty: the newest is the first that comes out.
+    void refill(thread_cache* mine, std::size_t capacity) noexcept {
+        if (m_list.empty() || !has_room(mine, capacity) || mine->recycled.held() != 0) return;
+        std::size_t const count = std::min<std::size_t>((m_limit + 1) / 2, m_list.size());
+        std::size_t const left = m_list.size() - count;
+        std::copy_n(m_list.data() + left, count, mine->recycled.fill(static_cast<std::uint32_t>(count)));
+        m_list.resize(left);
+    }
+
+    // Whether the thread may cache addresses, of `capacity` that there are.
+    [[nodiscard]] bool has_room(thread_cache* mine, std::size_t capacity) noexcept {
+        std::size_t threads = 0;
+        m_core.caches().for_each([&](thread_cache&) { ++threads; });
+        std::size_t const share = threads < 2 ? k_most_cached : capacity / (k_least_share * threads);
+        m_limit = static_cast<std::uint32_t>(std::min<std::size_t>(share, k_most_cached));
+        return mine != nullptr && m_limit != 0 &&
+               (mine->recycled.capacity() != 0 || mine->recycled.reserve(k_most_cached));
+    }
+
+    void flush(thread_cache& cache, std::uint32_t count) noexcept {
+        auto const oldest = cache.recycled.oldest(count);
+        m_list.insert(m_list.end(), oldest.begin(), oldest.end());
+        cache.recycled.drop_oldest(static_cast<std::uint32_t>(oldest.size()));
+    }
+    void collect(thread_cache& cache) noexcept {
+        flush(cache, cache.recycled.capacity());
+        if (void* const hot = cache.recycled.pop_hot()) m_list.push_back(hot);
+    }
+    // Requires stopped owners.
+    void collect_all() noexcept {
+        m_core.caches().for_each([this](thread_cache& each) { collect(each); });
+    }
+
+    pool_core& m_core;
+    std::uint32_t const m_index;      // in thread_state::near
+    observed<std::uint32_t> m_limit;  // addresses in a cache
+    alignas(k_cache_line) list m_list;
+};
+
+}  // namespace pooled::detail

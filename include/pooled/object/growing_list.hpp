@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A free_list of things that are made in steps: who takes the last one, or finds none, makes more, as far as the limits allow.
+//
+// One thread at a time makes a step, the grower, and holds no lock meanwhile; others that find nothing wait for it. `Maker`
+// has three members, which only the grower calls:
+//   make(count, before)   makes `count` things where there were `before`; may throw
+//   keep(void** out)      they count from now on; writes their addresses. Under the lock; must not throw
+//   undo()                destroys them, after make() threw or the list got no memory
+//
+// Invariants: capacity − in use = idle; the list has room for capacity
+//             a thread leaves idle == 0 behind only when no step may be made, or one is being made
+// take() and put(): O(1), but for a step. Any thread may call.
+
+#include "pooled/base/atomics.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/object/free_list.hpp"
+#include "pooled/os/mutex.hpp"
+#include "pooled/pool/core.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+namespace pooled::detail {
+
+struct growth_limits {
+    std::size_t initial;
+    std::size_t step;  // 0: no more than `initial`
+    std::size_t max;   // 0: none
+};
+
+template <class Maker>
+class growing_list {
+public:
+    growing_list(pool_core& core, growth_limits limits, Maker maker) noexcept
+        : m_free(core), m_limits(limits), m_maker(maker) {
+        set_capacity(0);
+    }
+
+    // Before anybody else knows the list. Throws what a step throws.
+    void make_initial() {
+        if (m_limits.initial != 0) grow(m_limits.initial);
+    }
+
+    // Null when there is none and no step may be made, or when the grower asks. Throws what a step throws; all is then as
+    // before. Want of memory when there is one left is no failure yet.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* take() {
+        void* const found = m_free.take_cached(m_spare);
+        return found != nullptr ? found : take_slow();
+    }
+
+    // False: it is stale, and the caller's. Otherwise the list may be gone. `is_stale` changes only within take_all().
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool put(void* p, bool const& is_stale) noexcept {
+        return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
+    }
+
+    // One less that is in use: it was not put back.
+    void lose(bool const& is_stale) noexcept {
+        std::scoped_lock const lock(m_free.mutex());
+        if (!is_stale) set_capacity(m_capacity - 1);
+    }
+
+    // Everything that is free; capacity is 0 then. `then(maker, count)` is called while all other threads are kept out.
+    // Must not be called by a maker.
+    template <class Then>
+    [[nodiscard]] free_list::list take_all(Then&& then) noexcept {
+        std::unique_lock lock(m_free.mutex());
+        while (m_grower != nullptr) {
+            POOLED_CHECK(m_grower != &t_state,
+                         "pooled: a pool was cleared by the constructor of an object that it is making");
+            wait_for_growth(lock);
+        }
+        m_steps = 0;
+        m_is_short_of_memory = false;
+        set_capacity(0);
+        return m_free.take_all([&](std::size_t count) { then(m_maker, count); });
+    }
+
+    [[nodiscard]] growth_limits const& limits() const noexcept { return m_limits; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_capacity; }
+    [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
+    [[nodiscard]] std::size_t idle() noexcept {
+        std::scoped_lock const lock(m_free.mutex());
+        return std::min<std::size_t>(m_free.idle(), m_capacity);
+    }
+    // None is free, and no step may be made, or there was no memory for the last.
+    [[nodiscard]] bool is_exhausted() noexcept {
+        return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
+    }
+
+    // Reports counts that make no sense. What this thread would be given next, or null if it would have to look further. O(1).
+    [[nodiscard]] void* check() noexcept {
+        thread_cache* const mine = m_free.attach();
+        std::scoped_lock const lock(m_free.mutex());
+        POOLED_CHECK(m_free.room_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
+        return m_free.peek(mine);
+    }
+
+    // For the extension that has the list; see pool_extension.
+    void on_retire(thread_cache& cache) noexcept { m_free.retire(cache); }
+    void after_fork_in_child() noexcept {
+        if (m_grower != &t_state) m_grower = nullptr;
+    }
+
+private:
+    POOLED_NOINLINE void* take_slow() {
+        if (void* const p = m_free.take_far(m_spare)) return p;
+        thread_cache* const mine = m_free.attach();
+        void* found = nullptr;
+        std::size_t step = 0;
+        {
+            std::unique_lock lock(m_free.mutex());
+            for (;; wait_for_growth(lock)) {
+                found = m_free.pop(mine, m_capacity);
+                step = next_step();
+                bool const is_enough = found != nullptr && (m_grower != nullptr || m_free.idle() != 0);
+                if (is_enough || step == 0 || m_grower == &t_state) return found;
+                if (m_grower == nullptr) break;
+            }
+            m_grower = &t_state;
+        }
+        try {
+            grow(step);
+        } catch (std::bad_alloc const&) {
+            m_is_short_of_memory = true;
+            if (found == nullptr) throw;
+        } catch (...) {
+            if (found != nullptr) static_cast<void>(put_slow(found, false));
+            throw;
+        }
+        return found != nullptr ? found : take_slow();
+    }
+
+    [[nodiscard]] POOLED_NOINLINE bool put_slow(void* p, bool const& is_stale) noexcept {
+        if (m_free.put_far(p, is_stale)) return true;
+        thread_cache* const mine = m_free.attach();
+        std::scoped_lock const lock(m_free.mutex());
+        if (is_stale) return false;
+        m_free.push(mine, p, m_capacity);
+        return true;
+    }
+
+    // Without the lock, by the grower.
+    void grow(std::size_t count) {
+        free_list::list room;
+        try {
+            m_maker.make(count, m_capacity);
+            room.reserve(m_free.room_for(m_capacity + count));
+        } catch (...) {
+            m_maker.undo();
+            end_growth(0, room);
+            throw;
+        }
+        end_growth(count, room);
+    }
+
+    void end_growth(std::size_t made, free_list::list& room) noexcept {
+        {
+            std::scoped_lock const lock(m_free.mutex());
+            if (made != 0) {
+                m_free.move_to(room);
+                m_maker.keep(m_free.add(made));
+                m_steps.add(1);
+                m_is_short_of_memory = false;
+                set_capacity(m_capacity + made);
+            }
+            m_grower = nullptr;
+            m_growths.store(m_growths.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+        m_growths.notify_all();
+    }
+
+    void wait_for_growth(std::unique_lock<cache_set::caches_mutex>& lock) noexcept {
+        std::uint32_t const growths = m_growths.load(std::memory_order_relaxed);
+        lock.unlock();
+        m_growths.wait(growths, std::memory_order_relaxed);
+        lock.lock();
+    }
+
+    // What the next step makes; 0: none may be made. Without steps, a list that was cleared comes back to its initial size.
+    [[nodiscard]] std::size_t next_step() const noexcept {
+        std::size_t const capacity = m_capacity;
+        std::size_t const wanted = m_limits.step == 0 && capacity == 0 ? m_limits.initial : m_limits.step;
+        return m_limits.max == 0 ? wanted : std::min(wanted, m_limits.max - std::min(m_limits.max, capacity));
+    }
+    void set_capacity(std::size_t capacity) noexcept {
+        m_capacity = capacity;
+        m_spare = next_step() != 0 ? 1 : 0;
+    }
+
+    free_list m_free;
+    observed<std::uint32_t>
+        m_spare;  // what a thread's cache keeps for take_slow(): 1 while a step may be made
+    observed<bool> m_is_short_of_memory;  // the last step failed for want of it
+    growth_limits const m_limits;
+    observed<std::size_t> m_capacity;
+    observed<std::size_t> m_steps;
+    Maker m_maker;
+    thread_state const* m_grower = nullptr;
+    std::atomic<std::uint32_t> m_growths{0};  // that ended
+};
+
+}  // namespace pooled::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// An extension that lies in a block of the core it extends: the core and its id last until the extension is destroyed, and go
+// with that block if the core is closed by then.
+
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace pooled::detail {
+
+template <sharing Sharing>
+struct own_core {
+    // An Extension(core, arguments...), which must not throw. Throws std::bad_alloc, and what the options' upstream throws.
+    template <class Extension, class... Arguments>
+    [[nodiscard]] static Extension& make(pool_options const& options, Arguments&&... arguments) {
+        pool_core& core = g_registry.make(options, Sharing);
+        void* const memory =
+            detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(Extension), alignof(Extension));
+        if (memory == nullptr) {
+            g_registry.close(core);
+            throw std::bad_alloc();
+        }
+        auto& made = *::new (memory) Extension(core, std::forward<Arguments>(arguments)...);
+        core.set_extension(std::addressof(made));
+        return made;
+    }
+
+    // Requires that no other thread can refer to it.
+    template <class Extension>
+    static void destroy(Extension& one, pool_core& core) noexcept {
+        core.set_extension(nullptr);
+        one.~Extension();
+        detail::deallocate_bytes(in_pool<Sharing>(core), std::addressof(one), sizeof(Extension),
+                                 alignof(Extension));
+    }
+};
+
+}  // namespace pooled::detail
