@@ -36,12 +36,23 @@ struct locking<no_locking_policy> {
     using lock_type = std::lock_guard<mutex_type>;
 };
 
-// ValuePtr: what owns an idle object. The recycle function gets a reference, so it may also take the pointer by value.
+// Holds a function that takes the pointer by value or by reference; converts from and to std::function of both kinds.
+template <class ValuePtr>
+class recycle_function : public std::function<void(ValuePtr&)> {
+    using base = std::function<void(ValuePtr&)>;
+
+public:
+    using base::base;
+    using base::operator();
+    void operator()(ValuePtr&& value) const { base::operator()(value); }
+};
+
+// ValuePtr: what owns an idle object.
 template <class ValuePtr, class LockingPolicy>
 class stock {
 public:
     using allocate_function = std::function<ValuePtr()>;
-    using recycle_function = std::function<void(ValuePtr&)>;
+    using recycle_function = detail::recycle_function<ValuePtr>;
 
     stock(allocate_function allocate, recycle_function recycle)
         : m_allocate(std::move(allocate)), m_recycle(std::move(recycle)) {}

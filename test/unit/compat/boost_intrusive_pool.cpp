@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -228,6 +229,95 @@ TEST_F(boost_intrusive_pool, allocate_through_function_calls_it_with_the_item) {
     EXPECT_EQ(it->use_count(), 1U);
     std::function<void(intrusive_item&)> const function = [](intrusive_item& fresh) { fresh.value = 6; };
     EXPECT_EQ(pool.allocate_through_function(function)->value, 6);
+}
+
+TEST_F(boost_intrusive_pool, is_assigned_from_a_list_of_sizes) {
+    static_assert(std::has_virtual_destructor_v<intrusive_pool>);
+    intrusive_pool pool;
+    pool = {64, 32};
+    EXPECT_EQ(pool.capacity(), 64U);
+    intrusive_pool const other = 5;
+    EXPECT_EQ(other.capacity(), 5U);
+}
+
+TEST_F(boost_intrusive_pool, init_returns_whether_there_was_memory) {
+    intrusive_pool pool;
+    EXPECT_TRUE(pool.init(3));
+    EXPECT_FALSE(pool.init(std::size_t{1} << 46));
+    EXPECT_EQ(pool.capacity(), 3U) << "the pool is as before";
+}
+
+TEST_F(boost_intrusive_pool, is_empty_while_nothing_is_in_use) {
+    intrusive_pool pool(2, 0);
+    EXPECT_TRUE(pool.empty());
+    intrusive_handle a = pool.allocate();
+    EXPECT_FALSE(pool.empty());
+    a.reset();
+    EXPECT_TRUE(pool.empty());
+}
+
+struct with_members : memorypool::boost_intrusive_pool_item {
+    void init() { seen.push_back(use_count()); }
+    void prepare() { seen.push_back(use_count()); }
+    void clean() { seen.push_back(use_count()); }
+    void destroy() override { seen.push_back(use_count()); }
+    std::vector<std::size_t> seen;
+};
+
+TEST_F(boost_intrusive_pool, functions_may_be_any_callable) {
+    using pool_type = memorypool::boost_intrusive_pool<with_members>;
+    pool_type pool(1, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION, &with_members::clean);
+    auto it = pool.allocate_through_function(&with_members::prepare);
+    EXPECT_EQ(it->seen.size(), 1U);
+    it.reset();
+    pool_type::allocate_function const function = &with_members::prepare;
+    it = pool.allocate_through_function(function);
+    EXPECT_EQ(it->seen.size(), 3U);
+    pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION, [](with_members& gone) { gone.seen.clear(); });
+    it.reset();
+    it = pool.allocate_through_function(std::bind_front(&with_members::prepare));
+    EXPECT_EQ(it->seen.size(), 1U);
+}
+
+TEST_F(boost_intrusive_pool, use_count_is_zero_in_every_hook) {
+    memorypool::boost_intrusive_pool<with_members> pool(1, 0, 0, RECYCLE_METHOD_DESTROY_FUNCTION);
+    with_members* const it = pool.allocate_through_init().get();
+    pool.set_recycle_method(RECYCLE_METHOD_CUSTOM_FUNCTION, &with_members::clean);
+    {
+        auto const again = pool.allocate_through_function(&with_members::prepare);
+        EXPECT_EQ(again->use_count(), 1U);
+        EXPECT_EQ(again->m_boost_intrusive_pool_refcount, 1U);
+    }
+    EXPECT_EQ(it->seen, std::vector<std::size_t>(4, 0U)) << "init, destroy, function, recycle function";
+}
+
+TEST_F(boost_intrusive_pool, init_may_make_handles_of_its_item) {
+    struct shy : memorypool::boost_intrusive_pool_item {
+        void init(boost::intrusive_ptr<shy>* keep) {
+            { boost::intrusive_ptr<shy> const self(this); }
+            EXPECT_EQ(use_count(), 0U);
+            if (keep != nullptr) *keep = boost::intrusive_ptr<shy>(this);
+        }
+    };
+    memorypool::boost_intrusive_pool<shy> pool(2, 0);
+    EXPECT_EQ(pool.allocate_through_init(nullptr)->use_count(), 1U);
+    EXPECT_EQ(pool.inuse_count(), 0U);
+    boost::intrusive_ptr<shy> kept;
+    auto const it = pool.allocate_through_init(&kept);
+    EXPECT_EQ(it, kept);
+    EXPECT_EQ(it->use_count(), 2U);
+    EXPECT_EQ(pool.inuse_count(), 1U);
+}
+
+TEST_F(boost_intrusive_pool, limits_are_what_was_asked_for) {
+    intrusive_pool const bounded(5, 0);
+    EXPECT_TRUE(bounded.is_bounded() && bounded.is_limited());
+    EXPECT_EQ(bounded.max_size(), 5U);
+    intrusive_pool const limited(5, 5, 20);
+    EXPECT_TRUE(!limited.is_bounded() && limited.is_limited());
+    EXPECT_EQ(limited.max_size(), 20U);
+    intrusive_pool const unlimited(5, 5);
+    EXPECT_TRUE(!unlimited.is_bounded() && !unlimited.is_limited());
 }
 
 TEST_F(boost_intrusive_pool, nothing_is_called_on_a_free_item_by_default) {

@@ -82,6 +82,17 @@ TEST_F(boost_intrusive_pool_item_of_a_pool, knows_that_it_is_in_one) {
     on_the_stack.check();
 }
 
+TEST_F(boost_intrusive_pool_item_of_a_pool, has_the_public_members_of_the_original) {
+    intrusive_pool pool(1);
+    intrusive_handle const a = pool.allocate();
+    EXPECT_EQ(a->m_boost_intrusive_pool_next, nullptr);
+    EXPECT_NE(a->m_boost_intrusive_pool_owner, nullptr);
+    EXPECT_EQ(a->m_boost_intrusive_pool_refcount, 1U);
+    intrusive_handle const plain(new intrusive_item);
+    EXPECT_EQ(plain->m_boost_intrusive_pool_owner, nullptr);
+    EXPECT_EQ(plain->m_boost_intrusive_pool_refcount, 1U);
+}
+
 TEST_F(boost_intrusive_pool_item_of_a_pool, made_by_new_is_deleted_by_its_last_handle) {
     intrusive_handle a(new intrusive_item);
     intrusive_handle b = a;

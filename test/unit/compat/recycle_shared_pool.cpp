@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,6 +31,26 @@ TEST_F(recycle_shared_pool, allocates_a_plain_shared_ptr) {
     recycle::shared_pool<int> pool;
     static_assert(std::is_same_v<decltype(pool.allocate()), std::shared_ptr<int>>);
     EXPECT_EQ(pool.allocate().use_count(), 1);
+}
+
+TEST_F(recycle_shared_pool, recycle_function_converts_from_and_to_one_that_takes_the_pointer_by_value) {
+    using by_value = std::function<void(std::shared_ptr<int>)>;
+    using pool_type = recycle::shared_pool<int>;
+    by_value const counts = [](std::shared_ptr<int> value) { ++*value; };
+    pool_type::recycle_function const function = counts;
+    pool_type pool([] { return std::make_shared<int>(1); }, function);
+    pool.allocate().reset();
+    EXPECT_EQ(*pool.allocate(), 2);
+
+    by_value const back = function;
+    back(std::make_shared<int>(1));
+    pool_type other([] { return std::make_shared<int>(1); }, back);
+    other.allocate().reset();
+    EXPECT_EQ(*other.allocate(), 2);
+
+    EXPECT_FALSE(pool_type::recycle_function(by_value()));
+    EXPECT_FALSE(by_value(pool_type::recycle_function()));
+    EXPECT_FALSE(pool_type::recycle_function(nullptr));
 }
 
 TEST_F(recycle_shared_pool, an_object_returns_with_its_last_copy) {

@@ -42,6 +42,16 @@ TEST_F(recycle_unique_pool, release_takes_the_object_out_of_the_pool_for_good) {
     EXPECT_EQ(pool.unused_resources(), 1U);
 }
 
+TEST_F(recycle_unique_pool, reset_recycles_the_old_object_and_later_the_new_one) {
+    pool_type pool;
+    pool_ptr pointer = pool.allocate();
+    pointer.reset(new object);
+    EXPECT_EQ(pool.unused_resources(), 1U);
+    pointer.reset();
+    EXPECT_EQ(pool.unused_resources(), 2U);
+    EXPECT_EQ(log.alive(), 2);
+}
+
 TEST_F(recycle_unique_pool, a_pool_ptr_made_by_default_is_empty_and_takes_any_object) {
     pool_type pool;
     pool_ptr pointer;

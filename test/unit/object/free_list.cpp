@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+// free_list: addresses go to the thread's cache and to a list behind a lock, and are found wherever they are.
+
+#include "pooled/object/free_list.hpp"
+
+#include "pooled/object/own_core.hpp"
+#include "pooled/pool/extension.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace {
+
+using own_core = pooled::detail::own_core<pooled::detail::sharing::shared>;
+constexpr std::size_t k_count = 1000;
+
+struct owner final : pooled::detail::pool_extension {
+    explicit owner(pooled::detail::pool_core& c) noexcept : core(c), list(c) {}
+    ~owner() = default;
+    void on_retire(pooled::detail::thread_cache& cache) noexcept override { list.retire(cache); }
+    pooled::detail::pool_core& core;
+    pooled::detail::free_list list;
+};
+
+class free_list : public testing::Test {
+protected:
+    free_list() : m_owner(own_core::make<owner>("test")), list(m_owner.list) {
+        pooled::detail::free_list::list room;
+        room.reserve(list.room_for(k_count));
+        std::scoped_lock const lock(list.mutex());
+        list.move_to(room);
+        void** const out = list.add(k_count);
+        for (std::size_t i = 0; i < k_count; ++i)
+            out[i] = &things[i];
+    }
+    ~free_list() override {
+        {
+            std::scoped_lock const lock(list.mutex());
+            static_cast<void>(list.take_all([](std::size_t) {}));
+        }
+        pooled::detail::g_registry.close(m_owner.core);
+        own_core::destroy(m_owner, m_owner.core);
+    }
+    [[nodiscard]] void* take() {
+        if (void* const p = list.take_cached(0)) return p;
+        auto* const mine = list.attach();
+        std::scoped_lock const lock(list.mutex());
+        return list.pop(mine, k_count);
+    }
+    void put(void* p) {
+        if (list.put_cached(p, false)) return;
+        auto* const mine = list.attach();
+        std::scoped_lock const lock(list.mutex());
+        list.push(mine, p, k_count);
+    }
+    [[nodiscard]] std::size_t idle() {
+        std::scoped_lock const lock(list.mutex());
+        return list.idle();
+    }
+    std::array<char, k_count> things{};
+
+private:
+    owner& m_owner;
+
+protected:
+    pooled::detail::free_list& list;
+};
+
+TEST_F(free_list, gives_the_last_address_first_and_each_once) {
+    EXPECT_EQ(take(), &things[k_count - 1]);
+    std::set<void*> seen;
+    while (void* const p = take())
+        EXPECT_TRUE(seen.insert(p).second);
+    EXPECT_EQ(seen.size(), k_count - 1);
+    for (void* const p : seen)
+        put(p);
+    EXPECT_EQ(idle(), k_count - 1);
+}
+
+TEST_F(free_list, spare_addresses_stay_in_the_cache) {
+    static_cast<void>(take());
+    std::size_t count = 0;
+    while (list.take_cached(3) != nullptr)
+        ++count;
+    EXPECT_GT(count, 0U);
+    EXPECT_NE(list.take_cached(2), nullptr);
+}
+
+TEST_F(free_list, finds_what_other_threads_have_cached) {
+    std::thread([this] {
+        std::set<void*> mine;
+        for (std::size_t i = 0; i < k_count; ++i)
+            mine.insert(take());
+        for (void* const p : mine)
+            put(p);
+        std::thread([this] {
+            std::size_t count = 0;
+            while (take() != nullptr)
+                ++count;
+            EXPECT_EQ(count, k_count);
+        }).join();
+    }).join();
+}
+
+TEST_F(free_list, thread_that_ends_returns_what_it_cached) {
+    std::thread([this] { put(take()); }).join();
+    EXPECT_EQ(idle(), k_count);
+    std::scoped_lock const lock(list.mutex());
+    EXPECT_EQ(list.take_all([](std::size_t count) { EXPECT_EQ(count, k_count); }).size(), k_count);
+}
+
+TEST_F(free_list, stale_addresses_are_refused) {
+    void* const p = take();
+    EXPECT_FALSE(list.put_cached(p, true));
+    EXPECT_TRUE(list.put_cached(p, false));
+    EXPECT_EQ(idle(), k_count);
+}
+
+}  // namespace
