@@ -185,6 +185,19 @@ TYPED_TEST(own_resource, whose_upstream_refuses_for_a_while_uses_slabs_and_small
     EXPECT_GE(source.books().bytes(), 65'536U) << "after release() it asks for slabs again";
 }
 
+TYPED_TEST(own_resource, does_not_write_free_blocks_of_slabs_after_upstream_refused_one) {
+    frugal source(k_most);
+    TypeParam resource(&source);
+    auto* const of_slab = static_cast<unsigned char*>(resource.allocate(512));
+    std::fill_n(of_slab, 512, static_cast<unsigned char>(7));
+    source.set_most(1000);
+    for (int i = 0; i < 2000; ++i)
+        static_cast<void>(resource.allocate(512));
+    resource.deallocate(of_slab, 512);
+    EXPECT_TRUE(std::all_of(of_slab, of_slab + 512, [](unsigned char c) { return c == 7; }));
+    EXPECT_EQ(resource.allocate(512), of_slab) << "and uses them first";
+}
+
 TYPED_TEST(own_resource, loses_nothing_wherever_upstream_fails) {
     for (std::size_t n = 1;; ++n) {
         test::failing_upstream failing(this->upstream, n);
