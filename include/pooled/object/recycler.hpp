@@ -115,9 +115,9 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::take_or_throw() {
     grant const g = take();
-    if (!g) throw exhausted(core().name(), bound());
+    if (!g) POOLED_THROW(exhausted(core().name(), bound()));
     slot* const s = take_granted(g);
-    if (s == nullptr) throw std::bad_alloc();
+    if (s == nullptr) POOLED_THROW(std::bad_alloc());
     return s;
 }
 
@@ -133,7 +133,7 @@ POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(DeadlinePol
     grant const g = wait(deadline);
     if (!g) return nullptr;
     slot* const s = take_granted(g);
-    if (s == nullptr) throw std::bad_alloc();
+    if (s == nullptr) POOLED_THROW(std::bad_alloc());
     return s;
 }
 
@@ -147,10 +147,11 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
             return;
         } else {
             // An object that could not be reset is not recycled. Nobody can handle the exception: this is a destructor.
-            try {
+            POOLED_TRY {
                 detail::call_on_release(m_lifecycle, object);
                 return;
-            } catch (...) {  // NOLINT(bugprone-empty-catch)
+            }
+            POOLED_CATCH(...) {  // NOLINT(bugprone-empty-catch)
             }
         }
     }
@@ -196,14 +197,14 @@ template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
     if (count == 0) return;
     slot_chain built = build(count);
-    if (built.empty()) throw std::bad_alloc();
+    if (built.empty()) POOLED_THROW(std::bad_alloc());
     add_all_fresh(std::move(built));
 }
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
     if (count > bound())
-        throw std::length_error("pooled: object_pool::reserve: more objects than max_objects allows");
+        POOLED_THROW(std::length_error("pooled: object_pool::reserve: more objects than max_objects allows"));
     build_fresh(set_aside(count));
 }
 
@@ -217,7 +218,7 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
         for (; missing != 0; --missing)
             static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
     };
-    try {
+    POOLED_TRY {
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
@@ -226,9 +227,10 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count) {
             }
             built.push(*s);
         }
-    } catch (...) {
+    }
+    POOLED_CATCH(...) {
         give_up();
-        throw;
+        POOLED_RETHROW;
     }
     return built;
 }
@@ -239,14 +241,15 @@ slot* recycler<T, Lifecycle, Sharing>::build_one() {
         detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
-    try {
+    POOLED_TRY {
         if (m_factory != nullptr)
             m_factory(layout::memory_of(*s));
         else
             detail::create_object<T>(m_lifecycle, layout::memory_of(*s));
-    } catch (...) {
+    }
+    POOLED_CATCH(...) {
         free_slot(*s);
-        throw;
+        POOLED_RETHROW;
     }
     return s;
 }
@@ -284,24 +287,25 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
                                                                        Lifecycle&& lifecycle,
                                                                        object_factory&& factory) {
     if (options.growth == 0 && options.initial_objects == 0)
-        throw std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
-                                    "there would never be an object");
+        POOLED_THROW(
+            std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
+                                  "there would never be an object"));
     if (options.initial_objects > detail::bound_of(options))
-        throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
+        POOLED_THROW(
+            std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects"));
     pool_core& core = g_registry.make({.name = options.name}, Sharing);
     void* const memory =
         detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(recycler), alignof(recycler));
     if (memory == nullptr) {
         g_registry.close(core);
-        throw std::bad_alloc();
+        POOLED_THROW(std::bad_alloc());
     }
     auto& made = *::new (memory) recycler(core, options, std::move(lifecycle), std::move(factory));
     core.set_extension(std::addressof(made));
-    try {
-        made.build_fresh(options.initial_objects);
-    } catch (...) {
+    POOLED_TRY { made.build_fresh(options.initial_objects); }
+    POOLED_CATCH(...) {
         made.close();
-        throw;
+        POOLED_RETHROW;
     }
     return made;
 }

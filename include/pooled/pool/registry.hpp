@@ -53,7 +53,7 @@ public:
         std::uint32_t id = is_far ? std::max(m_lowest_free, k_far_slot) : m_lowest_free;
         while (id < k_max_pools && m_cores[id].load(std::memory_order_relaxed) != nullptr)
             ++id;
-        if (id == k_max_pools) throw std::bad_alloc();
+        if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
         pool_core& core = insert(id, options, kind);
         if (!is_far) m_lowest_free = id + 1;
         m_end = std::max(m_end, id + 1);
@@ -165,7 +165,7 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
     if (!m_is_ready) {  // here and not in function-local statics: a fork waits for this lock
         if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
-            throw std::bad_alloc();
+            POOLED_THROW(std::bad_alloc());
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
         g_retire_dead.store(retire_dead, std::memory_order_relaxed);
