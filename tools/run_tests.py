@@ -32,6 +32,7 @@ TARGETS = {
     "stress": ["tests-stress"],
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],
+    "configuration": [],
     "consumer": [],
     "model": ["tests-model"],
 }

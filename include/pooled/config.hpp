@@ -9,6 +9,9 @@
 //   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
 //   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
+//   POOLED_HAS_EXCEPTIONS     0 | 1   0 with -fno-exceptions: the try_ forms work as ever; what would throw fails instead
+//   POOLED_THROW(exception)           how an exception leaves the library; must not return. Without exceptions it calls
+//                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
@@ -126,6 +129,33 @@ namespace pooled::detail {
 
 #ifndef POOLED_FAIL
 #define POOLED_FAIL(message) ::pooled::detail::fail(message)
+#endif
+
+#ifndef POOLED_HAS_EXCEPTIONS
+#if defined(__cpp_exceptions)
+#define POOLED_HAS_EXCEPTIONS 1
+#else
+#define POOLED_HAS_EXCEPTIONS 0
+#endif
+#endif
+
+// Without exceptions, what finds no memory returns `failure` instead, as when the bound is reached, and nothing is caught.
+#if POOLED_HAS_EXCEPTIONS
+#ifndef POOLED_THROW
+#define POOLED_THROW(exception) throw exception
+#endif
+#define POOLED_THROW_OR(exception, failure) POOLED_THROW(exception)
+#define POOLED_TRY try
+#define POOLED_CATCH(what) catch (what)
+#define POOLED_RETHROW throw
+#else
+#ifndef POOLED_THROW
+#define POOLED_THROW(exception) POOLED_FAIL((exception).what())
+#endif
+#define POOLED_THROW_OR(exception, failure) return failure
+#define POOLED_TRY if constexpr (true)
+#define POOLED_CATCH(what) if constexpr (false)
+#define POOLED_RETHROW static_cast<void>(0)
 #endif
 
 #ifndef POOLED_CHECK

@@ -71,21 +71,19 @@ public:
 
         std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
         std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
-        void* const descriptor = g_metadata.allocate(descriptor_bytes);
+        void* const descriptor = g_metadata.try_allocate(descriptor_bytes);
+        if (descriptor == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         void* base = nullptr;
-        try {
-            base = m_upstream.allocate(bytes, k_granule_bytes, under_way);
-            if (base != nullptr && !prepare_maps(base, bytes)) {
-                m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
-                throw std::bad_alloc();
-            }
-        } catch (...) {
+        POOLED_TRY { base = m_upstream.allocate(bytes, k_granule_bytes, under_way); }
+        POOLED_CATCH(...) {
             g_metadata.deallocate(descriptor, descriptor_bytes);
-            throw;
+            POOLED_RETHROW;
         }
-        if (base == nullptr) {
+        if (base == nullptr || !prepare_maps(base, bytes)) {
             g_metadata.deallocate(descriptor, descriptor_bytes);
-            return nullptr;
+            if (base == nullptr) return nullptr;
+            m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
 
         auto* const c = ::new (descriptor) chunk;

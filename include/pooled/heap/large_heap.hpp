@@ -151,7 +151,7 @@ public:
                 release(*b, under_way);
             }
         };
-        try {
+        POOLED_TRY {
             for (; have < count; ++have) {
                 large_block* b = nullptr;
                 {
@@ -171,9 +171,10 @@ public:
                 made = b;
                 if (touch && m_upstream.is_system()) platform::touch_pages(b->base, b->total);
             }
-        } catch (...) {
+        }
+        POOLED_CATCH(...) {
             undo();
-            throw;
+            POOLED_RETHROW;
         }
         std::scoped_lock const lock(m_mutex);
         while (large_block* const b = made) {
@@ -274,7 +275,7 @@ private:
     // offsets and buckets.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = std::max<std::size_t>(bytes, 1);
-        if (exact > k_size_max / 4) throw std::bad_alloc();
+        if (exact > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), k_size_max);
         std::size_t const granules = round_up(exact, k_granule_bytes);
         if (m_upstream.is_bounded()) return granules <= m_upstream.max_bytes() ? granules : exact;
         std::size_t const spread = round_up(
@@ -286,23 +287,21 @@ private:
     // A block that is neither in use nor kept. Null when the bound is reached.
     [[nodiscard]] large_block* new_block(std::size_t bytes, std::size_t align, upstream::call& under_way) {
         std::size_t const total = total_for(bytes, align);
-        if (total > m_upstream.room()) return nullptr;
+        if (total == k_size_max || total > m_upstream.room()) return nullptr;
         std::size_t const region_align = std::max(align, k_granule_bytes);
-        void* const memory = g_metadata.allocate(sizeof(large_block));
+        void* const memory = g_metadata.try_allocate(sizeof(large_block));
+        if (memory == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         void* base = nullptr;
-        try {
-            base = m_upstream.allocate(total, region_align, under_way);
-            if (base != nullptr && !prepare_maps(base, total)) {
-                m_upstream.deallocate(base, total, region_align, under_way);
-                throw std::bad_alloc();
-            }
-        } catch (...) {
+        POOLED_TRY { base = m_upstream.allocate(total, region_align, under_way); }
+        POOLED_CATCH(...) {
             g_metadata.deallocate(memory, sizeof(large_block));
-            throw;
+            POOLED_RETHROW;
         }
-        if (base == nullptr) {
+        if (base == nullptr || !prepare_maps(base, total)) {
             g_metadata.deallocate(memory, sizeof(large_block));
-            return nullptr;
+            if (base == nullptr) return nullptr;
+            m_upstream.deallocate(base, total, region_align, under_way);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
         auto* const b = ::new (memory) large_block;
         b->base = static_cast<std::byte*>(base);

@@ -87,14 +87,17 @@ public:
             is_first = used() == 0;
             count(bytes, under_way);
         }
-        try {
-            void* const p = ask(bytes, align, is_first);
+        void* p = nullptr;
+        POOLED_TRY {
+            p = ask(bytes, align, is_first);
             m_calls.fetch_add(1, std::memory_order_relaxed);
-            return p;
-        } catch (...) {
-            discount(bytes, under_way);
-            throw;
         }
+        POOLED_CATCH(...) {
+            discount(bytes, under_way);
+            POOLED_RETHROW;
+        }
+        if (p == nullptr) discount(bytes, under_way);
+        return p;
     }
 
     // Whether `bytes` more are worth asking for, piece by piece: known before the first piece. False when the bound does not
@@ -102,7 +105,7 @@ public:
     [[nodiscard]] bool may_give(std::size_t bytes) const {
         if (bytes > room()) return false;
         if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
-            throw not_enough_memory(bytes);
+            POOLED_THROW(not_enough_memory(bytes));
         return true;
     }
 
@@ -204,7 +207,7 @@ private:
         bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
         void* const p =
             platform::map_pages(mapped(bytes), huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
-        if (p == nullptr) throw std::bad_alloc();
+        if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         if (huge) platform::advise_huge_pages(p, bytes);
         return p;
     }

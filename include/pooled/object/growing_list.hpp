@@ -125,14 +125,14 @@ private:
             }
             m_grower = &t_state;
         }
-        try {
-            grow(step);
-        } catch (std::bad_alloc const&) {
+        POOLED_TRY { grow(step); }
+        POOLED_CATCH(std::bad_alloc const&) {
             m_is_short_of_memory = true;
-            if (found == nullptr) throw;
-        } catch (...) {
+            if (found == nullptr) POOLED_RETHROW;
+        }
+        POOLED_CATCH(...) {
             if (found != nullptr) static_cast<void>(put_slow(found, false));
-            throw;
+            POOLED_RETHROW;
         }
         return found != nullptr ? found : take_slow();
     }
@@ -149,13 +149,14 @@ private:
     // Without the lock, by the grower.
     void grow(std::size_t count) {
         free_list::list room;
-        try {
+        POOLED_TRY {
             m_maker.make(count, m_capacity);
             room.reserve(m_free.room_for(m_capacity + count));
-        } catch (...) {
+        }
+        POOLED_CATCH(...) {
             m_maker.undo();
             end_growth(0, room);
-            throw;
+            POOLED_RETHROW;
         }
         end_growth(count, room);
     }

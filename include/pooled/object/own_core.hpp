@@ -25,7 +25,7 @@ struct own_core {
             detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(Extension), alignof(Extension));
         if (memory == nullptr) {
             g_registry.close(core);
-            throw std::bad_alloc();
+            POOLED_THROW(std::bad_alloc());
         }
         auto& made = *::new (memory) Extension(core, std::forward<Arguments>(arguments)...);
         core.set_extension(std::addressof(made));

@@ -42,7 +42,7 @@ using object_factory = std::function<void(void* where)>;
 template <class T>
 void check_fits_memory(std::size_t objects, char const* what) {
     if (objects > std::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
-        throw std::length_error(what);
+        POOLED_THROW(std::length_error(what));
 }
 
 template <class T, class Lifecycle, sharing Sharing>
@@ -136,9 +136,9 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::take_or_throw() {
     grant const g = take();
-    if (!g) throw exhausted(core().name(), bound());
+    if (!g) POOLED_THROW(exhausted(core().name(), bound()));
     slot* const s = take_granted(g);
-    if (s == nullptr) throw std::bad_alloc();
+    if (s == nullptr) POOLED_THROW(std::bad_alloc());
     return s;
 }
 
@@ -154,7 +154,7 @@ POOLED_NOINLINE slot* recycler<T, Lifecycle, Sharing>::wait_and_take(DeadlinePol
     grant const g = wait(deadline);
     if (!g) return nullptr;
     slot* const s = take_granted(g);
-    if (s == nullptr) throw std::bad_alloc();
+    if (s == nullptr) POOLED_THROW(std::bad_alloc());
     return s;
 }
 
@@ -168,10 +168,11 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
             return;
         } else {
             // An object that could not be reset is not recycled. Nobody can handle the exception: this is a destructor.
-            try {
+            POOLED_TRY {
                 detail::call_on_release(m_lifecycle, object);
                 return;
-            } catch (...) {  // NOLINT(bugprone-empty-catch)
+            }
+            POOLED_CATCH(...) {  // NOLINT(bugprone-empty-catch)
             }
         }
     }
@@ -217,14 +218,14 @@ template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
     if (count == 0) return;
     slot_chain built = build(count, shortage::give_up);
-    if (built.empty()) throw std::bad_alloc();
+    if (built.empty()) POOLED_THROW(std::bad_alloc());
     add_all_fresh(std::move(built));
 }
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
     if (count > bound())
-        throw std::length_error("pooled: object_pool::reserve: more objects than max_objects allows");
+        POOLED_THROW(std::length_error("pooled: object_pool::reserve: more objects than max_objects allows"));
     detail::check_fits_memory<T>(count,
                                  "pooled: object_pool::reserve: more objects than an address space holds");
     build_fresh(set_aside(count));
@@ -239,7 +240,7 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
         if (how == shortage::give_up) discard(std::move(built));
         cancel(missing);
     };
-    try {
+    POOLED_TRY {
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
@@ -248,9 +249,10 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
             }
             built.push(*s);
         }
-    } catch (...) {
+    }
+    POOLED_CATCH(...) {
         give_up(shortage::give_up);
-        throw;
+        POOLED_RETHROW;
     }
     return built;
 }
@@ -261,11 +263,10 @@ slot* recycler<T, Lifecycle, Sharing>::build_one() {
         detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
-    try {
-        create_in(*s);
-    } catch (...) {
+    POOLED_TRY { create_in(*s); }
+    POOLED_CATCH(...) {
         free_slot(*s);
-        throw;
+        POOLED_RETHROW;
     }
     return s;
 }
@@ -282,12 +283,11 @@ void recycler<T, Lifecycle, Sharing>::create_in(slot& s) {
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
     destroy_object(s);
-    try {
-        create_in(s);
-    } catch (...) {
+    POOLED_TRY { create_in(s); }
+    POOLED_CATCH(...) {
         free_slot(s);
         static_cast<void>(remove(counted::as_used));  // never the last: the caller holds the handle
-        throw;
+        POOLED_RETHROW;
     }
     add_rebuilt(s);
 }
@@ -325,13 +325,15 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
                                                                        Lifecycle&& lifecycle,
                                                                        object_factory&& factory) {
     if (options.growth == 0 && options.initial_objects == 0)
-        throw std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
-                                    "there would never be an object");
+        POOLED_THROW(
+            std::invalid_argument("pooled: object_pool_options: with growth = 0 and initial_objects = 0 "
+                                  "there would never be an object"));
     if (options.initial_objects > detail::bound_of(options))
-        throw std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects");
+        POOLED_THROW(
+            std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects"));
     if (!(options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max()))
-        throw std::invalid_argument(
-            "pooled: object_pool_options: growth_factor must be 1 or more, and finite");
+        POOLED_THROW(std::invalid_argument(
+            "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
     detail::check_fits_memory<T>(
         options.initial_objects,
         "pooled: object_pool_options: initial_objects is more than an address space holds");
@@ -340,11 +342,10 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},
                                                    options, std::move(lifecycle), std::move(factory));
-    try {
-        made.build_fresh(options.initial_objects);
-    } catch (...) {
+    POOLED_TRY { made.build_fresh(options.initial_objects); }
+    POOLED_CATCH(...) {
         made.close();
-        throw;
+        POOLED_RETHROW;
     }
     return made;
 }

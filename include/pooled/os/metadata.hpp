@@ -50,7 +50,7 @@ public:
     // The same; throws std::bad_alloc.
     [[nodiscard]] void* allocate(std::size_t bytes) {
         if (void* const p = try_allocate(bytes)) return p;
-        throw std::bad_alloc();
+        POOLED_THROW(std::bad_alloc());
     }
 
     // Requires a result of allocate with the same `bytes`.
@@ -81,7 +81,7 @@ public:
         for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
             free += r->capacity - r->live;
         for (; free < count; free += m_regions[list_of(size)]->capacity)
-            if (!add_region(size)) throw std::bad_alloc();
+            if (!add_region(size)) POOLED_THROW(std::bad_alloc());
         m_keep[list_of(size)] = std::max(m_keep[list_of(size)], m_empty[list_of(size)]);
     }
 

@@ -47,8 +47,8 @@ public:
     [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id,
                                            registry& made_by) {
         if (options.chunk_bytes > k_max_chunk_bytes)
-            throw std::invalid_argument(
-                "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB");
+            POOLED_THROW(std::invalid_argument(
+                "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
         void* const memory = g_metadata.allocate(bytes_of(kind));
         auto* const core = ::new (memory) pool_core(options, kind, id, made_by);
         if (kind == sharing::local) {
@@ -129,7 +129,7 @@ public:
     }
     [[noreturn]] POOLED_NOINLINE void throw_exhausted(std::size_t bytes) const {
         upstream const& from = m_memory.from();
-        throw exhausted(name(), bytes, from.used(), from.max_bytes());
+        POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
     }
 
     // acquire: pairs with the releases below; the extension is seen constructed.

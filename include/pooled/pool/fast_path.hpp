@@ -171,11 +171,12 @@ template <class Allocate>
         return hook != nullptr && hook(core, seen);
     };
     for (;;) {
-        try {
+        POOLED_TRY {
             void* const block = allocate();
             if (block != nullptr || !destroyed_some()) return block;
-        } catch (std::bad_alloc const&) {
-            if (!destroyed_some()) throw;
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (!destroyed_some()) POOLED_RETHROW;
         }
     }
 }
@@ -186,7 +187,7 @@ template <class Allocate>
     void* const block = detail::with_pressure(core, allocate);
     if (block == nullptr || detail::expect_foreign(block)) return block;
     detail::deallocate_elsewhere(block);
-    throw std::bad_alloc();
+    POOLED_THROW(std::bad_alloc());
 }
 
 // The default pool, for null.
@@ -297,11 +298,8 @@ template <class Place>
 // The same; null also when upstream has no more.
 template <class Place>
 [[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
-    try {
-        return detail::allocate_bytes(place, bytes, align);
-    } catch (std::bad_alloc const&) {
-        return nullptr;
-    }
+    POOLED_TRY { return detail::allocate_bytes(place, bytes, align); }
+    POOLED_CATCH(std::bad_alloc const&) { return nullptr; }
 }
 
 template <class Place>

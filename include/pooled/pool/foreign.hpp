@@ -42,12 +42,11 @@ POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
     if (!g_page_map.prepare(block, 1)) return false;
     if (g_registry.find(k_no_pool_id) != nullptr) [[likely]]
         return true;
-    try {
+    POOLED_TRY {
         g_registry.make_unknown();
         return true;
-    } catch (std::bad_alloc const&) {
-        return false;
     }
+    POOLED_CATCH(std::bad_alloc const&) { return false; }
 }
 
 }  // namespace pooled::detail

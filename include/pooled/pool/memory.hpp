@@ -192,11 +192,12 @@ private:
 
 // True when it is worth trying again. An upstream that fails is a bound of its own.
 inline bool pool_memory::grow(class_index c) {
-    try {
+    POOLED_TRY {
         if (m_slabs.grow(c)) return true;
-    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
+    }
+    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
         if (find_room(c)) return true;
-        throw;
+        POOLED_RETHROW;
     }
     return find_room(c);
 }
@@ -225,10 +226,11 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
     if (steal_large(bytes))
         if (void* const p = m_large.take(bytes, align)) return p;
     if (bytes > m_upstream.max_bytes()) return nullptr;
-    try {
+    POOLED_TRY {
         if (void* const p = m_large.grow(bytes, align)) return p;
-    } catch (std::exception const&) {  // not the unwinding of a cancelled thread
-        if (collect_for_room() == 0) throw;
+    }
+    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
+        if (collect_for_room() == 0) POOLED_RETHROW;
         return m_large.grow(bytes, align);
     }
     for (;;) {
@@ -293,7 +295,7 @@ inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std
 inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const {
     std::size_t const all = saturating_multiply(count, bytes);
     if (all > m_upstream.max_bytes()) return false;
-    if (all > k_max_reserved_bytes) throw not_enough_memory(all);
+    if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
     return true;
 }
 

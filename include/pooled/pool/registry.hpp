@@ -61,14 +61,15 @@ public:
         bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
         std::uint32_t const id =
             detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
-        if (id == k_max_pools) throw std::bad_alloc();
-        try {
+        if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
+        POOLED_TRY {
             std::scoped_lock const lock(m_mutex);
             m_end = std::max(m_end, id + 1);
             return insert(id, options, kind);
-        } catch (...) {
+        }
+        POOLED_CATCH(...) {
             detail::directory().release_pool_id(id);
-            throw;
+            POOLED_RETHROW;
         }
     }
 
@@ -207,7 +208,8 @@ inline void registry::prepare() {
     copy_directory& all = detail::directory();
     std::scoped_lock const lock(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
-    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child)) throw std::bad_alloc();
+    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
+        POOLED_THROW(std::bad_alloc());
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);

@@ -29,7 +29,7 @@ inline constexpr class_index k_class_of = class_for(sizeof(T), alignof(T));
 template <class T>
 [[nodiscard]] constexpr std::size_t array_bytes(std::size_t count) {
     std::size_t const bytes = saturating_multiply(count, sizeof(T));
-    if (bytes == k_size_max) throw std::bad_array_new_length();
+    if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
     return bytes;
 }
 

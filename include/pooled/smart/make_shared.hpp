@@ -6,6 +6,7 @@
 
 #include "pooled/base/error.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/smart/allocator.hpp"
@@ -53,16 +54,44 @@ template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
                                    std::forward<Args>(args)...);
 }
 
+#if POOLED_HAS_EXCEPTIONS
+
 // Runs `make`; an empty pointer when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
 template <class Make>
 [[nodiscard]] auto empty_when_exhausted(Make&& make) -> decltype(make()) {
-    try {
-        return make();
-    } catch (std::bad_alloc const&) {
-        if (!std::exchange(t_making_failed, false)) throw;
+    POOLED_TRY { return make(); }
+    POOLED_CATCH(std::bad_alloc const&) {
+        if (!std::exchange(t_making_failed, false)) POOLED_RETHROW;
         return {};
     }
 }
+
+#else
+
+// Gives out t_given_block for a control block.
+inline constexpr std::size_t k_given_bytes = 128;
+template <class T>
+struct given_block_allocator {
+    using value_type = T;
+
+    constexpr given_block_allocator() noexcept = default;
+    template <class U>
+    constexpr given_block_allocator(given_block_allocator<U> const&) noexcept {}  // NOLINT: as allocators do
+
+    [[nodiscard]] T* allocate(std::size_t) noexcept {
+        static_assert(sizeof(T) <= k_given_bytes && alignof(T) <= alignof(std::max_align_t));
+        return static_cast<T*>(std::exchange(t_given_block, nullptr));
+    }
+    void deallocate(T* p, std::size_t) noexcept { detail::deallocate_found(p); }
+
+    template <class U>
+    [[nodiscard]] friend constexpr bool operator==(given_block_allocator const&,
+                                                   given_block_allocator<U> const&) noexcept {
+        return true;
+    }
+};
+
+#endif
 
 template <class T>
 inline constexpr std::size_t k_max_count = k_size_max / 2 / sizeof(element_of<T>);
@@ -70,7 +99,7 @@ inline constexpr std::size_t k_max_count = k_size_max / 2 / sizeof(element_of<T>
 // The standard libraries add the control block to an array's size without a check.
 template <class T>
 [[nodiscard]] constexpr std::size_t checked_count(std::size_t count) {
-    if (count > k_max_count<T>) throw std::bad_array_new_length();
+    if (count > k_max_count<T>) POOLED_THROW(std::bad_array_new_length());
     return count;
 }
 
@@ -107,6 +136,8 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t co
     return std::allocate_shared_for_overwrite<plain_array<T>>(
         making_allocator<plain_array<T>, from_pool<Sharing>>(), checked_count<T>(count));
 }
+
+#if POOLED_HAS_EXCEPTIONS
 
 template <sharing Sharing>
 template <not_array T, class... Args>
@@ -147,6 +178,33 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
                 *m_core, checked_count<T>(count)));
     });
 }
+
+#else
+
+template <sharing Sharing>
+template <not_array T, class... Args>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+    block_shape const shape = shared_block_shape<std::remove_cv_t<T>>();
+    t_given_block = detail::try_allocate_bytes(in_pool<Sharing>(*m_core), shape.bytes, shape.align);
+    if (t_given_block == nullptr) return {};
+    return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core,
+                                                                                std::forward<Args>(args)...);
+}
+
+// What the standard libraries take for an array's block they do not say: the control block gets a block of its own.
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    using place = in_pool<Sharing>;
+    auto elements = try_make_unique<plain_array<T>>(count);
+    if (elements == nullptr) return {};
+    t_given_block = detail::try_allocate_bytes(place(*m_core), k_given_bytes, alignof(std::max_align_t));
+    if (t_given_block == nullptr) return {};
+    auto const deleter = elements.get_deleter();
+    return std::shared_ptr<T>(elements.release(), deleter, given_block_allocator<std::byte>());
+}
+
+#endif
 
 // The blocks that the make_ forms of a single T take: make_shared's, and the one that make_unique and make_rc share. Throws
 // std::bad_alloc.

@@ -5,6 +5,7 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/default_pool.hpp"
 #include "pooled/pool/fast_path.hpp"
@@ -61,7 +62,7 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
 
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
-    if (counted_array_bytes<T>(count) == k_size_max) throw std::bad_array_new_length();
+    if (counted_array_bytes<T>(count) == k_size_max) POOLED_THROW(std::bad_array_new_length());
     void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core),
                                                          counted_array_bytes<T>(count), deleter<T>::k_align);
     return detail::make_unique_array_in<T, Sharing, How>(memory, count);

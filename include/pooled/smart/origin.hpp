@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -39,6 +40,9 @@ inline constinit thread_local bool t_making_failed = false;
 POOLED_NOINLINE inline void prepare_deferral(pool_core& core) {
     if (core.is_incremental()) deferred_objects::attach_to(core);
 }
+
+// Without exceptions std::allocate_shared cannot fail: a try_make_shared allocates its block beforehand.
+inline constinit thread_local void* t_given_block = nullptr;
 
 enum class on_failure : bool { throws, marks_and_throws };
 
@@ -74,10 +78,11 @@ struct from_pool {
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         pool_core& core = *t_making;
         if constexpr (OnFailure == on_failure::marks_and_throws) {
+            if (!POOLED_HAS_EXCEPTIONS) return static_cast<T*>(std::exchange(t_given_block, nullptr));
             void* const p =
                 detail::try_allocate_bytes(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T));
             t_making_failed = p == nullptr;
-            if (p == nullptr) throw std::bad_alloc();
+            if (p == nullptr) POOLED_THROW(std::bad_alloc());
             return static_cast<T*>(p);
         }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]

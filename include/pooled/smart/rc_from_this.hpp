@@ -4,6 +4,7 @@
 // enable_rc_from_this<T>: a base for those T that need an rc_ptr to themselves in their own members, as
 // std::enable_shared_from_this is for std::shared_ptr. It takes 8 bytes, and is not copied with the object.
 
+#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/counting.hpp"
@@ -46,7 +47,7 @@ private:
 
     template <class Counting, class U>
     [[nodiscard]] basic_rc_ptr<U, Counting> own() const {
-        if (m_self.empty() || !Counting::try_add_strong(m_self.header())) throw std::bad_weak_ptr();
+        if (m_self.empty() || !Counting::try_add_strong(m_self.header())) POOLED_THROW(std::bad_weak_ptr());
         return detail::rc_access::adopt<Counting>(detail::handle<U>(m_self, m_self.get()));
     }
 

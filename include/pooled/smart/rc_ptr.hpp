@@ -87,7 +87,7 @@ public:
     template <class U>
         requires std::convertible_to<U*, T*>
     explicit basic_rc_ptr(basic_weak_rc_ptr<U, Counting> const& observer) : basic_rc_ptr(observer.lock()) {
-        if (m_handle.empty()) throw std::bad_weak_ptr();
+        if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
     }
 
     POOLED_ALWAYS_INLINE ~basic_rc_ptr() {

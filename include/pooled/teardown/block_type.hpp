@@ -215,7 +215,7 @@ template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
     type_tag const tag = tag_of<Type>();
     if (tag == k_no_type) [[unlikely]]
-        throw std::length_error("pooled: more than 16256 types of counted objects in one process");
+        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
     return tag;
 }
 

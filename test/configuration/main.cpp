@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSL-1.0
+// Every public name of the library in one small program, which is compiled in many ways: see CMakeLists.txt here. Exit status
+// 0 is success, otherwise the line of what did not hold.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#if !defined(__cpp_exceptions)
+// The hook: what would throw ends the program here. The last thing that main() does.
+namespace {
+[[noreturn]] void ends(char const* message) {
+    std::_Exit(std::strstr(message, "is exhausted") != nullptr ? 0 : 250);
+}
+}  // namespace
+#define POOLED_THROW(exception) ends((exception).what())
+#endif
+
+#include <pooled/pooled.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+#define REQUIRE(condition) \
+    if (!(condition)) return __LINE__ % 250
+
+struct base {
+    base() = default;
+    base(base const&) = delete;
+    base& operator=(base const&) = delete;
+    virtual ~base() = default;
+};
+struct object : base {
+    explicit object(int v = 1) : value(v) {}
+    int value;
+};
+struct knows_itself : pooled::enable_rc_from_this<knows_itself> {};
+struct guard {
+    int value = 0;
+};
+
+struct strings : pooled::default_lifecycle<std::string> {
+    void on_release(std::string& s) { s.clear(); }
+};
+
+template <class Pool>
+int use(Pool& pool) {
+    void* const raw = pool.allocate(100, 64);
+    pool.deallocate(raw, 100, 64);
+    void* const large = pool.try_allocate(100'000);
+    REQUIRE(large != nullptr && pool.owns(large));
+    pool.deallocate(large, 100'000);
+    REQUIRE(pool.try_allocate(~std::size_t{0} / 2) == nullptr);
+    auto const shared = pool.template make_shared<object>(2);
+    std::weak_ptr<object> const weak = shared;
+    pooled::unique_ptr<base> const unique = pool.template make_unique<object>(3);
+    auto const counted = pool.template make_rc<object>(4);
+    auto const local = pool.template make_local_rc<int>(5);
+    auto const tried = pool.template try_make_shared<std::string>("six");
+    auto const tried_array = pool.template try_make_shared<std::string[]>(7);
+    auto const tried_unique = pool.template try_make_unique<int[]>(8);
+    auto const tried_counted = pool.template try_make_rc<object>(9);
+    auto const array = pool.template make_shared<int[]>(10, 11);
+    auto const overwritten = pool.template make_shared_for_overwrite<int[]>(12);
+    REQUIRE(weak.lock() == shared && shared->value == 2 && unique != nullptr && counted->value == 4);
+    REQUIRE(*local == 5 && *tried == "six" && array[9] == 11);
+    tried_array[6] = "seven, and too long for the string itself";
+    tried_unique[7] = 8;
+    REQUIRE(tried_counted->value == 9 && overwritten != nullptr);
+    pool.template reserve<object>(100);
+    pool.reserve_bytes(10, 100);
+    std::map<int, int, std::less<>, pooled::pool_allocator<std::pair<int const, int>, Pool>> numbers{pool};
+    numbers[1] = 2;
+    std::pmr::vector<int> vector{pool.resource()};
+    vector.resize(1000);
+    pooled::pool_stats const stats = pool.stats();
+    std::ostringstream out;
+    out << stats;
+    REQUIRE(stats.in_use > 10 && !stats.to_json().empty() && !out.str().empty());
+    static_cast<void>(pool.drain());
+    static_cast<void>(pool.trim());
+    return 0;
+}
+
+int use_objects() {
+    pooled::object_pool<std::string, strings> pool{{.name = "strings", .max_objects = 2}};
+    auto const a = pool.acquire();
+    auto b = pool.acquire_unique();
+    REQUIRE(pool.try_acquire() == nullptr);
+    REQUIRE(pool.acquire_for(std::chrono::milliseconds(1)) == nullptr);
+    REQUIRE(pool.capacity() == 2 && pool.in_use() == 2 && pool.idle() == 0 && pool.high_water() == 2);
+    b.reset();
+    auto const c = pool.try_acquire_rc();
+    REQUIRE(c != nullptr && c->empty());
+    pooled::local_object_pool<int> numbers{{.name = "numbers"}};
+    REQUIRE(numbers.acquire() != nullptr);
+    return 0;
+}
+
+int use_modes() {
+    pooled::pool incremental{{.name = "later", .teardown = pooled::teardown::incremental}};
+    static_cast<void>(incremental.make_shared<object>());
+    static_cast<void>(incremental.try_make_shared<object>());
+    pooled::pending pending = incremental.take_pending();
+    static_cast<void>(pending);
+    pooled::reclaim_scope const scope;
+    pooled::pool unordered{{.name = "unordered", .teardown = pooled::teardown::unordered}};
+    static_cast<void>(unordered.make_shared<object>());
+    return 0;
+}
+
+int run_dry() {
+    pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20}};
+    std::vector<std::shared_ptr<object>> all;
+    while (auto one = bounded.try_make_shared<object>())
+        all.push_back(std::move(one));
+    REQUIRE(all.size() > 1000);
+    REQUIRE(bounded.try_make_shared<char[]>(1U << 20) == nullptr);
+    REQUIRE(bounded.try_make_unique<object>() == nullptr && bounded.try_make_rc<object>() == nullptr);
+#if defined(__cpp_exceptions)
+    try {
+        static_cast<void>(bounded.make_shared<object>());
+    } catch (pooled::exhausted const& e) {
+        return std::strstr(e.what(), "is exhausted") != nullptr ? 0 : __LINE__ % 250;
+    }
+#else
+    static_cast<void>(bounded.make_shared<object>());
+#endif
+    return __LINE__ % 250;
+}
+
+}  // namespace
+
+template <>
+inline constexpr bool pooled::destroy_in_place<guard> = true;
+
+int main() {
+    int status = use(pooled::default_pool());
+    pooled::pool pool{{.name = "pool"}};
+    pooled::local_pool local{{.name = "local"}};
+    int of_thread = 0;
+    std::thread([&] { of_thread = use(pool); }).join();
+    for (int const each : {of_thread, use(pool), use(local), use_objects(), use_modes()})
+        status = status != 0 ? status : each;
+    auto const shared = pooled::make_shared<guard>();
+    auto const unique = pooled::make_unique<object>();
+    pooled::rc_ptr<object> const counted = pooled::make_rc<object>();
+    pooled::weak_rc_ptr<object> const weak = counted;
+    auto const itself = pooled::make_rc<knows_itself>();
+    if (itself->rc_from_this() != itself) status = __LINE__ % 250;
+    std::vector<int, pooled::allocator<int>> const vector(100);
+    if (shared->value != 0 || unique->value != 1 || weak.lock() != counted || vector.size() != 100)
+        status = __LINE__ % 250;
+    if (status == 0) status = run_dry();
+    if (status != 0) std::printf("line %d (modulo 250)\n", status);
+    return status;
+}
