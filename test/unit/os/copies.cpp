@@ -16,7 +16,10 @@ namespace {
 
 using namespace pooled::detail;
 
-TEST(the_directory_of_copies, is_one_for_each_call) { EXPECT_EQ(&directory(), find_directory(false)); }
+TEST(the_directory_of_copies, is_one_for_each_call) {
+    copy_directory* const made = &directory();
+    EXPECT_EQ(find_directory(false), made);
+}
 
 TEST(the_directory_of_copies, is_found_by_the_note_of_this_file) {
     copy_directory* const own = &directory();
