@@ -30,7 +30,7 @@ struct own_thing final : thing {
 
 private:
     void* m_mark = this;
-    std::array<char, sizeof(SIDE_NAME) * 8> m_payload{};
+    [[maybe_unused]] std::array<char, sizeof(SIDE_NAME) * 8> m_payload{};
 };
 
 struct two_bases final : thing, other_base {

@@ -24,6 +24,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #if defined(__ELF__)
@@ -230,18 +231,26 @@ inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept
     return is_here ? 1 : 0;
 }
 
-// A weak reference: a static executable, or one without libdl, has no dlopen and no library to pin.
-[[gnu::weakref("dlopen")]] static void* dlopen_if_any(char const* name, int mode);
+// A weak reference: an executable without libdl has no library to pin. dlsym and not dlopen: of that the linker warns in a
+// static executable.
+[[gnu::weakref("dlsym")]] static void* dlsym_if_any(void* handle, char const* name);
+
+// Requires a file that is loaded. Takes the loader's lock.
+[[nodiscard]] inline bool keep_loaded(char const* file) noexcept {
+    using dlopen_type = void* (*)(char const*, int);
+    auto const open = dlsym_if_any != nullptr
+                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(RTLD_DEFAULT, "dlopen"))
+                          : nullptr;
+    return open != nullptr && open(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+}
 
 // From here on, dlclose() leaves the calling file where it is: threads that end, other copies and the process's exit call
-// into it. Not under a lock of the library: the loader's is taken. A file that cannot be pinned is reported, once.
+// into it. Not under a lock of the library. A file that cannot be pinned is reported, once.
 POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
     if (g_is_pinned.load(std::memory_order_relaxed)) return;
     file_search self{.address = &g_is_pinned};
     ::dl_iterate_phdr(search_file, &self);
-    bool const is_pinned =
-        self.name == nullptr || (dlopen_if_any != nullptr &&
-                                 dlopen_if_any(self.name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr);
+    bool const is_pinned = self.name == nullptr || detail::keep_loaded(self.name);
     if (!g_is_pinned.exchange(true, std::memory_order_relaxed) && !is_pinned)
         std::fprintf(stderr,
                      "pooled: cannot keep %s loaded (dlopen with RTLD_NODELETE failed): it must not be "

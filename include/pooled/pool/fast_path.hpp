@@ -49,7 +49,7 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] pool_core* known_core() const noexcept { return &m_core; }
-    [[nodiscard]] thread_cache* cache() const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.near[m_core.slot()];
         else
@@ -67,7 +67,7 @@ public:
     explicit of_block(map_entry entry) noexcept : m_entry(entry) {}
     [[nodiscard]] std::uint32_t id() const noexcept { return m_entry.pool_id(); }
     [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
-    [[nodiscard]] thread_cache* cache() const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.find_recent(id());
         else
@@ -234,7 +234,8 @@ POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c
 
 // For the checked build, which leaves the checks of a block to the copy that has it.
 template <class Place>
-[[nodiscard]] bool is_elsewhere([[maybe_unused]] Place const& place, void const* block) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_elsewhere([[maybe_unused]] Place const& place,
+                                                     void const* block) noexcept {
     if constexpr (POOLED_CHECKED == 0) return false;
     if (!g_page_map.find(block).empty()) return false;
     pool_core const* const core = g_registry.find(place.id());
@@ -354,7 +355,5 @@ inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t ali
     else
         detail::deallocate_bytes(in_pool<sharing::shared>(*this), p, bytes, align);
 }
-
-inline void registry::deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
 }  // namespace pooled::detail

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What another copy of the library calls for a core that this one made: the functions of the same names, run by the code and
-// with the page map, registry and thread caches of this copy.
+// What other copies of the library's state call: for blocks of this one (memory_copy), and for cores that this one made, the
+// functions of the same names. They run the code of this copy, with its page map, registry and thread caches.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/os/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/registry.hpp"
@@ -13,6 +16,18 @@
 #include <cstddef>
 
 namespace pooled::detail {
+
+inline void* registry::default_core_for_others() { return &g_registry.default_core(); }
+
+inline int registry::find_for_others(void const* p) {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty() || entry.is_idle()) return memory_copy::none;
+    if (entry.is_large())
+        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
+    return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
+}
+
+inline void registry::deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
 inline void* pool_core::allocate_in_copy(class_index c) {
     return is_local() ? detail::allocate(in_pool<sharing::local>(*this), c)

@@ -243,16 +243,6 @@ POOLED_NOINLINE inline pool_core& registry::find_default_core() {
     return *foreign;
 }
 
-inline void* registry::default_core_for_others() { return &g_registry.default_core(); }
-
-inline int registry::find_for_others(void const* p) {
-    map_entry const entry = g_page_map.find(p);
-    if (entry.empty() || entry.is_idle()) return memory_copy::none;
-    if (entry.is_large())
-        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
-    return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
-}
-
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
     if (id < k_far_slot) return &state.near[id];
     std::uint32_t const index = id - k_far_slot;

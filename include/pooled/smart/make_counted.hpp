@@ -86,8 +86,7 @@ template <class T, class... Args>
 template <class T, sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core& core) {
     if constexpr (k_is_deferrable_type<T>)
-        if (detail::defers_drops(core)) [[unlikely]] {
-            detail::prepare_deferral(core);
+        if (!core.is_immediate() && detail::prepare_deferral(core)) [[unlikely]] {
             return counted_object<T, from_pool<Sharing, on_failure::throws, false>>::tag();
         }
     return counted_object<T, from_pool<Sharing>>::tag();

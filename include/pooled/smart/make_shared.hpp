@@ -45,8 +45,7 @@ template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_in(pool_core& core, Args&&... args) {
     t_making = &core;
     if constexpr (!std::is_array_v<T> && k_is_deferrable_type<T>)
-        if (detail::defers_drops(core)) [[unlikely]] {
-            detail::prepare_deferral(core);
+        if (!core.is_immediate() && detail::prepare_deferral(core)) [[unlikely]] {
             return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure, false>, How>(),
                                            std::forward<Args>(args)...);
         }

@@ -30,15 +30,12 @@ POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
 // Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
-// Whether objects of the pool are deferred when they are dropped. What defers them belongs to the copy that made the pool:
-// objects that another copy makes in it are destroyed at once.
-[[nodiscard]] POOLED_ALWAYS_INLINE bool defers_drops(pool_core const& core) noexcept {
-    return !core.is_immediate() && !detail::is_foreign(core);
-}
-
-// Before the first object of a pool that defers drops. Throws std::bad_alloc.
-POOLED_NOINLINE inline void prepare_deferral(pool_core& core) {
+// Before an object of a pool that is not immediate: whether it is deferred when it is dropped. What defers belongs to the copy of the
+// library that made the pool; objects that another copy makes in it are destroyed at once. Throws std::bad_alloc.
+[[nodiscard]] POOLED_NOINLINE inline bool prepare_deferral(pool_core& core) {
+    if (detail::is_foreign(core)) return false;
     if (core.is_incremental()) deferred_objects::attach_to(core);
+    return true;
 }
 
 // Without exceptions std::allocate_shared cannot fail: a try_make_shared allocates its block beforehand.

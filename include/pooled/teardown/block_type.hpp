@@ -96,9 +96,10 @@ public:
     }
 
     // The tag of `type`, which is remembered in `tag`; k_no_type when all are taken. Threads that race for one type agree
-    // on one tag; the others' are lost.
-    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag) noexcept {
-        std::uint64_t const number = take_number();
+    // on one tag; the others' are lost. `all`: where the numbers are from.
+    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag,
+                                               copy_directory& all) noexcept {
+        std::uint64_t const number = take_number(all);
         if (number == 0) return k_no_type;
         m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
         type_tag const fresh = number * k_type_one;
@@ -114,17 +115,17 @@ public:
 
 private:
     // 0: none is left.
-    [[nodiscard]] std::uint64_t take_number() noexcept {
+    [[nodiscard]] std::uint64_t take_number(copy_directory& all) noexcept {
         std::uint64_t last = m_last.load(std::memory_order_relaxed);
         for (;;) {
             if ((last + 1) % k_types_per_run != 0 && last != 0) {
                 if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
                 continue;
             }
-            std::uint32_t const first = detail::directory().claim_types(k_as_copy, k_plain_numbers);
+            std::uint32_t const first = all.claim_types(k_as_copy, k_plain_numbers);
             if (first == 0) return 0;
             if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
-            detail::directory().release_types(first);
+            all.release_types(first);
         }
     }
 
@@ -198,8 +199,7 @@ POOLED_EXPORT inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
 // The table refers to the calling library from now on.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
                                                        std::atomic<type_tag>& tag) noexcept {
-    detail::pin_this_library();
-    return g_block_types.add(type, tag);
+    return g_block_types.add(type, tag, detail::directory());
 }
 
 // k_no_type when the table is full.

@@ -22,6 +22,7 @@ namespace {
 
 using pooled::detail::block_type;
 using pooled::detail::block_types;
+using pooled::detail::copy_directory;
 using pooled::detail::type_tag;
 
 constexpr block_type k_any{.retire = nullptr,
@@ -49,17 +50,19 @@ TEST(the_table_of_block_types, numbers_a_type_once) {
     EXPECT_EQ(&pooled::detail::g_block_types[tag], &k_numbered<1>);
 }
 
-TEST(the_table_of_block_types, has_nothing_under_a_number_not_given) {
-    EXPECT_EQ(pooled::detail::g_block_types.find(pooled::detail::k_no_type), nullptr);
-    EXPECT_EQ(pooled::detail::g_block_types.find(~std::uint64_t{0}), nullptr);
+TEST(the_table_of_block_types, knows_no_type_under_a_number_not_given) {
+    EXPECT_FALSE(pooled::detail::g_block_types.knows(pooled::detail::k_no_type));
+    EXPECT_FALSE(pooled::detail::g_block_types.knows(~std::uint64_t{0}));
+    EXPECT_TRUE(pooled::detail::g_block_types.knows(pooled::detail::tag_of<k_numbered<3>>()));
 }
 
 TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
     auto const table = std::make_unique<block_types>();
+    auto const numbers = std::make_unique<copy_directory>();
     std::set<type_tag> seen;
     for (std::size_t i = 0; i < 16'256; ++i) {
         std::atomic<type_tag> tag{pooled::detail::k_no_type};
-        type_tag const given = table->add(k_any, tag);
+        type_tag const given = table->add(k_any, tag, *numbers);
         ASSERT_NE(given, pooled::detail::k_no_type);
         ASSERT_EQ(tag.load(), given);
         seen.insert(given);
@@ -68,7 +71,7 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
     EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
     for (int i = 0; i < 3; ++i) {
         std::atomic<type_tag> tag{pooled::detail::k_no_type};
-        EXPECT_EQ(table->add(k_any, tag), pooled::detail::k_no_type);
+        EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
         EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
     }
 }
@@ -77,6 +80,7 @@ TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
     constexpr std::size_t k_threads = 4;
     constexpr std::size_t k_rounds = 300;
     auto const table = std::make_unique<block_types>();
+    auto const numbers = std::make_unique<copy_directory>();
     std::vector<std::atomic<type_tag>> tags(k_rounds);
     std::array<std::vector<type_tag>, k_threads> given;
     std::latch start(k_threads);
@@ -85,7 +89,7 @@ TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
         threads.emplace_back([&, t] {
             start.arrive_and_wait();
             for (auto& tag : tags) {
-                given[t].push_back(table->add(k_any, tag));
+                given[t].push_back(table->add(k_any, tag, *numbers));
                 // What a thread was given, it may read.
                 ASSERT_EQ(&(*table)[given[t].back()], &k_any);
             }
