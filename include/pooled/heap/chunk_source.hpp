@@ -40,6 +40,14 @@ namespace pooled::detail {
 #endif
 }
 
+// The blocks there are gone, those in use, too. Requires prepare_maps() of it. O(bytes) in the checked build.
+inline void forget_live([[maybe_unused]] std::byte* base, [[maybe_unused]] std::size_t bytes) noexcept {
+#if POOLED_CHECKED
+    for (std::size_t at = 0; at < bytes; at += k_min_block_bytes)
+        g_live_map.set(base + at, false);
+#endif
+}
+
 class chunk_source {
 public:
     struct shape {

@@ -10,8 +10,10 @@
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/heap/slab.hpp"
+#include "pooled/os/metadata.hpp"
 
 #include <array>
+#include <new>
 
 namespace pooled::detail {
 
@@ -23,6 +25,51 @@ struct reservation {
     bool is_settled = false;  // no reserve() is under way for it
 
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
+};
+
+// The reservations of one heap, the latest first. O(reservations) unless said otherwise.
+class reservation_list {
+public:
+    // Not in the list yet. Throws std::bad_alloc. Without a lock.
+    [[nodiscard]] static reservation& make(std::array<class_index, 2> classes) {
+        auto* const r = ::new (g_metadata.allocate(sizeof(reservation))) reservation;
+        r->classes = classes;
+        return *r;
+    }
+    // O(1).
+    void add(reservation& r) noexcept {
+        r.next = m_first;
+        m_first = &r;
+    }
+    // Requires one in the list, without a slab; destroys it.
+    void remove(reservation& r) noexcept {
+        reservation** link = &m_first;
+        while (*link != &r)
+            link = &(*link)->next;
+        *link = r.next;
+        g_metadata.deallocate(&r, sizeof(reservation));
+    }
+    void clear() noexcept {
+        while (m_first != nullptr)
+            remove(*m_first);
+    }
+
+    [[nodiscard]] reservation* first() const noexcept { return m_first; }
+    [[nodiscard]] reservation* find_settled(std::array<class_index, 2> classes) const noexcept {
+        reservation* r = m_first;
+        while (r != nullptr && !(r->is_settled && r->classes == classes))
+            r = r->next;
+        return r;
+    }
+    [[nodiscard]] bool serve(class_index c) const noexcept {
+        reservation const* r = m_first;
+        while (r != nullptr && !r->serves(c))
+            r = r->next;
+        return r != nullptr;
+    }
+
+private:
+    reservation* m_first = nullptr;
 };
 
 }  // namespace pooled::detail

@@ -16,7 +16,6 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
 #include "pooled/heap/chunk_source.hpp"
-#include "pooled/heap/live_map.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -43,10 +42,7 @@ public:
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {
         forget_reservations();
-        while (reservation* const r = m_reservations) {
-            m_reservations = r->next;
-            g_metadata.deallocate(r, sizeof(reservation));
-        }
+        m_reservations.clear();
         upstream::call under_way(m_source.from());
         deallocate(detach_all(under_way), under_way);
     }
@@ -62,10 +58,7 @@ public:
             chunk& c = detach(*m_chunks);
             c.next = all;
             all = &c;
-#if POOLED_CHECKED
-            for (std::size_t at = 0; at < c.bytes; at += k_min_block_bytes)
-                g_live_map.set(c.base + at, false);
-#endif
+            forget_live(c.base, c.bytes);
         }
         return all;
     }
@@ -169,10 +162,7 @@ public:
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
         std::scoped_lock const lock(m_mutex);
-        if (m_reserved_slabs == 0) return false;
-        for (reservation const* r = m_reservations; r != nullptr; r = r->next)
-            if (r->serves(c)) return true;
-        return false;
+        return m_reserved_slabs != 0 && m_reservations.serve(c);
     }
 
     // Ends all reservations. O(slabs).
@@ -264,7 +254,7 @@ private:
 
     // A free slab that holds a block of `c`. Only the last slab of a chunk can be too short.
     [[nodiscard]] slab* find(class_index c) noexcept {
-        for (reservation* r = m_reservations; r != nullptr; r = r->next)
+        for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
             if (r->serves(c))
                 if (slab* const s = find_in(r->free, c)) return s;
         return find_in(m_free, c);
@@ -312,33 +302,23 @@ private:
 
     // The functions that follow take the lock. Throws std::bad_alloc.
     [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
-        auto* const r = ::new (g_metadata.allocate(sizeof(reservation))) reservation;
+        reservation& r = reservation_list::make(classes);
         std::scoped_lock const lock(m_mutex);
-        r->classes = classes;
-        r->next = m_reservations;
-        return *(m_reservations = r);
-    }
-    void remove(reservation& r) noexcept {
-        reservation** link = &m_reservations;
-        while (*link != &r)
-            link = &(*link)->next;
-        *link = r.next;
-        g_metadata.deallocate(&r, sizeof(reservation));
+        m_reservations.add(r);
+        return r;
     }
     void cancel(reservation& r, std::size_t grown) noexcept {
         {
             std::scoped_lock const lock(m_mutex);
             for_each_reserved(r, [this](slab& s) { unreserve(s); });
-            remove(r);
+            m_reservations.remove(r);
         }
         if (grown != 0) release_chunks(grown);
     }
     // An earlier one for the same classes takes over what `r` has.
     void settle(reservation& r) noexcept {
         std::scoped_lock const lock(m_mutex);
-        reservation* earlier = m_reservations;
-        while (earlier != nullptr && !(earlier->is_settled && earlier->classes == r.classes))
-            earlier = earlier->next;
+        reservation* const earlier = m_reservations.find_settled(r.classes);
         r.is_settled = true;
         if (earlier == nullptr) return;
         for_each_reserved(r, [&](slab& s) {
@@ -347,7 +327,7 @@ private:
             r.free.remove(s);
             earlier->free.push_front(s);
         });
-        remove(r);
+        m_reservations.remove(r);
     }
 
     // Reserves free slabs until those that are reserved for the same classes and free hold `count` blocks, and returns how
@@ -356,7 +336,7 @@ private:
         std::size_t const block_bytes = k_geometry[c].block_bytes;
         std::scoped_lock const lock(m_mutex);
         std::size_t have = 0;
-        for (reservation const* one = m_reservations; one != nullptr; one = one->next)
+        for (reservation const* one = m_reservations.first(); one != nullptr; one = one->next)
             if (one == &r || (one->is_settled && one->classes == r.classes))
                 for (slab const* s = one->free.first(); s != nullptr; s = s->next)
                     have += s->bytes / block_bytes;
@@ -413,7 +393,7 @@ private:
     slab_list m_free;
     std::size_t m_free_slabs = 0;
     std::size_t m_fewest_free = 0;
-    reservation* m_reservations = nullptr;
+    reservation_list m_reservations;
     std::size_t m_reserved_slabs = 0;
 };
 

@@ -25,11 +25,11 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/core_table.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -48,10 +48,7 @@ public:
     registry(registry const&) = delete;
     registry& operator=(registry const&) = delete;
 
-    // acquire: pairs with the release in insert(); the core is seen constructed.
-    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
-        return m_cores[id].load(std::memory_order_acquire);
-    }
+    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept { return m_cores.find(id); }
 
     // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
     // out, and std::invalid_argument for options that make no sense.
@@ -64,7 +61,6 @@ public:
         if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
         POOLED_TRY {
             std::scoped_lock const lock(m_mutex);
-            m_end = std::max(m_end, id + 1);
             return insert(id, options, kind);
         }
         POOLED_CATCH(...) {
@@ -91,12 +87,12 @@ public:
         std::uint32_t const id = core.id();
         {
             std::scoped_lock const lock(m_mutex);  // a fork finds it whole, or not at all
-            m_cores[id].store(destroyed(), std::memory_order_relaxed);
+            m_cores.begin_destroy(id);
         }
         core.destroy();  // the page map has forgotten it before a new pool can have the id
         {
             std::scoped_lock const lock(m_mutex);
-            m_cores[id].store(nullptr, std::memory_order_relaxed);
+            m_cores.remove(id);
         }
         detail::directory().release_pool_id(id);
     }
@@ -127,10 +123,6 @@ public:
     // system has no memory, or does not offer the gate's barrier, or the core is foreign.
     [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
 
-    // Room for the caches of threads that have yet to use a pool, so that they need nothing of the system. Throws
-    // std::bad_alloc.
-    static void reserve_caches();
-
 private:
     static void on_thread_exit(void* state) noexcept;
     static void on_process_exit() noexcept {
@@ -158,11 +150,6 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
-    // Not a core: the id is taken as long as one is being destroyed.
-    [[nodiscard]] static pool_core* destroyed() noexcept {
-        return reinterpret_cast<pool_core*>(alignof(pool_core));
-    }
-
     void add_far(thread_state& state) noexcept {
         std::scoped_lock const lock(m_mutex);
         state.next_far = m_far_threads;
@@ -178,21 +165,19 @@ private:
 
     template <class Function>
     void for_each_core(Function&& function) noexcept {
-        for (std::uint32_t id = 0; id < m_end; ++id) {
-            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
-            if (core != nullptr && core != destroyed() && !is_foreign(*core)) function(*core);
-        }
+        m_cores.for_each([&](pool_core& core) {
+            if (!is_foreign(core)) function(core);
+        });
     }
 
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
-    std::uint32_t m_end = 0;              // one past the highest id ever used
     std::atomic<bool> m_is_ready{false};  // what the next three need was set up
     bool m_has_barrier = false;           // the system offers the gate's barrier
     thread_state* m_far_threads = nullptr;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
+    core_table m_cores;
 };
 
 POOLED_EXPORT inline constinit registry g_registry;
@@ -220,7 +205,6 @@ inline void registry::prepare() {
               .find = find_for_others,
               .deallocate = deallocate_for_others,
               .default_core = default_core_for_others};
-    m_end = k_default_pool_id + 1;
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
@@ -228,7 +212,7 @@ inline void registry::prepare() {
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
     pool_core& core = pool_core::create(options, kind, id, *this);
-    m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
+    m_cores.add(id, core);
     return core;
 }
 
@@ -239,7 +223,7 @@ POOLED_NOINLINE inline pool_core& registry::find_default_core() {
     std::scoped_lock const lock(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
     if (foreign == nullptr) return insert(k_default_pool_id, {.name = "default"}, sharing::shared);
-    m_cores[k_default_pool_id].store(foreign, std::memory_order_release);
+    m_cores.add(k_default_pool_id, *foreign);
     return *foreign;
 }
 
@@ -295,13 +279,6 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
     state.owned = cache;
     *entry = cache;
     return cache;
-}
-
-inline void registry::reserve_caches() {
-    static constexpr std::size_t k_caches = 8;
-    g_metadata.reserve(sizeof(thread_cache), k_caches);
-    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks; n *= cache_set::k_growth)
-        g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
 }
 
 // Requires a cache that its pool no longer knows.

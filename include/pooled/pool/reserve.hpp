@@ -5,19 +5,28 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/cache/thread_cache.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace pooled::detail {
 
-// The calling thread's cache is made, and room for those of other threads.
+// The calling thread's cache is made, and room for those of threads that have yet to use the pool, so that they need nothing
+// of the system. Throws std::bad_alloc.
 inline void reserve_caches(pool_core& core) {
-    if (core.is_local() || g_registry.attach(core) != nullptr) registry::reserve_caches();
+    static constexpr std::size_t k_caches = 8;
+    if (!core.is_local() && g_registry.attach(core) == nullptr) return;
+    g_metadata.reserve(sizeof(thread_cache), k_caches);
+    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks; n *= cache_set::k_growth)
+        g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
 }
 
 // `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. False when

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The cores of pools by id.
+//
+// find(): any thread, one load. The rest requires the registry's lock, and is O(1) but for for_each().
+
+#include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
+#include "pooled/pool/core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::detail {
+
+class core_table {
+public:
+    constexpr core_table() noexcept = default;
+    core_table(core_table const&) = delete;
+    core_table& operator=(core_table const&) = delete;
+
+    // acquire: pairs with the release in add(); the core is seen constructed.
+    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
+        return m_cores[id].load(std::memory_order_acquire);
+    }
+
+    void add(std::uint32_t id, pool_core& core) noexcept {
+        m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
+        m_end = std::max(m_end, id + 1);
+    }
+    // The id stays taken until remove(); for_each() leaves it out.
+    void begin_destroy(std::uint32_t id) noexcept {
+        m_cores[id].store(destroyed(), std::memory_order_relaxed);
+    }
+    void remove(std::uint32_t id) noexcept { m_cores[id].store(nullptr, std::memory_order_relaxed); }
+
+    // O(highest id ever used).
+    template <class Function>
+    void for_each(Function&& function) const noexcept {
+        for (std::uint32_t id = 0; id < m_end; ++id) {
+            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+            if (core != nullptr && core != destroyed()) function(*core);
+        }
+    }
+
+private:
+    // Not a core.
+    [[nodiscard]] static pool_core* destroyed() noexcept {
+        return reinterpret_cast<pool_core*>(alignof(pool_core));
+    }
+
+    // All zero bytes until used: no page of a program's file.
+    std::uint32_t m_end = 0;
+    std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
+};
+
+}  // namespace pooled::detail
