@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,9 +43,16 @@ class recycle_function : public std::function<void(ValuePtr&)> {
     using base = std::function<void(ValuePtr&)>;
 
 public:
-    using base::base;
-    using base::operator();
-    void operator()(ValuePtr&& value) const { base::operator()(value); }
+    recycle_function() noexcept = default;
+    template <class Function>
+        requires(!std::is_same_v<std::remove_cvref_t<Function>, recycle_function> &&
+                 std::is_constructible_v<base, Function>)
+    recycle_function(Function&& f) : base(std::forward<Function>(f)) {}  // NOLINT: converts
+
+    operator std::function<void(ValuePtr)>() const {  // NOLINT: converts
+        if (!*this) return nullptr;
+        return [f = base(*this)](ValuePtr value) { f(value); };
+    }
 };
 
 // ValuePtr: what owns an idle object.

@@ -51,6 +51,9 @@ TEST_F(recycle_shared_pool, recycle_function_converts_from_and_to_one_that_takes
     EXPECT_FALSE(pool_type::recycle_function(by_value()));
     EXPECT_FALSE(by_value(pool_type::recycle_function()));
     EXPECT_FALSE(pool_type::recycle_function(nullptr));
+    pool_type::recycle_function empty;
+    pool_type::recycle_function const copy(empty);
+    EXPECT_FALSE(copy);
 }
 
 TEST_F(recycle_shared_pool, an_object_returns_with_its_last_copy) {
