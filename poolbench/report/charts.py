@@ -201,9 +201,9 @@ def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
         for row in kept
     ]
     bold = alt.condition(f"indexof({json.dumps(list(uses))}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
-    axis = alt.Axis(labelLimit=300, labelFontWeight=bold, ticks=False, domain=False)
+    axis = alt.Axis(labelLimit=260, minExtent=225, labelFontWeight=bold, ticks=False, domain=False)
     y = alt.Y("work:N", scale=alt.Scale(domain=order), sort=None, title=None, axis=axis)
-    title = "time per object; best malloc (named) = 1, left is faster; ? and grey: undecided"
+    title = "time per object, best malloc (named) = 1; grey: undecided"
     x = alt.X("relative:Q", scale=scale, title=title, axis=alt.Axis(values=TICKS, format="~g"))
     colour, shape = _colour(theme.in_order({mark["series"] for mark in marks}))
     undecided = "datum.verdict == 'undecided'"
