@@ -21,7 +21,7 @@ from poolbench.tables import number, range_text
 ROW_HEIGHT = 22
 CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 LINES_HEIGHT = 260
-LEAD_ROOM = 9  # of the picture's scale, left of the leftmost mark: what its label takes
+LEAD_ROOM = 18  # of the picture's scale, left of the leftmost mark: what its label takes
 TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]
 ROOM = 1.12  # of a logarithmic scale, at each end
 WIDE = 4  # the largest over the smallest value from which on a scale is logarithmic
@@ -201,9 +201,9 @@ def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
         for row in kept
     ]
     bold = alt.condition(f"indexof({json.dumps(list(uses))}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
-    axis = alt.Axis(labelLimit=300, labelFontWeight=bold, ticks=False, domain=False)
+    axis = alt.Axis(labelLimit=260, minExtent=225, labelFontWeight=bold, ticks=False, domain=False)
     y = alt.Y("work:N", scale=alt.Scale(domain=order), sort=None, title=None, axis=axis)
-    title = "time per object; best malloc (named) = 1, left is faster; ? and grey: undecided"
+    title = "time per object; best malloc = 1; grey: undecided"
     x = alt.X("relative:Q", scale=scale, title=title, axis=alt.Axis(values=TICKS, format="~g"))
     colour, shape = _colour(theme.in_order({mark["series"] for mark in marks}))
     undecided = "datum.verdict == 'undecided'"

@@ -11,7 +11,7 @@
     step.value = Math.max(step.value, 36);
     for (const axis of specification.axes || []) {
       if (axis.orient !== "left" || axis.labels === false) continue;
-      Object.assign(axis, { labelAlign: "left", labelPadding: -4, labelOffset: -12, ticks: false, domain: false });
+      Object.assign(axis, { labelAlign: "left", labelPadding: -4, labelOffset: -12, ticks: false, domain: false, minExtent: 0 });
     }
     return specification;
   };
