@@ -108,6 +108,9 @@ void exchange(side const& a, side const& b) {
     make_and_drop("unique_ptr in a pool of the other side", [&] { return a.make_unique_in(b.pool()); });
     make_and_drop("shared_ptr in a pool of the other side", [&] { return a.make_shared_in(b.pool()); });
     make_and_drop("rc_ptr in a pool of the other side", [&] { return a.make_rc_in(b.pool()); });
+    make_and_drop("unique_ptr in a pool far away", [&] { return a.make_unique_in(b.far_pool()); });
+    make_and_drop("shared_ptr in a pool far away", [&] { return a.make_shared_in(b.far_pool()); });
+    make_and_drop("array in a pool far away", [&] { return a.make_array_in(b.far_pool(), 4); });
     make_and_drop("array in a pool of the other side", [&] { return a.make_array_in(b.pool(), 4); });
     make_and_drop("unique_ptr in a local_pool of the other side",
                   [&] { return a.make_unique_in_local(b.local_pool()); });
