@@ -53,11 +53,6 @@
 // The opposite: one in each executable and each shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
 #define POOLED_USED __attribute__((used))
-#if defined(__clang__)
-#define POOLED_PUBLIC_VTABLE [[clang::lto_visibility_public]]
-#else
-#define POOLED_PUBLIC_VTABLE
-#endif
 #define POOLED_SYMBOL(name) __asm__(name)
 
 // Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the gate's

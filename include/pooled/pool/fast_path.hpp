@@ -202,7 +202,7 @@ template <class Allocate>
 POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
     pool_core& core = detail::core_or_default(known);
     if (detail::is_foreign(core)) [[unlikely]]
-        return detail::allocate_foreign(core, [&] { return core.allocate_in_copy(c); });
+        return detail::allocate_foreign(core, [&] { return core.in_copy().allocate(core, c); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     if (core.id() >= k_far_slot && !core.is_local())
         if (void* const block = allocate_far(core.id(), c)) return block;
@@ -219,7 +219,7 @@ POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* 
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(block);
     if (detail::is_foreign(*core)) [[unlikely]]
-        return core->deallocate_in_copy(c, block);
+        return core->in_copy().deallocate(*core, c, block);
     std::uint32_t const id = core->id();
     if (id >= k_far_slot && !core->is_local())
         if (deallocate_far(id, c, block)) return;
@@ -281,7 +281,8 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* bl
 
 POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core)) [[unlikely]]
-        return detail::allocate_foreign(core, [&] { return core.allocate_large_in_copy(bytes, align); });
+        return detail::allocate_foreign(core,
+                                        [&] { return core.in_copy().allocate_large(core, bytes, align); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     pool_memory& memory = core.memory();
     if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]
@@ -318,7 +319,7 @@ POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(p);
     if (detail::is_foreign(*core)) [[unlikely]]
-        return core->deallocate_large_in_copy(p, bytes);
+        return core->in_copy().deallocate_large(*core, p, bytes);
     checks::on_deallocate_large(pool_id, p, bytes);
     if (core->deallocate_large(p, detail::find_cache(*core))) g_registry.destroy(*core);
 }
