@@ -8,10 +8,9 @@
 // later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
 //
 // Where a process has several copies of the library's state (os/copies.hpp), each has a registry, with an id of its own for
-// each pool. The default pool of the first one that makes a pool is the default pool of all: what the inlined code drops
-// into "the" default pool is right in each copy. In a copy a core of another one is foreign: threads have no cache of it here, and
-// what has to be done is done by pool_core::in_copy(). A block that the page map here does not know has the id 0,
-// which is no pool's, so that it takes the slow path, and from there the way to its copy.
+// each pool. The default pool of the first one that makes a pool is that of all: what inlined code drops into "the" default
+// pool is right in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy()
+// does what has to be done. A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
@@ -151,10 +150,6 @@ private:
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
-    static void retire_dead(thread_cache& cache) noexcept {
-        cache.core->retire(cache);
-        g_metadata.deallocate(&cache, sizeof(thread_cache));
-    }
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
@@ -206,6 +201,10 @@ inline void registry::prepare() {
         POOLED_THROW(std::bad_alloc());
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
+    auto const retire_dead = [](thread_cache& cache) noexcept {
+        cache.core->retire(cache);
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
+    };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
     // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
     static_cast<void>(std::atexit(on_process_exit));
