@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The pools of the process by id, and what concerns all of them at once: a thread's caches when it starts to use a pool and
-// when it ends, and forks.
+// The pools of the process by id, and what concerns all of them: threads that begin to use a pool, threads that end, and forks.
 //
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
 // later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
