@@ -3,6 +3,8 @@
 
 #include "pooled/pool/core.hpp"
 
+#include "pooled/pool/registry.hpp"
+
 #include "pooled/pool/fast_path.hpp"
 
 #include "support/counting_upstream.hpp"
@@ -36,7 +38,8 @@ protected:
     [[nodiscard]] pool_core& make(pooled::pool_options options = {}) {
         EXPECT_TRUE(platform::enable_heavy_barrier());
         options.upstream = &memory;
-        return pool_core::create(options, GetParam(), k_id);
+        static constexpr core_functions k_never_called{};
+        return pool_core::create(options, GetParam(), k_id, g_registry, k_never_called);
     }
     // A block for a thread without a cache.
     [[nodiscard]] static void* take(pool_core& core) { return core.memory().allocate(k_48, nullptr); }

@@ -117,10 +117,10 @@ TYPED_TEST(from_a_pool, is_prepared_for_deferral_where_objects_are_deferred_in_t
     for (auto const mode :
          {pooled::teardown::immediate, pooled::teardown::unordered, pooled::teardown::incremental}) {
         TypeParam pool{{.teardown = mode}};
-        prepare_deferral(pool.core());
+        EXPECT_TRUE(prepare_deferral(pool.core()));
         pool_extension* const made = pool.core().extension();
         EXPECT_EQ(made != nullptr, mode == pooled::teardown::incremental);
-        prepare_deferral(pool.core());
+        EXPECT_TRUE(prepare_deferral(pool.core()));
         EXPECT_EQ(pool.core().extension(), made) << "once";
     }
 }

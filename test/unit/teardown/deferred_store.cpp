@@ -206,12 +206,12 @@ TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is
 TEST_F(deferred_store_test, keeps_other_threads_out_around_a_fork) {
     other.run([&] { static_cast<void>(defer(0)); });
     static_cast<void>(defer(1));
-    store.lock();
+    store.before_fork();
     EXPECT_EQ(defer(2), 2U) << "the thread that forks goes on";
-    store.unlock();
+    store.after_fork();
     other.run([&] { EXPECT_EQ(defer(3), 2U); });
-    store.lock();
-    store.unlock();
+    store.before_fork();
+    store.after_fork();
     EXPECT_EQ(store.look().destroyed, 0U);
 }
 
