@@ -6,6 +6,10 @@
 //
 //   POOLED_CHECKED            0 | 1   the checked build: each deallocation is verified (double free, wrong pool, wrong
 //                                     size, foreign pointer) and reported at the offending call. About 20 ns a call
+//   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write; default 16
+//   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
+//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the
+//                                     sanitizers that compilers announce, else 0; see docs/debugging.md
 //   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
 //   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
@@ -53,28 +57,44 @@
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
 
-// For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
-// sanitizer is to watch it. Elsewhere such a function is inlined.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "memory", "undefined")))
+// Which sanitizer the compiler works for, by the names that GCC and Clang have for it.
+#if defined(__has_feature)
+#define POOLED_HAS_FEATURE(name) __has_feature(name)
+#else
+#define POOLED_HAS_FEATURE(name) 0
 #endif
+#if defined(__SANITIZE_ADDRESS__) || POOLED_HAS_FEATURE(address_sanitizer)
+#define POOLED_ADDRESS_SANITIZER 1
+#else
+#define POOLED_ADDRESS_SANITIZER 0
 #endif
-#ifndef POOLED_UNWATCHED
-#define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
+#if defined(__SANITIZE_THREAD__) || POOLED_HAS_FEATURE(thread_sanitizer)
+#define POOLED_THREAD_SANITIZER 1
+#else
+#define POOLED_THREAD_SANITIZER 0
+#endif
+#define POOLED_MEMORY_SANITIZER POOLED_HAS_FEATURE(memory_sanitizer)
+
+#ifndef POOLED_SANITIZE
+#if POOLED_ADDRESS_SANITIZER || POOLED_MEMORY_SANITIZER || POOLED_HAS_FEATURE(leak_sanitizer)
+#define POOLED_SANITIZE 1
+#else
+#define POOLED_SANITIZE 0
+#endif
 #endif
 
-#if defined(__SANITIZE_THREAD__)
-#define POOLED_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define POOLED_THREAD_SANITIZER 1
+#ifndef POOLED_GUARD_BYTES
+#define POOLED_GUARD_BYTES 16
 #endif
-#endif
-#ifndef POOLED_THREAD_SANITIZER
-#define POOLED_THREAD_SANITIZER 0
+
+// For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
+// sanitizer is to watch it. Elsewhere such a function is inlined.
+#if POOLED_MEMORY_SANITIZER
+#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("memory", "undefined")))
+#elif POOLED_ADDRESS_SANITIZER || POOLED_THREAD_SANITIZER
+#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
+#else
+#define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
 #endif
 
 namespace pooled::detail {

@@ -25,7 +25,8 @@ namespace pooled::detail {
 // Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
 #if POOLED_CHECKED
-    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes);
+    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes) &&
+           g_filled_map.prepare(base, bytes);
 #else
     return g_page_map.prepare(base, bytes);
 #endif

@@ -16,6 +16,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
 #include "pooled/heap/chunk_source.hpp"
+#include "pooled/heap/fill.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -65,6 +66,7 @@ public:
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
+        end_free(s, 0, std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
         std::scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
@@ -182,7 +184,9 @@ public:
 
     // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab const& s, std::size_t first, std::size_t end) noexcept {
-        return m_source.from().is_system() ? platform::release_pages(s.base + first, end - first) : 0;
+        if (!m_source.from().is_system()) return 0;
+        end_free(s, first, end);
+        return platform::release_pages(s.base + first, end - first);
     }
 
     // The fewest slabs that were free at once since the last call: so many were of no use.
@@ -220,6 +224,15 @@ public:
     }
 
 private:
+    // The free bytes [first, end) of a slab of a class: its pages may change from here on.
+    void end_free([[maybe_unused]] slab const& s, [[maybe_unused]] std::size_t first,
+                  [[maybe_unused]] std::size_t end) const noexcept {
+#if POOLED_CHECKED
+        fill::end_free(m_source.from().pool_name(), s.base + first, s.base + end,
+                       k_geometry[s.size_class].block_bytes);
+#endif
+    }
+
     // The functions that follow require the lock, but for those that say otherwise.
 
     // A free slab that holds a block of `c`. Only the last slab of a chunk can be too short.

@@ -20,6 +20,7 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <atomic>
@@ -33,6 +34,7 @@ struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
     [[nodiscard]] static std::uint32_t id() noexcept { return k_default_pool_id; }
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
+    static void check_use() noexcept {}  // it is never destroyed
     [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near[k_default_pool_id]; }
 };
 
@@ -43,6 +45,7 @@ public:
     explicit in_pool(pool_core& core) noexcept : m_core(core) {}
     [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
+    void check_use() const { checks::on_use(m_core); }
     [[nodiscard]] thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.near[m_core.slot()];
@@ -167,7 +170,7 @@ POOLED_NOINLINE inline void* allocate_slow(std::uint32_t pool_id, class_index c)
 POOLED_NOINLINE inline void* allocate_slow_or_throw(std::uint32_t pool_id, class_index c, std::size_t bytes) {
     void* const block = allocate_slow(pool_id, c);
     if (block == nullptr) g_registry.find(pool_id)->throw_exhausted(bytes);
-    return checks::on_allocate(block);
+    return block;
 }
 
 POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
@@ -176,32 +179,61 @@ POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c
     detail::deallocate_past_cache(pool_id, c, block);
 }
 
-// Null when the bound is reached; throws what upstream throws.
+// A block that the pool has taken back: for another caller.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c) {
-    if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
-            return checks::on_allocate(allocate_slow(place.id(), c));
-    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
-    return checks::on_allocate(block != nullptr ? block : allocate_slow(place.id(), c));
-}
-
-// Throws exhausted when the bound is reached. `bytes` is for the message.
-template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
-                                                           std::size_t bytes) {
-    if constexpr (Place::k_sharing == sharing::local)
-        if (place.core().is_incremental()) [[unlikely]]
-            return allocate_slow_or_throw(place.id(), c, bytes);
-    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
-    return block != nullptr ? checks::on_allocate(block) : allocate_slow_or_throw(place.id(), c, bytes);
-}
-
-template <class Place>
-POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* block) noexcept {
-    checks::on_deallocate(place.id(), c, block);
+POOLED_ALWAYS_INLINE void put(Place const& place, class_index c, void* block) noexcept {
     if (!deallocate_cached<Place::k_sharing>(place.cache(), c, block)) [[unlikely]]
         deallocate_slow(place.id(), c, block);
+}
+
+// What the caller gets for the pool's block, which may be null. Throws std::bad_alloc when the tools' build finds no memory.
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
+                                                  std::size_t bytes, std::size_t align) {
+    checks::on_allocate(block, c, bytes);
+    if constexpr (POOLED_SANITIZE != 0) {
+        if (block == nullptr) return nullptr;
+        void* const given = malloc_blocks::give(place.core(), block, bytes, align);
+        if (given != nullptr) return given;
+        checks::on_deallocate(place.id(), c, block, bytes);
+        detail::put(place, c, block);
+        throw std::bad_alloc();
+    }
+    return block;
+}
+
+// Null when the bound is reached; throws what upstream throws.
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c, std::size_t bytes,
+                                                  std::size_t align) {
+    place.check_use();
+    if constexpr (Place::k_sharing == sharing::local)
+        if (place.core().is_incremental()) [[unlikely]]
+            return detail::hand_out(place, c, allocate_slow(place.id(), c), bytes, align);
+    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    return detail::hand_out(place, c, block != nullptr ? block : allocate_slow(place.id(), c), bytes, align);
+}
+
+// Throws exhausted when the bound is reached.
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
+                                                           std::size_t bytes, std::size_t align) {
+    place.check_use();
+    if constexpr (Place::k_sharing == sharing::local)
+        if (place.core().is_incremental()) [[unlikely]]
+            return detail::hand_out(place, c, allocate_slow_or_throw(place.id(), c, bytes), bytes, align);
+    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    return detail::hand_out(place, c, block != nullptr ? block : allocate_slow_or_throw(place.id(), c, bytes),
+                            bytes, align);
+}
+
+// `bytes` as it was allocated with, or 0: the caller does not know.
+template <class Place>
+POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
+                                     std::size_t bytes = 0) noexcept {
+    void* const block = malloc_blocks::take(place.id(), c, p, bytes);
+    checks::on_deallocate(place.id(), c, block, bytes);
+    detail::put(place, c, block);
 }
 
 // The calling thread's cache, or null: it is not made.
@@ -209,6 +241,7 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* bl
     return core.is_local() ? &core.local_cache() : t_state.find(core.id());
 }
 
+// `bytes` with k_guard_bytes.
 POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (pool_extension* const above = core.extension()) above->on_allocate();
     pool_memory& memory = core.memory();
@@ -217,13 +250,31 @@ POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, 
     return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
 }
 
+// As hand_out().
+[[nodiscard]] inline void* hand_out_large(pool_core& core, void* block, std::size_t bytes,
+                                          std::size_t align) {
+    checks::on_allocate_large(block, bytes);
+    if constexpr (POOLED_SANITIZE != 0) {
+        if (block == nullptr) return nullptr;
+        void* const given = malloc_blocks::give(core, block, bytes, align);
+        if (given != nullptr) return given;
+        static_cast<void>(
+            core.deallocate_large(block, detail::find_cache(core)));  // never the last: it is open
+        throw std::bad_alloc();
+    }
+    return block;
+}
+
 // Any size. Null when the bound is reached; throws what upstream throws.
 template <class Place>
 [[nodiscard]] inline void* allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     class_index const c = class_for(bytes, align);
     if (c != k_large) [[likely]]
-        return allocate(place, c);
-    return detail::allocate_large(place.core(), bytes, align);
+        return detail::allocate(place, c, bytes, align);
+    place.check_use();
+    return detail::hand_out_large(
+        place.core(), detail::allocate_large(place.core(), saturating_add(bytes, k_guard_bytes), align),
+        bytes, align);
 }
 
 // The same; null also when upstream has no more.
@@ -245,9 +296,10 @@ template <class Place>
 }
 
 POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
-    checks::on_deallocate_large(pool_id, p, bytes);
+    void* const block = malloc_blocks::take(pool_id, k_large, p, bytes);
+    checks::on_deallocate_large(pool_id, block, bytes);
     pool_core& core = *g_registry.find(pool_id);
-    if (core.deallocate_large(p, detail::find_cache(core))) g_registry.destroy(core);
+    if (core.deallocate_large(block, detail::find_cache(core))) g_registry.destroy(core);
 }
 
 template <class Place>
@@ -255,12 +307,14 @@ inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]]
         return detail::deallocate_large(place.id(), p, bytes);
-    detail::deallocate(place, c, p);
+    detail::deallocate(place, c, p, bytes);
 }
 
 // For callers that know neither the pool nor the size. Requires a block in use.
 POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
-    map_entry const entry = g_page_map.find(p);
+    map_entry const entry = malloc_blocks::find(p);
+    if constexpr (POOLED_SANITIZE != 0)
+        if (entry.empty()) static_cast<void>(malloc_blocks::take(entry.pool_id(), k_large, p, 0));
     if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
     class_index const c = entry.empty() ? k_no_class : entry.slab_at()->size_class;
     if (c >= k_class_count) [[unlikely]]

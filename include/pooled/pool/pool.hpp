@@ -16,6 +16,7 @@
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stats.hpp"
@@ -132,7 +133,7 @@ public:
         class_index const c = class_for(bytes, align);
         if (c != k_large) return detail::reserve_classes(*m_core, c, c, count);
         detail::reserve_caches(*m_core);
-        if (!m_core->memory().reserve_large(bytes, align, count))
+        if (!m_core->memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count))
             m_core->throw_exhausted(saturating_multiply(count, bytes));
     }
 
@@ -157,7 +158,7 @@ public:
     // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
     // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept {
-        map_entry const entry = g_page_map.find(p);
+        map_entry const entry = malloc_blocks::find(p);
         return !entry.empty() && entry.pool_id() == m_core->id() && !entry.is_idle();
     }
 

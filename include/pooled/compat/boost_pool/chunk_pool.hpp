@@ -93,7 +93,7 @@ private:
         pool_stats const stats = m_pool.stats();
         for (size_class_stats const& c : stats.classes)
             if (c.slab_bytes != 0)
-                while (m_pool.try_allocate(c.block_bytes, 1) != nullptr) {}
+                while (m_pool.try_allocate(c.block_bytes - pooled::detail::k_guard_bytes, 1) != nullptr) {}
         m_upstream.refuse(false);
 
         m_upstream.for_each_piece([this](std::byte* base, std::size_t bytes) {

@@ -68,8 +68,11 @@ public:
         if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
             if (auto* const core = s_core.load(std::memory_order_acquire)) [[likely]]
                 if (void* const p = pooled::detail::allocate_cached<k_sharing>(
-                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>)) [[likely]]
-                    return pooled::detail::checks::on_allocate(p);
+                        pooled::detail::in_pool<k_sharing>(*core).cache(), k_class<Bytes, Align>))
+                    [[likely]] {
+                    pooled::detail::checks::on_allocate(p, k_class<Bytes, Align>, Bytes);
+                    return p;
+                }
         return allocate(Bytes, Align);
     }
     template <std::size_t Bytes, std::size_t Align>
@@ -77,7 +80,7 @@ public:
         if constexpr (k_class<Bytes, Align> != pooled::detail::k_large)
             pooled::detail::deallocate(
                 pooled::detail::in_pool<k_sharing>(*s_core.load(std::memory_order_acquire)),
-                k_class<Bytes, Align>, p);
+                k_class<Bytes, Align>, p, Bytes);
         else
             deallocate(p, Bytes, Align);
     }
