@@ -21,7 +21,6 @@
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk_source.hpp"
-#include "pooled/heap/fill.hpp"
 #include "pooled/heap/large_block.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -115,7 +114,7 @@ public:
     [[nodiscard]] void* use_again(large_block& b, std::size_t align) const noexcept {
         void* const payload = b.place(b.bytes, align);
         if (payload == nullptr) return nullptr;
-        end_free(b);
+        b.end_free(m_upstream.pool_name());
         b.payload = payload;
         mark(b, map_entry::large);
         return payload;
@@ -322,16 +321,8 @@ private:
         g_page_map.assign_one(b.base, entry_of(b, what));
     }
 
-    // The checked build filled the block when it was freed.
-    void end_free([[maybe_unused]] large_block& b) const noexcept {
-#if POOLED_CHECKED
-        if (b.filled != nullptr) fill::verify_free(m_upstream.pool_name(), b.filled, b.filled_bytes);
-        b.filled = nullptr;
-#endif
-    }
-
     void release(large_block& b) noexcept {
-        end_free(b);
+        b.end_free(m_upstream.pool_name());
         g_page_map.assign(b.base, b.total, b.outer);
         m_upstream.deallocate(b.base, b.total, b.align);
         g_metadata.deallocate(&b, sizeof(large_block));
@@ -339,7 +330,7 @@ private:
 
     // The rest requires the lock.
     void use(large_block& b, void* payload, std::size_t bytes) noexcept {
-        end_free(b);
+        b.end_free(m_upstream.pool_name());
         b.payload = payload;
         b.bytes = bytes;
         ++m_in_use;

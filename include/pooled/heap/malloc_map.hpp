@@ -51,8 +51,7 @@ public:
     [[nodiscard]] void* find(void const* p) const noexcept {
         std::uintptr_t const unit = address_of(p) / k_unit_bytes;
         if (unit / k_leaf_units >= m_leaves.size()) return nullptr;
-        // acquire: pairs with the release in prepare().
-        leaf const* const l = m_leaves[unit / k_leaf_units].load(std::memory_order_acquire);
+        leaf const* const l = leaf_at(unit / k_leaf_units);
         if (l == nullptr) return nullptr;
         return reinterpret_cast<void*>((*l)[unit % k_leaf_units].load(std::memory_order_relaxed));
     }
@@ -76,7 +75,7 @@ private:
         std::size_t bytes;
     };
     static constexpr std::size_t k_unit_bytes = 16;                    // what malloc aligns to
-    static constexpr std::size_t k_leaf_units = std::size_t{1} << 26;  // 1 GiB of addresses, half a GiB of words
+    static constexpr std::size_t k_leaf_units = std::size_t{1} << 24;  // 256 MiB of addresses
     using leaf = std::array<std::atomic<std::uintptr_t>, k_leaf_units>;
 
     [[nodiscard]] static record const& record_of(void const* stand_in) noexcept {
@@ -87,17 +86,21 @@ private:
         return (address_of(p) + (bytes == 0 ? 0 : bytes - 1)) / k_unit_bytes;
     }
 
+    [[nodiscard]] leaf* leaf_at(std::size_t index) const noexcept {
+        return __atomic_load_n(&m_leaves[index], __ATOMIC_ACQUIRE);
+    }
+
     bool prepare(void const* p, std::size_t bytes) noexcept {
         std::uintptr_t const last = last_unit(p, bytes) / k_leaf_units;
         if (last >= m_leaves.size()) return false;
         for (std::uintptr_t i = address_of(p) / k_unit_bytes / k_leaf_units; i <= last; ++i) {
-            if (m_leaves[i].load(std::memory_order_relaxed) != nullptr) continue;
+            if (leaf_at(i) != nullptr) continue;
             void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
             if (pages == nullptr) return false;
             leaf* expected = nullptr;
-            // Zero pages are an empty leaf. release: pairs with the acquire in find().
-            if (!m_leaves[i].compare_exchange_strong(expected, static_cast<leaf*>(pages),
-                                                     std::memory_order_release, std::memory_order_relaxed))
+            // Zero pages are an empty leaf. release: pairs with the acquire in leaf_at().
+            if (!__atomic_compare_exchange_n(&m_leaves[i], &expected, static_cast<leaf*>(pages), false,
+                                             __ATOMIC_RELEASE, __ATOMIC_RELAXED))
                 platform::unmap_pages(pages, sizeof(leaf));
         }
         return true;
@@ -106,13 +109,13 @@ private:
     void assign(void const* p, std::size_t bytes, std::uintptr_t value) noexcept {
         std::uintptr_t const last = last_unit(p, bytes);
         for (std::uintptr_t unit = address_of(p) / k_unit_bytes; unit <= last; ++unit) {
-            // acquire: pairs with the release in prepare(), perhaps of another thread.
-            leaf& l = *m_leaves[unit / k_leaf_units].load(std::memory_order_acquire);
+            leaf& l = *leaf_at(unit / k_leaf_units);
             l[unit % k_leaf_units].store(value, std::memory_order_relaxed);
         }
     }
 
-    std::array<std::atomic<leaf*>, std::size_t{1} << 18> m_leaves{};  // 48 bits of addresses
+    // Not std::atomic: a million constructors are more than Clang evaluates for a constant.
+    std::array<leaf*, std::size_t{1} << 20> m_leaves{};  // 48 bits of addresses
 };
 
 POOLED_EXPORT inline constinit malloc_map g_malloc_map;

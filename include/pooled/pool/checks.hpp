@@ -118,33 +118,43 @@ inline void on_allocate(void* block, class_index c, std::size_t bytes) {
     }
 }
 
-// The bytes that the caller of allocate asked for; k_size_max: no guard tells. Reports a write behind them.
-[[nodiscard]] inline std::size_t verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
-                                              std::size_t bytes) noexcept {
-    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return k_size_max;
-    fill::guard_state const guard = fill::read_guard(block, total);
-    if (guard.changed != fill::k_intact)
-        fail_write(name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes, guard.changed,
-                   "behind its end (overflow); look for an index or a length that is too large there");
-    return guard.bytes;
+// Reports a write behind the block. `bytes`: what it was asked for, or 0.
+inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
+                         std::size_t bytes) noexcept {
+    if constexpr (fill::k_is_on && k_guard_bytes != 0) {
+        fill::guard_state const guard = fill::read_guard(block, total);
+        if (guard.changed != fill::k_intact)
+            fail_write(name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
+                       guard.changed,
+                       "behind its end (overflow); look for an index or a length that is too large there");
+    }
+}
+
+// What the block that starts at `block` was asked for, if a guard tells; else its own size.
+[[nodiscard]] inline std::size_t asked_for(class_index c, void const* block) noexcept {
+    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(c);
+    fill::guard_state const guard = fill::read_guard(block, bytes_of(c));
+    return guard.bytes != k_size_max ? guard.bytes : bytes_of(c);
 }
 
 // `bytes` 0: not known.
 inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std::size_t bytes) {
     map_entry const entry = g_page_map.find(block);
     std::size_t const freed_as = bytes != 0 ? bytes : bytes_of(c);
-    class_index const is = class_of(entry);
     if (entry.empty()) report(pool_id, block, k_foreign, freed_as, 0);
+    if (entry.is_large())
+        report(pool_id, block, entry.pool_id() != pool_id ? k_other_pool : k_size, freed_as,
+               entry.large_at()->bytes);
+    class_index const is = class_of(entry);
     if (entry.pool_id() != pool_id) report(pool_id, block, k_other_pool, freed_as, bytes_of(is));
-    if (is < k_class_count && !is_in_use(entry, block))
-        report(pool_id, block, k_double, freed_as, bytes_of(is));
-    if (is < k_class_count && start_in(entry, block) != block)
-        report(pool_id, block, k_interior, freed_as, bytes_of(is));
-    if (is != c) report(pool_id, block, is == k_no_class ? k_double : k_size, bytes_of(c), bytes_of(is));
+    if (!is_in_use(entry, block)) report(pool_id, block, k_double, freed_as, bytes_of(is));
+    if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, bytes_of(is));
+    std::size_t const asked = asked_for(is, block);
+    if (is != c) report(pool_id, block, k_size, freed_as, asked);
     check_user(entry, pool_id, block, freed_as);
-    std::size_t const asked = verify_guard(pool_id, block, bytes_of(c), bytes);
-    if (asked != k_size_max && bytes != 0 && asked != bytes) report(pool_id, block, k_size, bytes, asked);
-    if (!g_live_map.set(block, false)) report(pool_id, block, k_double, freed_as, bytes_of(is));
+    verify_guard(pool_id, block, bytes_of(c), bytes);
+    if (k_guard_bytes != 0 && bytes != 0 && asked != bytes) report(pool_id, block, k_size, bytes, asked);
+    if (!g_live_map.set(block, false)) report(pool_id, block, k_double, freed_as, asked);
     if constexpr (fill::k_is_on) fill::begin_free(block, bytes_of(c));
 }
 
@@ -169,7 +179,7 @@ inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t byte
     if (block.payload != p) report(pool_id, p, k_interior, bytes, asked);
     if (bytes != 0 && bytes != asked) report(pool_id, p, k_size, bytes, asked);
     check_user(entry, pool_id, p, bytes);
-    static_cast<void>(verify_guard(pool_id, p, block.bytes, asked));
+    verify_guard(pool_id, p, block.bytes, asked);
     if constexpr (fill::k_is_on) {
         fill::write_free(p, block.bytes);
         block.filled = static_cast<std::byte*>(p);

@@ -46,7 +46,7 @@ public:
     [[nodiscard]] std::uint32_t id() const noexcept { return m_core.id(); }
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     void check_use() const { checks::on_use(m_core); }
-    [[nodiscard]] thread_cache* cache() const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.near[m_core.slot()];
         else
@@ -64,7 +64,7 @@ public:
     explicit of_block(map_entry entry) noexcept : m_entry(entry) {}
     [[nodiscard]] std::uint32_t id() const noexcept { return m_entry.pool_id(); }
     [[nodiscard]] pool_core& core() const noexcept { return *g_registry.find(id()); }
-    [[nodiscard]] thread_cache* cache() const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
             return t_state.find_recent(id());
         else

@@ -55,8 +55,10 @@ namespace pooled::detail::malloc_blocks {
 // For an address that is no block in use. The tool knows best what it was: AddressSanitizer reports a double free, or one of
 // what malloc did not return, with the stacks.
 [[noreturn]] POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noexcept {
+    void* named = p;
+    asm("" : "+r"(named));  // GCC warns of a pointer that is named after it was freed
     std::free(p);
-    report(pool_id, p, "no block in use starts there (double free, or foreign memory)");
+    report(pool_id, named, "no block in use starts there (double free, or foreign memory)");
 }
 
 // The pool's block for one that is returned; what the caller had is given to free. `bytes` 0: not known.
