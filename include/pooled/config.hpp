@@ -4,8 +4,9 @@
 // Every macro of the library, with its default. Define any of them before the first include, and the same way in
 // every translation unit of a program: they change code that the linker shares.
 //
-//   POOLED_CHECKED            0 | 1   the checked build: each deallocation is verified (double free, wrong pool, wrong
-//                                     size, foreign pointer) and reported at the offending call. About 20 ns a call
+//   POOLED_CHECKED            0 | 1   the checked build: each allocation and deallocation is verified, and what is wrong
+//                                     reported: bad deallocations at the call, writes behind a block and after its
+//                                     deallocation when it is freed or used again; see docs/debugging.md
 //   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write; default 16
 //   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the

@@ -17,6 +17,7 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/dead_pools.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/options.hpp"
 
@@ -283,11 +284,17 @@ inline void registry::before_fork() noexcept {
         core.memory().lock_heaps();
         if (pool_extension* const above = core.extension()) above->lock();
     });
+#if POOLED_CHECKED
+    g_dead_pools.lock().lock();
+#endif
     g_metadata.lock().lock();
 }
 
 inline void registry::after_fork_in_parent() noexcept {
     g_metadata.lock().unlock();
+#if POOLED_CHECKED
+    g_dead_pools.lock().unlock();
+#endif
     g_registry.for_each_core([](pool_core& core) {
         if (pool_extension* const above = core.extension()) above->unlock();
         core.memory().unlock_heaps();
