@@ -38,7 +38,10 @@ struct base {
     virtual ~base() = default;
     int value = 1;
 };
-struct derived : packet, base {
+struct other_base {
+    virtual ~other_base() = default;
+};
+struct derived : other_base, base {
     owner owned;
 };
 
@@ -112,22 +115,14 @@ void deallocate_into_another_pool() {
 }
 void deallocate_with_another_size() { immortal().deallocate(immortal().allocate(48), 47); }
 
-// What is lost is made in frames that are gone, below one that overwrites them.
+// What a program forgot may still stand in the frames of functions that have returned.
 [[gnu::noinline]] void overwrite_stack() {
     char volatile area[16384];
     for (char volatile& c : area)
         c = 0;
 }
-[[gnu::noinline]] void lose_a_block() { std::memset(immortal().allocate(12'345), 0, 12'345); }
-[[gnu::noinline]] void lose_an_object() { static_cast<void>(immortal().make_unique<owner>().release()); }
-void leak_a_block() {
-    lose_a_block();
-    overwrite_stack();
-}
-void leak_an_object() {
-    lose_an_object();
-    overwrite_stack();
-}
+[[gnu::noinline]] void leak_a_block() { std::memset(immortal().allocate(12'345), 0, 12'345); }
+[[gnu::noinline]] void leak_an_object() { static_cast<void>(immortal().make_unique<owner>().release()); }
 
 std::uint64_t sum_of(unsigned char const* p, std::size_t bytes) {
     std::uint64_t sum = 0;
@@ -227,13 +222,15 @@ void correct() {
     static auto* const on_malloc = new pooled::pool{{.upstream = std::pmr::new_delete_resource()}};
     static auto const kept = on_malloc->make_unique<owner>().release();
     static_cast<void>(kept);
+    static auto* const idle = new pooled::pool{{.upstream = std::pmr::new_delete_resource()}};
+    idle->deallocate(idle->allocate(48), 48);  // only the pool knows the chunk
     static auto* const incremental = new pooled::pool{{.teardown = pooled::teardown::incremental}};
     build_and_drop(*incremental, 1000);
     static auto* const recycled = new pooled::object_pool<owner>({.initial_objects = 100});
     static auto const acquired = recycled->acquire();
-    recycled->acquire_unique().reset();
+    static auto* const single = new pooled::object_pool<owner>({.growth = 1});
+    single->acquire_unique().reset();  // idle in this thread's cache
     static pooled::rc_ptr<base> const upcast = immortal().make_rc<derived>();
-    overwrite_stack();
 }
 
 struct scenario {
@@ -266,6 +263,7 @@ int main(int argc, char** argv) {
     for (scenario const& each : k_scenarios)
         if (argc == 2 && std::strcmp(argv[1], each.name) == 0) {
             each.run();
+            overwrite_stack();
             return 0;
         }
     return 2;

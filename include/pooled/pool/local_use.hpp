@@ -10,6 +10,7 @@
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <array>
 #include <atomic>
@@ -28,12 +29,14 @@ public:
         if (number == 0) {
             number = m_last.fetch_add(1, std::memory_order_relaxed) + 1;
             bit_of(number).fetch_and(~mask_of(number), std::memory_order_relaxed);
-            static thread_local at_end end;
-            end.number = number;
+            // Not a thread_local object with a destructor, for which the C library calls malloc. Unarmed, it counts as ended.
+            if (!m_hook.arm(reinterpret_cast<void*>(std::uintptr_t{number}))) on_end(number);
         }
         return number;
     }
-    // acquire: pairs with the release of the thread's end.
+    // Once, before the first pool.
+    void create_hook() noexcept;
+    // acquire: pairs with the release in on_end().
     [[nodiscard]] bool has_ended(std::uint32_t number) noexcept {
         return (bit_of(number).load(std::memory_order_acquire) & mask_of(number)) != 0;
     }
@@ -41,14 +44,10 @@ public:
 private:
     static constexpr std::uint32_t k_threads = 1U << 23;  // then a number's bit is used again
 
-    struct at_end {
-        std::uint32_t number = 0;
-        at_end() = default;
-        at_end(at_end const&) = delete;
-        at_end& operator=(at_end const&) = delete;
-        ~at_end();
-    };
-
+    // release: pairs with the acquire in has_ended().
+    void on_end(std::uint32_t number) noexcept {
+        bit_of(number).fetch_or(mask_of(number), std::memory_order_release);
+    }
     [[nodiscard]] std::atomic<std::uint64_t>& bit_of(std::uint32_t number) noexcept {
         return m_ended[number % k_threads / 64];
     }
@@ -56,14 +55,17 @@ private:
         return std::uint64_t{1} << (number % 64);
     }
 
+    platform::thread_exit_hook m_hook;
     std::atomic<std::uint32_t> m_last{0};
     std::array<std::atomic<std::uint64_t>, k_threads / 64> m_ended{};
 };
 
 POOLED_EXPORT inline constinit thread_numbers g_thread_numbers;
 
-inline thread_numbers::at_end::~at_end() {
-    g_thread_numbers.bit_of(number).fetch_or(mask_of(number), std::memory_order_release);
+inline void thread_numbers::create_hook() noexcept {
+    m_hook.create([](void* number) {
+        g_thread_numbers.on_end(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(number)));
+    });
 }
 
 class local_users {

@@ -19,6 +19,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/dead_pools.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
 
 #include <algorithm>
@@ -150,6 +151,9 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
         platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
         m_has_barrier = platform::enable_heavy_barrier();
         m_exit_hook.create(on_thread_exit);
+#if POOLED_CHECKED
+        g_thread_numbers.create_hook();
+#endif
         // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
         static_cast<void>(std::atexit(on_process_exit));
         m_is_ready = true;
