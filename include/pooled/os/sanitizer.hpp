@@ -37,15 +37,15 @@ inline void remove_root(void const* p, std::size_t bytes) noexcept {
     if (__lsan_unregister_root_region != nullptr) __lsan_unregister_root_region(p, bytes);
 }
 // The block is then reported by no leak check; what it points to counts as reachable.
-inline void hide_pointer(void const* p) noexcept {
-    if (__lsan_ignore_object != nullptr) __lsan_ignore_object(p);
+inline void hide_pointer(void const volatile* p) noexcept {
+    if (__lsan_ignore_object != nullptr) __lsan_ignore_object(const_cast<void const*>(p));
 }
 
 #else
 
 POOLED_ALWAYS_INLINE void add_root(void const*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void remove_root(void const*, std::size_t) noexcept {}
-POOLED_ALWAYS_INLINE void hide_pointer(void const*) noexcept {}
+POOLED_ALWAYS_INLINE void hide_pointer(void const volatile*) noexcept {}
 
 #endif
 
