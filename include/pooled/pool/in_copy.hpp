@@ -10,6 +10,7 @@
 #include "pooled/os/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/reserve.hpp"
 
@@ -20,29 +21,31 @@ namespace pooled::detail {
 inline void* registry::default_core_for_others() { return &g_registry.default_core(); }
 
 inline int registry::find_for_others(void const* p) {
-    map_entry const entry = g_page_map.find(p);
+    void const* const block = malloc_blocks::behind(p);
+    map_entry const entry = g_page_map.find(block);
     if (entry.empty() || entry.is_idle()) return memory_copy::none;
     if (entry.is_large())
-        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
+        return entry.large_at()->payload == block ? memory_copy::large_block : memory_copy::none;
     return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 
 inline void registry::deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
-inline void* pool_core::allocate_in_copy(class_index c) {
-    return is_local() ? detail::allocate(in_pool<sharing::local>(*this), c)
-                      : detail::allocate(in_pool<sharing::shared>(*this), c);
+inline void* pool_core::allocate_in_copy(class_index c, std::size_t bytes, std::size_t align) {
+    return is_local() ? detail::allocate(in_pool<sharing::local>(*this), c, bytes, align)
+                      : detail::allocate(in_pool<sharing::shared>(*this), c, bytes, align);
 }
 
-inline void pool_core::deallocate_in_copy(class_index c, void* block) noexcept {
+inline void pool_core::deallocate_in_copy(class_index c, void* p, std::size_t bytes) noexcept {
     if (is_local())
-        detail::deallocate(in_pool<sharing::local>(*this), c, block);
+        detail::deallocate(in_pool<sharing::local>(*this), c, p, bytes);
     else
-        detail::deallocate(in_pool<sharing::shared>(*this), c, block);
+        detail::deallocate(in_pool<sharing::shared>(*this), c, p, bytes);
 }
 
 inline void* pool_core::allocate_large_in_copy(std::size_t bytes, std::size_t align) {
-    return detail::allocate_large(*this, bytes, align);
+    return is_local() ? detail::allocate_beyond_classes(in_pool<sharing::local>(*this), bytes, align)
+                      : detail::allocate_beyond_classes(in_pool<sharing::shared>(*this), bytes, align);
 }
 
 inline void pool_core::deallocate_large_in_copy(void* p, std::size_t bytes) noexcept {

@@ -27,6 +27,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_table.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
 
 #include <algorithm>
@@ -197,6 +198,9 @@ inline void registry::prepare() {
         POOLED_THROW(std::bad_alloc());
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
+#if POOLED_CHECKED
+    g_thread_numbers.create_hook();
+#endif
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
     // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
     static_cast<void>(std::atexit(on_process_exit));
