@@ -6,7 +6,8 @@ set(ENV{CONAN_HOME} "${work}/home")
 set(ENV{CXX} "${compiler}")
 execute_process(COMMAND "${conan}" profile detect OUTPUT_QUIET ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${conan}" create "${source}/tools/packaging/conan" --no-remote -s compiler.cppstd=20
-                        -c tools.cmake.cmaketoolchain:generator=Ninja -tf "${source}/tools/packaging/conan/test_package"
+                        -c tools.cmake.cmaketoolchain:generator=Ninja -c "tools.cmake.cmake_layout:test_folder=${work}/test"
+                        -c tools.cmake.cmaketoolchain:user_presets= -tf "${source}/tools/packaging/conan/test_package"
                 OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed WORKING_DIRECTORY "${work}")
 if(failed)
   message(FATAL_ERROR "${said}")

@@ -7,7 +7,12 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <new>
 #include <optional>
+#include <string_view>
+
+#include <sys/mman.h>
 
 #ifndef SIDE_NAME
 #define SIDE_NAME "host"
@@ -39,14 +44,39 @@ struct two_bases final : thing, other_base {
     [[nodiscard]] char const* side() const noexcept override { return SIDE_NAME; }
 };
 
+// Pages at an address of the side's own, where no other pool of the process has any.
+class far_pages final : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        std::uintptr_t const at = (m_next + align - 1) & ~(align - 1);
+        m_next = at + bytes;
+        void* const p = mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (p == MAP_FAILED) throw std::bad_alloc();
+        return p;
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t) override { munmap(p, bytes); }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    std::uintptr_t m_next =
+        std::uintptr_t{0x2000'0000'0000} + (std::hash<std::string_view>{}(SIDE_NAME) % 256 << 36);
+};
+far_pages g_far_pages;
+
 // Made at first use, so that a side which uses none has no state, and destroyed by close().
 std::optional<pooled::pool> g_pool;
+std::optional<pooled::pool> g_far;
 std::optional<pooled::local_pool> g_local;
 std::optional<pooled::object_pool<plain>> g_objects;
 
 pooled::pool& own_pool() {
     if (!g_pool) g_pool.emplace(pooled::pool_options{.name = SIDE_NAME});
     return *g_pool;
+}
+pooled::pool& own_far_pool() {
+    if (!g_far) g_far.emplace(pooled::pool_options{.name = SIDE_NAME, .upstream = &g_far_pages});
+    return *g_far;
 }
 pooled::local_pool& own_local_pool() {
     if (!g_local) g_local.emplace(pooled::pool_options{.name = SIDE_NAME});
@@ -65,6 +95,7 @@ std::uint64_t blocks_in_use() {
         sum += g_pool->stats().in_use;
         if (!g_pool->is_valid()) std::puts("the pool is not valid"), std::abort();
     }
+    if (g_far) sum += g_far->stats().in_use;
     if (g_local) sum += g_local->stats().in_use;
     if (g_objects) sum += g_objects->in_use();
     return sum;
@@ -86,6 +117,7 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.close = [] {
             g_objects.reset();
             g_local.reset();
+            g_far.reset();
             g_pool.reset();
         };
         s.make_unique = [] { return pooled::unique_ptr<thing>(pooled::make_unique<own_thing>()); };
@@ -119,6 +151,7 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.acquire_unique = [] { return own_objects().acquire_unique(); };
         s.acquire_rc = [] { return own_objects().acquire_rc(); };
         s.pool = own_pool;
+        s.far_pool = own_far_pool;
         s.local_pool = own_local_pool;
         s.object_pool = own_objects;
         s.exhaust = [] {

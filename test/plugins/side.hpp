@@ -75,6 +75,7 @@ struct side : narrow_side {
     pooled::unique_ptr<plain> (*acquire_unique)();
     pooled::rc_ptr<plain> (*acquire_rc)();
     pooled::pool& (*pool)();
+    pooled::pool& (*far_pool)();  // its memory lies many GiB away from that of others
     pooled::local_pool& (*local_pool)();
     pooled::object_pool<plain>& (*object_pool)();
     void (*exhaust)();  // throws pooled::exhausted

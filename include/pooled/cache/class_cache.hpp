@@ -42,7 +42,7 @@ public:
     }
 
     // Requires that there is no hot block. Null when the array is empty.
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_cold() noexcept {
+    [[nodiscard]] void* pop_cold() noexcept {
         std::uint32_t const size = m_size;
         if (size == 0) [[unlikely]]
             return nullptr;

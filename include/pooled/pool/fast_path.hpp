@@ -82,12 +82,14 @@ private:
 
 // What is left to do once the gate is passed and the hot block did not serve. Out of line and, for a deallocation, in tail
 // position, so that the inlined part needs no stack frame.
-POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
+// flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst.
+[[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
     void* const block = cache.classes[c].pop_cold();
     cache.gate.leave();
     return block;
 }
-POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache, class_index c) noexcept {
+[[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache,
+                                                                  class_index c) noexcept {
     return cache.classes[c].pop_cold();
 }
 POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {

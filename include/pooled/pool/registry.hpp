@@ -121,7 +121,7 @@ public:
     }
 
     // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, the
-    // system has no memory, or does not offer the gate's barrier, or the core is foreign.
+    // system has no memory, or it does not offer the gate's barrier. Requires a core that is not foreign.
     [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
 
 private:
@@ -254,7 +254,7 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
 inline thread_cache* registry::attach(pool_core& core) noexcept {
     thread_state& state = t_state;
     free_closed_caches(state);
-    if (core.is_closed() || is_foreign(core)) return nullptr;
+    if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
         return cache;

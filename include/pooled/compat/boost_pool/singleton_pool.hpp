@@ -79,7 +79,7 @@ private:
         constexpr user_memory const& k_user = k_user_memory<UserAllocator>;
         if constexpr (k_is_shared)
             return store(k_user, Bytes, Align, NextSize, MaxSize,
-                         [] { pooled::detail::platform::at_fork(lock, unlock, unlock); });
+                         [] { return pooled::detail::platform::at_fork(lock, unlock, unlock); });
         else
             return store(k_user, Bytes, Align, NextSize, MaxSize);
     }

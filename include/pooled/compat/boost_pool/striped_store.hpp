@@ -16,8 +16,8 @@
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
+#include "pooled/os/raw_mutex.hpp"
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ class striped_store {
 public:
     // `at_first_growth` is called once, before there is any memory.
     constexpr striped_store(user_memory const& user, std::size_t requested, std::size_t align,
-                            std::size_t next_size, std::size_t max_size, void (*at_first_growth)()) noexcept
+                            std::size_t next_size, std::size_t max_size, bool (*at_first_growth)()) noexcept
         : m_store(user, requested, align, next_size, max_size), m_at_first_growth(at_first_growth) {}
 
     [[nodiscard]] void* allocate() {
@@ -133,10 +133,7 @@ private:
     // Requires the stripe's lock. Null when the user's allocator has no more.
     [[nodiscard]] POOLED_NOINLINE void* refill(stripe& s) {
         std::scoped_lock const lock(m_mutex);
-        if (m_at_first_growth != nullptr) {
-            m_at_first_growth();
-            m_at_first_growth = nullptr;
-        }
+        if (m_at_first_growth != nullptr && m_at_first_growth()) m_at_first_growth = nullptr;
         void* const p = m_store.allocate();
         s.size = static_cast<std::uint32_t>(m_store.take(s.chunks.data(), k_half));
         std::reverse(s.chunks.data(), s.chunks.data() + s.size);  // used in the store's order
@@ -153,9 +150,9 @@ private:
     [[nodiscard]] void* allocate_last();
 
     std::array<stripe, k_stripes> m_stripes{};
-    pooled::detail::mutex m_mutex;
+    pooled::detail::raw_mutex m_mutex;  // held during a fork, and then not to be waited for by the library
     chunk_store m_store;
-    void (*m_at_first_growth)();
+    bool (*m_at_first_growth)();  // false: to be tried again
 };
 
 // The user's allocator has no more, but other stripes may.
