@@ -58,11 +58,6 @@
 // The opposite: one in each executable and each shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
 #define POOLED_USED __attribute__((used))
-#if defined(__clang__)
-#define POOLED_PUBLIC_VTABLE [[clang::lto_visibility_public]]
-#else
-#define POOLED_PUBLIC_VTABLE
-#endif
 #define POOLED_SYMBOL(name) __asm__(name)
 
 // Which sanitizer the compiler works for, by the names that GCC and Clang have for it.

@@ -5,7 +5,7 @@
 // its core is destroyed when the last of them is returned.
 //
 // A core is worked on by the code of the copy of the library that made it (os/copies.hpp): another copy, which has the pool
-// by reference, calls the functions that end in _in_copy.
+// by reference, calls in_copy().
 //
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
@@ -41,12 +41,28 @@ inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
 
 class registry;
 
-// Not final, and public to whole-program optimizers: the virtual functions of another copy look the same, and are others.
-class POOLED_PUBLIC_VTABLE pool_core : public std::pmr::memory_resource {
+class pool_core;
+
+// What other copies of the library call for a core: see pool/in_copy.hpp.
+struct core_functions {
+    void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
+    void (*deallocate)(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept;
+    void* (*allocate_large)(pool_core& core, std::size_t bytes, std::size_t align);
+    void (*deallocate_large)(pool_core& core, void* p, std::size_t bytes) noexcept;
+    bool (*reserve)(pool_core& core, class_index a, class_index b, std::size_t count,
+                    pool_memory::large_shape large);
+    bool (*reserve_large)(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count);
+    std::size_t (*trim)(pool_core& core) noexcept;
+    void (*close)(pool_core& core) noexcept;
+    void (*destroy)(pool_core& core) noexcept;
+    bool (*owns)(pool_core const& core, void const* p) noexcept;
+};
+
+class pool_core final : public std::pmr::memory_resource {
 public:
     // Throws std::bad_alloc, and std::invalid_argument for options that make no sense.
     [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id,
-                                           registry& made_by) {
+                                           registry& made_by, core_functions const& functions) {
         if (options.chunk_bytes > k_max_chunk_bytes)
             POOLED_THROW(std::invalid_argument(
                 "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
@@ -57,7 +73,7 @@ public:
             POOLED_THROW(std::bad_alloc());
         }
 #endif
-        auto* const core = ::new (memory) pool_core(options, kind, id, made_by);
+        auto* const core = ::new (memory) pool_core(options, kind, id, made_by, functions);
         if (kind == sharing::local) {
             auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
             cache->pool_id = id;
@@ -80,19 +96,8 @@ public:
 #endif
     }
 
-    // What the functions of the same name do, by the code of the copy that made the core.
-    virtual void* allocate_in_copy(class_index c, std::size_t bytes, std::size_t align);
-    virtual void deallocate_in_copy(class_index c, void* p, std::size_t bytes) noexcept;
-    virtual void* allocate_large_in_copy(std::size_t bytes, std::size_t align);
-    virtual void deallocate_large_in_copy(void* p, std::size_t bytes) noexcept;
-    virtual bool reserve_in_copy(class_index a, class_index b, std::size_t count,
-                                 pool_memory::large_shape large);
-    virtual bool reserve_large_in_copy(std::size_t bytes, std::size_t align, std::size_t count);
-    virtual std::size_t trim_in_copy() noexcept;
-    virtual bool owns_in_copy(void const* p) const noexcept;
-    virtual void close_in_copy() noexcept;
-    virtual void destroy_in_copy() noexcept;
-
+    // By the code of the copy that made the core.
+    [[nodiscard]] core_functions const& in_copy() const noexcept { return m_functions; }
     [[nodiscard]] registry& made_by() const noexcept { return m_made_by; }
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
@@ -173,8 +178,10 @@ public:
     }
 
 private:
-    pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by) noexcept
+    pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
+              core_functions const& functions) noexcept
         : m_made_by(made_by),
+          m_functions(functions),
           m_id(id),
           m_slot(near_slot(id)),
           m_kind(kind),
@@ -208,6 +215,7 @@ private:
     }
 
     registry& m_made_by;
+    core_functions const& m_functions;
     std::uint32_t m_id;
     std::uint32_t m_slot;
     sharing m_kind;

@@ -176,7 +176,8 @@ template <class Place>
                                                   std::size_t align) {
     if constexpr (k_watches_blocks)
         if (pool_core& core = place.core(); detail::is_kept_elsewhere(core))
-            return detail::allocate_foreign(core, [&] { return core.allocate_in_copy(c, bytes, align); });
+            return detail::allocate_foreign(core,
+                                            [&] { return core.in_copy().allocate(core, c, bytes, align); });
     place.check_use();
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
@@ -234,7 +235,8 @@ template <class Place>
     pool_core& core = place.core();
     if constexpr (k_watches_blocks)
         if (detail::is_kept_elsewhere(core))
-            return detail::allocate_foreign(core, [&] { return core.allocate_large_in_copy(bytes, align); });
+            return detail::allocate_foreign(
+                core, [&] { return core.in_copy().allocate_large(core, bytes, align); });
     place.check_use();
     return detail::hand_out_large(
         core, detail::allocate_large(core, saturating_add(bytes, k_guard_bytes), align), bytes, align);
@@ -269,7 +271,7 @@ POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(p);
     if (detail::is_foreign(*core)) [[unlikely]]
-        return core->deallocate_large_in_copy(p, bytes);
+        return core->in_copy().deallocate_large(*core, p, bytes);
     void* const block = malloc_blocks::take(pool_id, k_large, p, bytes);
     checks::on_deallocate_large(pool_id, block, bytes);
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);

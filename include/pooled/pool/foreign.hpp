@@ -4,7 +4,7 @@
 // Blocks and pools of another copy of the library's state (os/copies.hpp), as they appear in this one.
 //
 //   a block whose pool nothing says           asked of every copy: deallocate_elsewhere()
-//   a pool given by reference                 its virtual functions; expect_foreign() for each block that it gives
+//   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
 //
 // In builds that watch blocks, the checked and the tools' one, only the copy that made a pool knows what its blocks are: it is
 // asked first for each, while in others the fast path finds no cache and comes here.

@@ -18,9 +18,9 @@
 
 namespace pooled::detail {
 
-inline void* registry::default_core_for_others() { return &g_registry.default_core(); }
+inline void* default_core_for_others() { return &g_registry.default_core(); }
 
-inline int registry::find_for_others(void const* p) {
+inline int find_for_others(void const* p) {
     void const* const block = malloc_blocks::behind(p);
     map_entry const entry = g_page_map.find(block);
     if (entry.empty() || entry.is_idle()) return memory_copy::none;
@@ -29,44 +29,45 @@ inline int registry::find_for_others(void const* p) {
     return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 
-inline void registry::deallocate_for_others(void* p) { detail::deallocate_found(p); }
+inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
-inline void* pool_core::allocate_in_copy(class_index c, std::size_t bytes, std::size_t align) {
-    return is_local() ? detail::allocate(in_pool<sharing::local>(*this), c, bytes, align)
-                      : detail::allocate(in_pool<sharing::shared>(*this), c, bytes, align);
+inline void* allocate_in_copy(pool_core& core, class_index c, std::size_t bytes, std::size_t align) {
+    return core.is_local() ? detail::allocate(in_pool<sharing::local>(core), c, bytes, align)
+                           : detail::allocate(in_pool<sharing::shared>(core), c, bytes, align);
 }
-
-inline void pool_core::deallocate_in_copy(class_index c, void* p, std::size_t bytes) noexcept {
-    if (is_local())
-        detail::deallocate(in_pool<sharing::local>(*this), c, p, bytes);
+inline void deallocate_in_copy(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept {
+    if (core.is_local())
+        detail::deallocate(in_pool<sharing::local>(core), c, p, bytes);
     else
-        detail::deallocate(in_pool<sharing::shared>(*this), c, p, bytes);
+        detail::deallocate(in_pool<sharing::shared>(core), c, p, bytes);
 }
-
-inline void* pool_core::allocate_large_in_copy(std::size_t bytes, std::size_t align) {
-    return is_local() ? detail::allocate_beyond_classes(in_pool<sharing::local>(*this), bytes, align)
-                      : detail::allocate_beyond_classes(in_pool<sharing::shared>(*this), bytes, align);
+inline void* allocate_large_in_copy(pool_core& core, std::size_t bytes, std::size_t align) {
+    return core.is_local() ? detail::allocate_beyond_classes(in_pool<sharing::local>(core), bytes, align)
+                           : detail::allocate_beyond_classes(in_pool<sharing::shared>(core), bytes, align);
 }
-
-inline void pool_core::deallocate_large_in_copy(void* p, std::size_t bytes) noexcept {
-    detail::deallocate_large(m_id, p, bytes);
+inline void deallocate_large_in_copy(pool_core& core, void* p, std::size_t bytes) noexcept {
+    detail::deallocate_large(core.id(), p, bytes);
 }
+inline void close_in_copy(pool_core& core) noexcept { g_registry.close(core); }
+inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy(core); }
 
-inline bool pool_core::reserve_in_copy(class_index a, class_index b, std::size_t count,
-                                       pool_memory::large_shape large) {
-    return detail::try_reserve(*this, a, b, count, large);
+inline constexpr copy_functions k_copy_functions{.core = {.allocate = allocate_in_copy,
+                                                          .deallocate = deallocate_in_copy,
+                                                          .allocate_large = allocate_large_in_copy,
+                                                          .deallocate_large = deallocate_large_in_copy,
+                                                          .reserve = try_reserve,
+                                                          .reserve_large = try_reserve_large,
+                                                          .trim = trim,
+                                                          .close = close_in_copy,
+                                                          .destroy = destroy_in_copy,
+                                                          .owns = owns},
+                                                 .find = find_for_others,
+                                                 .deallocate = deallocate_for_others,
+                                                 .default_core = default_core_for_others};
+
+// 101: ahead of the library's other constructors.
+[[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_copy_functions() noexcept {
+    g_registry.set_functions(k_copy_functions);
 }
-
-inline bool pool_core::reserve_large_in_copy(std::size_t bytes, std::size_t align, std::size_t count) {
-    return detail::try_reserve_large(*this, bytes, align, count);
-}
-
-inline std::size_t pool_core::trim_in_copy() noexcept { return m_memory.trim(); }
-
-inline bool pool_core::owns_in_copy(void const* p) const noexcept { return detail::owns(*this, p); }
-
-inline void pool_core::close_in_copy() noexcept { g_registry.close(*this); }
-
-inline void pool_core::destroy_in_copy() noexcept { g_registry.destroy(*this); }
 
 }  // namespace pooled::detail

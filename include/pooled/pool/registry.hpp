@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The pools of the process by id, and what concerns all of them at once: a thread's caches when it starts to use a pool and
-// when it ends, and forks.
+// The pools of the process by id, and what concerns all of them: threads that begin to use a pool, threads that end, and forks.
 //
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
 // later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
 //
 // Where a process has several copies of the library's state (os/copies.hpp), each has a registry, with an id of its own for
-// each pool. The default pool of the first one that makes a pool is the default pool of all: what the inlined code drops
-// into "the" default pool is right in each copy. In a copy a core of another one is foreign: threads have no cache of it here, and
-// what has to be done is done by its virtual functions. A block that the page map here does not know has the id 0,
-// which is no pool's, so that it takes the slow path, and from there the way to its copy.
+// each pool. The default pool of the first one that makes a pool is that of all: what inlined code drops into "the" default
+// pool is right in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy()
+// does what has to be done. A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
@@ -43,6 +41,14 @@ namespace pooled::detail {
 inline constexpr std::uint32_t k_default_pool_id = 1;
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
+// What other copies call: see pool/in_copy.hpp.
+struct copy_functions {
+    core_functions core;
+    int (*find)(void const* p);
+    void (*deallocate)(void* p);
+    void* (*default_core)();
+};
+
 class registry {
 public:
     constexpr registry() noexcept = default;
@@ -72,7 +78,7 @@ public:
 
     // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
     void close(pool_core& core) noexcept {
-        if (is_foreign(core)) return core.close_in_copy();
+        if (is_foreign(core)) return core.in_copy().close(core);
         bool is_last = false;
         {
             std::scoped_lock const lock(m_mutex);  // no thread ends with one of its caches now
@@ -84,7 +90,7 @@ public:
 
     // Requires a closed core without a block in use. Its id is free again.
     void destroy(pool_core& core) noexcept {
-        if (is_foreign(core)) return core.destroy_in_copy();
+        if (is_foreign(core)) return core.in_copy().destroy(core);
         std::uint32_t const id = core.id();
         {
             std::scoped_lock const lock(m_mutex);  // a fork finds it whole, or not at all
@@ -107,6 +113,11 @@ public:
 
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
+
+    // Before anything in the calling library runs.
+    void set_functions(copy_functions const& functions) noexcept {
+        if (m_functions == nullptr) m_functions = &functions;
+    }
 
     // The record of this copy, for the other ones.
     [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
@@ -138,16 +149,7 @@ private:
     [[nodiscard]] pool_core& find_default_core();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
-    // What other copies call.
-    static int find_for_others(void const* p);
-    static void deallocate_for_others(void* p);
-    static void* default_core_for_others();
-
     static void before_fork() noexcept;
-    static void retire_dead(thread_cache& cache) noexcept {
-        cache.core->retire(cache);
-        g_metadata.deallocate(&cache, sizeof(thread_cache));
-    }
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
@@ -178,6 +180,7 @@ private:
     thread_state* m_far_threads = nullptr;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
+    copy_functions const* m_functions = nullptr;
     core_table m_cores;
 };
 
@@ -201,21 +204,25 @@ inline void registry::prepare() {
 #if POOLED_CHECKED
     g_thread_numbers.create_hook();
 #endif
+    auto const retire_dead = [](thread_cache& cache) noexcept {
+        cache.core->retire(cache);
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
+    };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
     // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
     static_cast<void>(std::atexit(on_process_exit));
     m_copy = {.bytes = sizeof(m_copy),
               .abi = POOLED_ABI_NAME,
-              .find = find_for_others,
-              .deallocate = deallocate_for_others,
-              .default_core = default_core_for_others};
+              .find = m_functions->find,
+              .deallocate = m_functions->deallocate,
+              .default_core = m_functions->default_core};
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
 
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    pool_core& core = pool_core::create(options, kind, id, *this);
+    pool_core& core = pool_core::create(options, kind, id, *this, m_functions->core);
     m_cores.add(id, core);
     return core;
 }

@@ -34,14 +34,14 @@ inline void reserve_caches(pool_core& core) {
 // the bound does not allow it; throws what upstream throws.
 [[nodiscard]] inline bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
                                       pool_memory::large_shape large) {
-    if (detail::is_foreign(core)) return core.reserve_in_copy(a, b, count, large);
+    if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
     detail::reserve_caches(core);
     if (large.bytes != 0) large.bytes = saturating_add(large.bytes, k_guard_bytes);
     return core.memory().reserve(a, b, count, large);
 }
 [[nodiscard]] inline bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
                                             std::size_t count) {
-    if (detail::is_foreign(core)) return core.reserve_large_in_copy(bytes, align, count);
+    if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
     detail::reserve_caches(core);
     return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);
 }
@@ -59,11 +59,11 @@ inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
 }
 
 inline std::size_t trim(pool_core& core) noexcept {
-    return detail::is_foreign(core) ? core.trim_in_copy() : core.memory().trim();
+    return detail::is_foreign(core) ? core.in_copy().trim(core) : core.memory().trim();
 }
 
 [[nodiscard]] inline bool owns(pool_core const& core, void const* p) noexcept {
-    if (detail::is_foreign(core)) return core.owns_in_copy(p);
+    if (detail::is_foreign(core)) return core.in_copy().owns(core, p);
     map_entry const entry = malloc_blocks::find(p);
     return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
 }

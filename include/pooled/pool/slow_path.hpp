@@ -91,7 +91,7 @@ POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
     pool_core& core = detail::core_or_default(known);
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_foreign(
-            core, [&] { return core.allocate_in_copy(c, k_geometry[c].block_bytes, 1); });
+            core, [&] { return core.in_copy().allocate(core, c, k_geometry[c].block_bytes, 1); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     if (core.id() >= k_far_slot && !core.is_local())
         if (void* const block = allocate_far(core.id(), c)) return block;
@@ -109,7 +109,7 @@ POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* 
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(block);
     if (detail::is_foreign(*core)) [[unlikely]]
-        return core->deallocate_in_copy(c, block, bytes);
+        return core->in_copy().deallocate(*core, c, block, bytes);
     std::uint32_t const id = core->id();
     if (id >= k_far_slot && !core->is_local())
         if (deallocate_far(id, c, block)) return;
@@ -127,7 +127,8 @@ POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c
 // `bytes` with k_guard_bytes.
 POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core)) [[unlikely]]
-        return detail::allocate_foreign(core, [&] { return core.allocate_large_in_copy(bytes, align); });
+        return detail::allocate_foreign(core,
+                                        [&] { return core.in_copy().allocate_large(core, bytes, align); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     pool_memory& memory = core.memory();
     if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]

@@ -38,11 +38,15 @@ public:
         upstream::call under_way(from());
         chunk* const c = allocate(block_bytes, under_way);
         if (c != nullptr) m_taken.push_back(c);
+        under_way.settle();
         return c;
     }
     void give_all_back() {
-        for (chunk* const c : m_taken)
-            deallocate(*c);
+        upstream::call under_way(from());
+        for (chunk* const c : m_taken) {
+            under_way.begin(c->bytes);
+            deallocate(*c, under_way);
+        }
         m_taken.clear();
     }
 

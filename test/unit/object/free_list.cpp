@@ -29,7 +29,7 @@ struct owner final : pooled::detail::pool_extension {
 
 class free_list : public testing::Test {
 protected:
-    free_list() : m_owner(own_core::make<owner>("test")), list(m_owner.list) {
+    free_list() : m_owner(own_core::make<owner>({.name = "test"})), list(m_owner.list) {
         pooled::detail::free_list::list room;
         room.reserve(list.room_for(k_count));
         std::scoped_lock const lock(list.mutex());

@@ -57,7 +57,7 @@ struct owner final : pooled::detail::pool_extension {
 class growing_list : public testing::Test {
 protected:
     auto& make(growth_limits limits) {
-        m_owner = &own_core::make<owner>("test", limits, all);
+        m_owner = &own_core::make<owner>({.name = "test"}, limits, all);
         m_owner->list.make_initial();
         return m_owner->list;
     }
