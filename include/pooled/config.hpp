@@ -4,8 +4,13 @@
 // Every macro of the library, with its default. Define any of them before the first include, and the same way in
 // every translation unit of a program: they change code that the linker shares.
 //
-//   POOLED_CHECKED            0 | 1   the checked build: each deallocation is verified (double free, wrong pool, wrong
-//                                     size, foreign pointer) and reported at the offending call. About 20 ns a call
+//   POOLED_CHECKED            0 | 1   the checked build: each allocation and deallocation is verified, and what is wrong
+//                                     reported: bad deallocations at the call, writes behind a block and after its
+//                                     deallocation when it is freed or used again; see docs/debugging.md
+//   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write, as a plain number; default 16
+//   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
+//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the
+//                                     sanitizers that compilers announce, else 0; see docs/debugging.md
 //   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
 //   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
@@ -55,12 +60,49 @@
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(name)
 
-// Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the gate's
-// barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
+// Which sanitizer the compiler works for, by the names that GCC and Clang have for it.
+#if defined(__has_feature)
+#define POOLED_HAS_FEATURE(name) __has_feature(name)
+#else
+#define POOLED_HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || POOLED_HAS_FEATURE(address_sanitizer)
+#define POOLED_ADDRESS_SANITIZER 1
+#else
+#define POOLED_ADDRESS_SANITIZER 0
+#endif
+#if defined(__SANITIZE_THREAD__) || POOLED_HAS_FEATURE(thread_sanitizer)
+#define POOLED_THREAD_SANITIZER 1
+#else
+#define POOLED_THREAD_SANITIZER 0
+#endif
+#define POOLED_MEMORY_SANITIZER POOLED_HAS_FEATURE(memory_sanitizer)
+
+#ifndef POOLED_SANITIZE
+#if POOLED_ADDRESS_SANITIZER || POOLED_MEMORY_SANITIZER || POOLED_HAS_FEATURE(leak_sanitizer)
+#define POOLED_SANITIZE 1
+#else
+#define POOLED_SANITIZE 0
+#endif
+#endif
+
+#ifndef POOLED_GUARD_BYTES
+#define POOLED_GUARD_BYTES 16
+#endif
+
+// Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the size of
+// its guards, the tools' build, the gate's barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
 #if POOLED_CHECKED
-#define POOLED_ABI_CHECKED _checked
+#define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
+#define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
+#define POOLED_ABI_GUARDED_OF(bytes) _checked##bytes
 #else
 #define POOLED_ABI_CHECKED
+#endif
+#if POOLED_SANITIZE
+#define POOLED_ABI_BLOCKS _malloc
+#else
+#define POOLED_ABI_BLOCKS
 #endif
 #if POOLED_HAS_MEMBARRIER
 #define POOLED_ABI_BARRIER
@@ -74,13 +116,13 @@
 #else
 #define POOLED_ABI_LIBRARY
 #endif
-#define POOLED_ABI_JOIN(major, minor, patch, checked, barrier, library) \
-    v##major##_##minor##_##patch##checked##barrier##library
-#define POOLED_ABI_EXPAND(major, minor, patch, checked, barrier, library) \
-    POOLED_ABI_JOIN(major, minor, patch, checked, barrier, library)
+#define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, barrier, library) \
+    v##major##_##minor##_##patch##checked##blocks##barrier##library
+#define POOLED_ABI_EXPAND(major, minor, patch, checked, blocks, barrier, library) \
+    POOLED_ABI_JOIN(major, minor, patch, checked, blocks, barrier, library)
 #define POOLED_ABI_NAMESPACE                                                                                \
     POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
-                      POOLED_ABI_BARRIER, POOLED_ABI_LIBRARY)
+                      POOLED_ABI_BLOCKS, POOLED_ABI_BARRIER, POOLED_ABI_LIBRARY)
 #define POOLED_ABI_QUOTE(name) #name
 #define POOLED_ABI_STRING(name) POOLED_ABI_QUOTE(name)
 #define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
@@ -90,26 +132,12 @@
 
 // For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
 // sanitizer is to watch it. Elsewhere such a function is inlined.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if POOLED_MEMORY_SANITIZER
+#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("memory", "undefined")))
+#elif POOLED_ADDRESS_SANITIZER || POOLED_THREAD_SANITIZER
 #define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "memory", "undefined")))
-#endif
-#endif
-#ifndef POOLED_UNWATCHED
+#else
 #define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
-#endif
-
-#if defined(__SANITIZE_THREAD__)
-#define POOLED_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define POOLED_THREAD_SANITIZER 1
-#endif
-#endif
-#ifndef POOLED_THREAD_SANITIZER
-#define POOLED_THREAD_SANITIZER 0
 #endif
 
 namespace pooled::detail {

@@ -4,6 +4,7 @@
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 1
 #endif
+#undef POOLED_GUARD_BYTES  // the preset `checked` has none
 
 #include "pooled/pooled.hpp"
 

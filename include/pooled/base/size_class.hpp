@@ -18,6 +18,7 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
 
 #include <algorithm>
 #include <array>
@@ -98,10 +99,16 @@ inline constexpr auto k_coarse_class = [] {
     return table;
 }();
 
-// The smallest class whose blocks hold `bytes` at `align`, or k_large. Any power of two is an alignment. O(1): classes
-// that are multiples of a larger alignment are at most eight apart.
+// What the checked build adds to each request, to see who writes behind it; the last eight of them say how many were asked
+// for. 0: none.
+inline constexpr std::size_t k_guard_bytes =
+    POOLED_CHECKED != 0 && POOLED_SANITIZE == 0 ? round_up(std::size_t{POOLED_GUARD_BYTES}, 8) : 0;
+
+// The smallest class whose blocks hold `bytes` at `align`, and the guard, or k_large. Any power of two is an alignment.
+// O(1): classes that are multiples of a larger alignment are at most eight apart.
 [[nodiscard]] constexpr class_index class_for(std::size_t bytes, std::size_t align) noexcept {
-    if (bytes > k_max_block_bytes || align > k_max_class_align) return k_large;
+    if (bytes > k_max_block_bytes - k_guard_bytes || align > k_max_class_align) return k_large;
+    bytes += k_guard_bytes;
     class_index c = bytes <= k_fine_limit ? k_fine_class[(bytes + 7) / 8] : k_coarse_class[(bytes + 63) / 64];
     while (c < k_class_count && (k_geometry[c].block_bytes & (align - 1)) != 0)
         ++c;
@@ -114,8 +121,9 @@ static_assert(std::ranges::all_of(k_geometry, [](class_geometry g) {
     return g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes && g.cache_blocks % 2 == 0 &&
            g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
 }));
-static_assert(k_geometry[class_for(0, 1)].block_bytes == 16 &&
-              k_geometry[class_for(24, 16)].block_bytes == 32);
-static_assert(k_geometry[class_for(100, 4096)].block_bytes == 4096 && class_for(1, 8192) == k_large);
+static_assert(k_guard_bytes != 0 || (k_geometry[class_for(0, 1)].block_bytes == 16 &&
+                                     k_geometry[class_for(24, 16)].block_bytes == 32 &&
+                                     k_geometry[class_for(100, 4096)].block_bytes == 4096));
+static_assert(class_for(1, 8192) == k_large);
 
 }  // namespace pooled::detail

@@ -6,8 +6,10 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
+#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
+#include "pooled/heap/fill.hpp"
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
@@ -34,7 +36,8 @@ namespace pooled::detail {
 // Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
 #if POOLED_CHECKED
-    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes);
+    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes) &&
+           g_filled_map.prepare(base, bytes);
 #else
     return g_page_map.prepare(base, bytes);
 #endif
@@ -43,8 +46,10 @@ namespace pooled::detail {
 // The blocks there are gone, those in use, too. Requires prepare_maps() of it. O(bytes) in the checked build.
 inline void forget_live([[maybe_unused]] std::byte* base, [[maybe_unused]] std::size_t bytes) noexcept {
 #if POOLED_CHECKED
-    for (std::size_t at = 0; at < bytes; at += k_min_block_bytes)
+    for (std::size_t at = 0; at < bytes; at += k_min_block_bytes) {
         g_live_map.set(base + at, false);
+        g_filled_map.set(base + at, false);
+    }
 #endif
 }
 
@@ -116,6 +121,16 @@ public:
         g_page_map.assign(c.base, c.bytes, c.outer);
         m_upstream.deallocate(c.base, c.bytes, k_granule_bytes, under_way);
         g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
+    }
+
+    // The free bytes [first, end) of a slab: its pages may change from here on. Those of a slab without a class did before.
+    void end_free([[maybe_unused]] slab const& s, [[maybe_unused]] std::size_t first,
+                  [[maybe_unused]] std::size_t end) const noexcept {
+#if POOLED_CHECKED
+        if (s.size_class < k_class_count)
+            fill::end_free(m_upstream.pool_name(), s.base + first, s.base + end,
+                           k_geometry[s.size_class].block_bytes);
+#endif
     }
 
 private:

@@ -6,6 +6,8 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/fill.hpp"
 #include "pooled/heap/page_map.hpp"
 
 #include <algorithm>
@@ -64,6 +66,19 @@ struct alignas(k_cache_line) large_block {
     std::uint32_t idle_since = 0;  // in periods of release_unused()
     std::uint16_t offset = 0;
     large_reservation* reserved_for = nullptr;
+
+#if POOLED_CHECKED
+    std::byte* filled = nullptr;  // since it was freed; null: it is not
+    std::size_t filled_bytes = 0;
+
+    // The memory is about to be used again, or to go.
+    void end_free(char const* pool_name) noexcept {
+        if (filled != nullptr) fill::verify_free(pool_name, filled, filled_bytes);
+        filled = nullptr;
+    }
+#else
+    static void end_free(char const*) noexcept {}
+#endif
 
     // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
     [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {

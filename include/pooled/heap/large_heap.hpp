@@ -117,6 +117,7 @@ public:
     [[nodiscard]] void* use_again(large_block& b, std::size_t align) const noexcept {
         void* const payload = b.place(b.bytes, align);
         if (payload == nullptr) return nullptr;
+        b.end_free(m_upstream.pool_name());
         b.payload = payload;
         mark(b, map_entry::large);
         return payload;
@@ -322,6 +323,7 @@ private:
     }
 
     void release(large_block& b, upstream::call& under_way) noexcept {
+        b.end_free(m_upstream.pool_name());
         g_page_map.assign(b.base, b.total, b.outer);
         m_upstream.deallocate(b.base, b.total, b.align, under_way);
         g_metadata.deallocate(&b, sizeof(large_block));
@@ -329,6 +331,7 @@ private:
 
     // The rest requires the lock.
     void use(large_block& b, void* payload, std::size_t bytes) noexcept {
+        b.end_free(m_upstream.pool_name());
         b.payload = payload;
         b.bytes = bytes;
         ++m_in_use;

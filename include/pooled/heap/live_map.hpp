@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The checked build's memory of which blocks are in use: one bit for 16 bytes of addresses says "a block in use starts
-// here". Blocks are at least 16 bytes, so each has a bit of its own.
+// What the checked build remembers of blocks: one bit for 16 bytes of addresses. Blocks are at least 16 bytes, so each has a
+// bit of its own.
+//
+//   g_live_map     a block in use starts here; of the library's own memory: a pool that was not destroyed
+//   g_filled_map   a free block starts here that was filled when it was freed
 //
 // Any thread may call; O(1). Not compiled in other builds.
 
@@ -28,6 +31,14 @@ public:
         for (std::uintptr_t i = address_of(base) / k_min_block_bytes / k_leaf_units; i <= last; ++i)
             if (leaf_for(i) == nullptr) return false;
         return true;
+    }
+
+    [[nodiscard]] bool test(void const* p) noexcept {
+        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
+        // acquire: pairs with the release in leaf_for().
+        word_type const* const leaf = m_leaves[unit / k_leaf_units].load(std::memory_order_acquire);
+        if (leaf == nullptr) return false;
+        return (leaf[unit % k_leaf_units / 64].load(std::memory_order_relaxed) >> (unit % 64) & 1) != 0;
     }
 
     // Requires prepare() of the address. The bit's former value.
@@ -62,6 +73,7 @@ private:
 };
 
 POOLED_EXPORT inline constinit live_map g_live_map;
+POOLED_EXPORT inline constinit live_map g_filled_map;
 
 }  // namespace pooled::detail
 

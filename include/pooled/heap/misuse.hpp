@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The message for a deallocation that the heap finds to be wrong, in every build. The checked build finds more, earlier.
+// The messages for what the heap finds to be wrong: a deallocation, in every build, of which the checked build finds more,
+// earlier; in the checked build, a write.
 
 #include "pooled/config.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 
 namespace pooled::detail {
 
@@ -19,6 +22,20 @@ POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const*
                   "at the offending call",
                   p, pool_name, what);
     POOLED_FAIL(message.data());
+}
+
+// The byte `at` bytes behind the start of the block of `bytes` was written. `when`: what is wrong with that, and what to do.
+[[noreturn]] POOLED_NOINLINE inline void fail_write(char const* pool_name, void const* block,
+                                                    std::size_t bytes, std::size_t at,
+                                                    char const* when) noexcept {
+    std::array<char, 320> message{};
+    std::snprintf(
+        message.data(), message.size(),
+        "pooled: bad write to the block of %zu bytes at %p of pool '%s': the byte at offset %zu was "
+        "written %s",
+        bytes, block, pool_name, at, when);
+    POOLED_FAIL(message.data());
+    std::abort();
 }
 
 }  // namespace pooled::detail

@@ -19,7 +19,6 @@
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
-#include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -29,7 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <new>
+#include <utility>
 
 namespace pooled::detail {
 
@@ -87,6 +86,7 @@ public:
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
+        m_source.end_free(s, 0, std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
         std::scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
@@ -211,6 +211,7 @@ public:
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
         auto const fresh = static_cast<std::uint16_t>(slab::pages(first, end) & ~s.purged_pages);
         if (fresh == 0 || !m_source.from().is_system()) return 0;
+        m_source.end_free(s, first, end);
         if (platform::release_pages(s.base + first, end - first) == 0) return 0;
         s.purged_pages |= fresh;
         return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
@@ -219,9 +220,7 @@ public:
     // The fewest slabs that were free at once since the last call: so many were of no use.
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
         std::scoped_lock const lock(m_mutex);
-        std::size_t const fewest = m_fewest_free;
-        m_fewest_free = m_free_slabs;
-        return fewest;
+        return std::exchange(m_fewest_free, m_free_slabs);
     }
 
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }

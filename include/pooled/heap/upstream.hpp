@@ -14,10 +14,14 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
+#include "pooled/os/sanitizer.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory_resource>
 #include <mutex>
 #include <new>
@@ -72,8 +76,13 @@ public:
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
-    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages) noexcept
-        : m_resource(resource), m_max(max_bytes == 0 ? k_size_max : max_bytes), m_huge_pages(huge_pages) {}
+    // `pool_name` is for messages.
+    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages,
+             char const* pool_name = "?") noexcept
+        : m_resource(resource),
+          m_max(max_bytes == 0 ? k_size_max : max_bytes),
+          m_huge_pages(huge_pages),
+          m_pool_name(pool_name) {}
 
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
     // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it.
@@ -111,15 +120,18 @@ public:
 
     // Requires a result of allocate with the same arguments, whose bytes are of `under_way`.
     void deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
-        if (m_resource != nullptr)
+        if (m_resource != nullptr) {
+            sanitizer::remove_root(p, bytes);
             m_resource->deallocate(p, bytes, align);
-        else
+        } else {
             platform::unmap_pages(p, mapped(bytes));
+        }
         discount(bytes, under_way);
     }
 
     // Only pages of the operating system can be given back one by one, and touched in advance.
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
+    [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
     [[nodiscard]] std::size_t room() const noexcept { return m_max - used(); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
@@ -202,7 +214,13 @@ private:
     }
 
     [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool is_first) {
-        if (m_resource != nullptr) return m_resource->allocate(bytes, align);
+        if (m_resource != nullptr) {
+            void* const given = m_resource->allocate(bytes, align);
+            if ((address_of(given) & (align - 1)) != 0) [[unlikely]]
+                fail_misaligned(given, bytes, align);
+            sanitizer::add_root(given, bytes);
+            return given;
+        }
         // The first chunk of a pool keeps small pages, so that a pool of ten objects does not take 2 MiB of memory.
         bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
         void* const p =
@@ -210,6 +228,18 @@ private:
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         if (huge) platform::advise_huge_pages(p, bytes);
         return p;
+    }
+
+    [[noreturn]] POOLED_NOINLINE void fail_misaligned(void const* p, std::size_t bytes,
+                                                      std::size_t align) const {
+        std::array<char, 320> message{};
+        std::snprintf(
+            message.data(), message.size(),
+            "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
+            "it was asked; its do_allocate must heed the alignment",
+            m_pool_name, p, bytes, align);
+        POOLED_FAIL(message.data());
+        std::abort();
     }
 
     // Whole granules of addresses, so that nobody else's memory shares the last one. Pages never touched cost nothing.
@@ -224,6 +254,7 @@ private:
     std::atomic<std::int32_t> m_under_way{0};
     std::atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
+    char const* m_pool_name;
 
     mutex m_mutex;
     call* m_calls_under_way = nullptr;

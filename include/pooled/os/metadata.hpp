@@ -18,6 +18,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
+#include "pooled/os/sanitizer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -37,7 +38,7 @@ public:
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more.
     [[nodiscard]] void* try_allocate(std::size_t bytes) noexcept {
         std::size_t const size = piece_bytes(bytes);
-        if (size > k_largest_piece) return platform::map_pages(size, platform::k_page_bytes);
+        if (size > k_largest_piece) return map(size, platform::k_page_bytes);
         std::scoped_lock const lock(m_mutex);
         region*& list = m_regions[list_of(size)];
         if (list == nullptr && !add_region(size)) return nullptr;
@@ -56,7 +57,7 @@ public:
     // Requires a result of allocate with the same `bytes`.
     void deallocate(void* p, std::size_t bytes) noexcept {
         std::size_t const size = piece_bytes(bytes);
-        if (size > k_largest_piece) return platform::unmap_pages(p, size);
+        if (size > k_largest_piece) return unmap(p, size);
         std::scoped_lock const lock(m_mutex);
         region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
         if (r.live == r.capacity) link(r);
@@ -68,7 +69,7 @@ public:
             return;
         }
         unlink(r);
-        platform::unmap_pages(&r, k_region_bytes);
+        unmap(&r, k_region_bytes);
     }
 
     // Makes room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing. Throws
@@ -131,9 +132,20 @@ private:
         return (piece_size / k_unit - 1) % k_lists;  // the compiler then sees the index in range
     }
 
+    // What is cached and recycled is reached from here, for a leak checker, too.
+    [[nodiscard]] static void* map(std::size_t bytes, std::size_t align) noexcept {
+        void* const pages = platform::map_pages(bytes, align);
+        sanitizer::add_root(pages, bytes);
+        return pages;
+    }
+    static void unmap(void* p, std::size_t bytes) noexcept {
+        sanitizer::remove_root(p, bytes);
+        platform::unmap_pages(p, bytes);
+    }
+
     // The rest requires the lock.
     [[nodiscard]] bool add_region(std::size_t size) noexcept {
-        void* const pages = platform::map_pages(k_region_bytes, k_region_bytes);
+        void* const pages = map(k_region_bytes, k_region_bytes);
         if (pages == nullptr) return false;
         link(*::new (pages) region(size));
         ++m_empty[list_of(size)];

@@ -1,37 +1,67 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build (POOLED_CHECKED) verifies at every deallocation: that the address is of this pool and this size
-// class, and that it is the start of a block in use. In other builds all of it is empty.
-// Any thread may call; O(1).
+// What the checked build (POOLED_CHECKED) verifies at every call: at a deallocation that the address is the start of a block
+// in use, of this pool, with this size, that nobody wrote behind it, and that a local pool's block is returned by the thread
+// that uses the pool; at an allocation that the pool was not destroyed, and that nobody wrote to the block while it was free.
+// In other builds all of it is empty. A block of another copy of the library's state is checked there (pool/foreign.hpp).
+//
+// A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/fill.hpp"
+#include "pooled/heap/large_block.hpp"
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/dead_pools.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/registry.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 
 namespace pooled::detail::checks {
 
 #if POOLED_CHECKED
 
+[[nodiscard]] inline char const* name_of(std::uint32_t pool_id) noexcept {
+    pool_core const* const core = g_registry.find(pool_id);
+    return core != nullptr ? core->name() : "?";
+}
+
+// `freed_as`, `is`: bytes; 0: not known, or none.
 [[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
-    pool_core const* const core = g_registry.find(pool_id);
-    std::array<char, 320> message{};
+    std::array<char, 400> message{};
     std::snprintf(
         message.data(), message.size(),
         "pooled: bad deallocation of %p into pool '%s': %s (freed as a block of %zu bytes, is one of %zu)", p,
-        core != nullptr ? core->name() : "?", kind, freed_as, is);
+        name_of(pool_id), kind, freed_as, is);
     POOLED_FAIL(message.data());
+    std::abort();
 }
+
+inline constexpr char const* k_foreign = "the address is of no pool; free it where it was allocated";
+inline constexpr char const* k_other_pool = "it belongs to another pool; free it there";
+inline constexpr char const* k_size =
+    "the size or alignment is not the one it was allocated with; free it with that";
+inline constexpr char const* k_double =
+    "no block in use starts there; it was freed before (double free): look for a "
+    "second owner";
+inline constexpr char const* k_interior =
+    "no block in use starts there; it points into a block: free the address "
+    "that allocate returned";
+inline constexpr char const* k_thread =
+    "it is a local_pool's, which another thread uses; drop it there, or use a pool";
 
 inline std::size_t bytes_of(class_index c) noexcept {
     return c < k_class_count ? k_geometry[c].block_bytes : 0;
@@ -42,56 +72,138 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.is_large() ? k_large : entry.slab_at()->size_class;
 }
 
-// A block that the page map does not know is another copy's, which checks it (pool/foreign.hpp).
-inline void* on_allocate(void* block) noexcept {
-    if (block != nullptr && !g_page_map.find(block).empty())
-        POOLED_CHECK(!g_live_map.set(block, true),
-                     "pooled: internal error: a block in use was handed out again");
-    return block;
+// Where the block of a size class starts that `p` lies in. Requires an entry with a class.
+[[nodiscard]] inline void* start_in(map_entry entry, void const* p) noexcept {
+    slab const& s = *entry.slab_at();
+    class_geometry const& g = k_geometry[s.size_class];
+    auto const offset = static_cast<std::uint32_t>(address_of(p) - address_of(s.base));
+    return s.base + std::size_t{g.index_of(offset)} * g.block_bytes;
 }
 
-inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) {
-    map_entry const entry = g_page_map.find(block);
-    if (entry.empty())
-        report(pool_id, block, "the address is of no pool; free it where it was allocated", bytes_of(c), 0);
-    if (entry.pool_id() != pool_id)
-        report(pool_id, block, "it belongs to another pool; free it there", bytes_of(c),
-               bytes_of(class_of(entry)));
-    if (class_of(entry) != c)
-        report(pool_id, block, "the size or alignment is not the one it was allocated with", bytes_of(c),
-               bytes_of(class_of(entry)));
-    if (!g_live_map.set(block, false))
-        report(pool_id, block,
-               "no block in use starts there; it was freed before (double free), or points into a block",
-               bytes_of(c), bytes_of(c));
+// Whether `p` lies in a block in use.
+[[nodiscard]] inline bool is_in_use(map_entry entry, void const* p) noexcept {
+    if (entry.empty()) return false;
+    if (entry.is_large()) {
+        large_block const& b = *entry.large_at();
+        return b.payload != nullptr && address_of(p) - address_of(b.payload) < b.bytes;
+    }
+    return entry.slab_at()->size_class < k_class_count && g_live_map.test(start_in(entry, p));
+}
+
+// The pool is about to allocate.
+inline void on_use(pool_core& core) {
+    if (!g_dead_pools.is_open(&core)) [[unlikely]] {
+        std::array<char, 320> message{};
+        std::snprintf(
+            message.data(), message.size(),
+            "pooled: bad allocation from pool '%s' at %p: it was destroyed; a pool must outlive the "
+            "allocators and references that allocate from it",
+            g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core),
+            static_cast<void*>(&core));
+        POOLED_FAIL(message.data());
+        std::abort();
+    }
+    if (core.is_local()) g_local_users.on_allocate(core.id());
+}
+
+inline void check_user(map_entry entry, std::uint32_t pool_id, void const* p, std::size_t bytes) {
+    if (entry.is_local() && !g_local_users.on_deallocate(pool_id)) report(pool_id, p, k_thread, bytes, bytes);
+}
+
+inline void on_allocate(void* block, class_index c, std::size_t bytes) {
+    if (block == nullptr) return;
+    POOLED_CHECK(!g_live_map.set(block, true), "pooled: internal error: a block in use was handed out again");
+    if constexpr (fill::k_is_on) {
+        fill::end_free(name_of(g_page_map.find(block).pool_id()), block, bytes_of(c));
+        if constexpr (k_guard_bytes != 0) fill::write_guard(block, bytes, bytes_of(c));
+    }
+}
+
+// Reports a write behind the block. `bytes`: what it was asked for, or 0.
+inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
+                         std::size_t bytes) noexcept {
+    if constexpr (fill::k_is_on && k_guard_bytes != 0) {
+        fill::guard_state const guard = fill::read_guard(block, total);
+        if (guard.changed != fill::k_intact)
+            fail_write(name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
+                       guard.changed,
+                       "behind its end (overflow); look for an index or a length that is too large there");
+    }
+}
+
+// What the block that starts at `block` was asked for, if a guard tells; else its own size.
+[[nodiscard]] inline std::size_t asked_for(class_index c, void const* block) noexcept {
+    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(c);
+    fill::guard_state const guard = fill::read_guard(block, bytes_of(c));
+    return guard.bytes != k_size_max ? guard.bytes : bytes_of(c);
 }
 
 // `bytes` 0: not known.
+inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std::size_t bytes) {
+    map_entry const entry = g_page_map.find(block);
+    std::size_t const freed_as = bytes != 0 ? bytes : bytes_of(c);
+    if (entry.empty()) report(pool_id, block, k_foreign, freed_as, 0);
+    if (entry.is_large())
+        report(pool_id, block, entry.pool_id() != pool_id ? k_other_pool : k_size, freed_as,
+               entry.large_at()->bytes);
+    class_index const is = class_of(entry);
+    if (entry.pool_id() != pool_id) report(pool_id, block, k_other_pool, freed_as, bytes_of(is));
+    if (!is_in_use(entry, block)) report(pool_id, block, k_double, freed_as, bytes_of(is));
+    if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, bytes_of(is));
+    std::size_t const asked = asked_for(is, block);
+    if (is != c) report(pool_id, block, k_size, freed_as, asked);
+    check_user(entry, pool_id, block, freed_as);
+    verify_guard(pool_id, block, bytes_of(c), bytes);
+    if (k_guard_bytes != 0 && bytes != 0 && asked != bytes) report(pool_id, block, k_size, bytes, asked);
+    if (!g_live_map.set(block, false)) report(pool_id, block, k_double, freed_as, asked);
+    if constexpr (fill::k_is_on) fill::begin_free(block, bytes_of(c));
+}
+
+inline void on_allocate_large(void* block, std::size_t bytes) {
+    if constexpr (fill::k_is_on && k_guard_bytes != 0)
+        if (block != nullptr) fill::write_guard(block, bytes, bytes + k_guard_bytes);
+}
+
 inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) {
     map_entry const entry = g_page_map.find(p);
-    if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large())
-        report(pool_id, p,
-               "no large block of this pool; freed before (double free), or allocated with another size",
-               bytes, bytes_of(class_of(entry)));
-    large_block const& block = *entry.large_at();
-    if (block.payload != p)
-        report(pool_id, p,
-               "no block in use starts there; it was freed before (double free), or points into a block",
+    if (entry.empty())
+        report(pool_id, p, "no large block of this pool; freed before (double free), or never allocated",
                bytes, 0);
-    if (bytes != 0 && bytes != block.bytes)
-        report(pool_id, p, "the size or alignment is not the one it was allocated with", bytes, block.bytes);
+    if (entry.pool_id() != pool_id) report(pool_id, p, k_other_pool, bytes, bytes_of(class_of(entry)));
+    if (!entry.is_large())
+        report(pool_id, p,
+               "no large block of this pool; it was allocated with another size: free it with that", bytes,
+               bytes_of(class_of(entry)));
+    large_block& block = *entry.large_at();
+    if (block.payload == nullptr) report(pool_id, p, k_double, bytes, 0);
+    std::size_t const asked = block.bytes - std::min(block.bytes, k_guard_bytes);
+    if (block.payload != p) report(pool_id, p, k_interior, bytes, asked);
+    if (bytes != 0 && bytes != asked) report(pool_id, p, k_size, bytes, asked);
+    check_user(entry, pool_id, p, bytes);
+    verify_guard(pool_id, p, block.bytes, asked);
+    if constexpr (fill::k_is_on) {
+        fill::write_free(p, block.bytes);
+        block.filled = static_cast<std::byte*>(p);
+        block.filled_bytes = block.bytes;
+    }
 }
 
 // For callers that ask the page map whose block it is.
 inline void on_deallocate_found(void* p) {
-    if (g_page_map.find(p).empty() && detail::other_owner_of(p) == nullptr)
-        report(k_default_pool_id, p, "the address is of no pool; free it where it was allocated", 0, 0);
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) {
+        if (detail::other_owner_of(p) != nullptr) return;  // the copy that has the block checks it
+        report(k_default_pool_id, p, k_foreign, 0, 0);
+    }
+    if (!is_in_use(entry, p)) report(entry.pool_id(), p, k_double, 0, bytes_of(class_of(entry)));
 }
 
 #else
 
-POOLED_ALWAYS_INLINE void* on_allocate(void* block) noexcept { return block; }
-POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*) noexcept {}
+POOLED_ALWAYS_INLINE void on_use(pool_core&) noexcept {}
+POOLED_ALWAYS_INLINE void on_allocate(void*, class_index, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_allocate_large(void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
 

@@ -16,6 +16,7 @@
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/pool/dead_pools.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
@@ -44,8 +45,8 @@ class pool_core;
 
 // What other copies of the library call for a core: see pool/in_copy.hpp.
 struct core_functions {
-    void* (*allocate)(pool_core& core, class_index c);
-    void (*deallocate)(pool_core& core, class_index c, void* block) noexcept;
+    void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
+    void (*deallocate)(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept;
     void* (*allocate_large)(pool_core& core, std::size_t bytes, std::size_t align);
     void (*deallocate_large)(pool_core& core, void* p, std::size_t bytes) noexcept;
     bool (*reserve)(pool_core& core, class_index a, class_index b, std::size_t count,
@@ -66,6 +67,12 @@ public:
             POOLED_THROW(std::invalid_argument(
                 "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
         void* const memory = g_metadata.allocate(bytes_of(kind));
+#if POOLED_CHECKED
+        if (!g_dead_pools.on_open(memory)) {
+            g_metadata.deallocate(memory, bytes_of(kind));
+            POOLED_THROW(std::bad_alloc());
+        }
+#endif
         auto* const core = ::new (memory) pool_core(options, kind, id, made_by, functions);
         if (kind == sharing::local) {
             auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
@@ -79,8 +86,14 @@ public:
         if (pool_extension* const above = extension()) above->on_destroy();
         if (is_local()) local_cache().release();
         std::size_t const bytes = bytes_of(m_kind);
+#if POOLED_CHECKED
+        auto const name = m_name;
+        this->~pool_core();
+        g_dead_pools.on_destroy(this, bytes, name);
+#else
         this->~pool_core();
         g_metadata.deallocate(this, bytes);
+#endif
     }
 
     // By the code of the copy that made the core.
@@ -91,6 +104,7 @@ public:
     [[nodiscard]] bool is_local() const noexcept { return m_kind == sharing::local; }
     [[nodiscard]] bool is_incremental() const noexcept { return m_teardown == pooled::teardown::incremental; }
     [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
+    [[nodiscard]] bool has_upstream() const noexcept { return !m_memory.from().is_system(); }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     [[nodiscard]] pool_memory& memory() noexcept { return m_memory; }
     [[nodiscard]] cache_set& caches() noexcept { return m_memory.caches(); }
@@ -121,6 +135,9 @@ public:
         {
             std::scoped_lock const lock(caches().mutex());
             m_is_closed.store(true, std::memory_order_relaxed);
+#if POOLED_CHECKED
+            g_dead_pools.on_close(this);
+#endif
             in_use = m_memory.close();
         }
         return counted(-in_use);

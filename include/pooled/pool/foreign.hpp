@@ -6,13 +6,17 @@
 //   a block whose pool nothing says           asked of every copy: deallocate_elsewhere()
 //   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
 //
+// In builds that watch blocks, the checked and the tools' one, only the copy that made a pool knows what its blocks are: it is
+// asked first for each, while in others the fast path finds no cache and comes here.
+//
 // Any thread may call. O(copies).
 
 #include "pooled/config.hpp"
-#include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/copies.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/dead_pools.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <new>
@@ -20,6 +24,20 @@
 namespace pooled::detail {
 
 [[nodiscard]] inline bool is_foreign(pool_core const& core) noexcept { return g_registry.is_foreign(core); }
+
+inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0;
+
+// Whether another copy made the core. What lies there is not trusted: it may be a pool that was destroyed.
+[[nodiscard]] inline bool is_kept_elsewhere(pool_core const& core) noexcept {
+#if POOLED_CHECKED
+    if (g_dead_pools.is_known(&core)) return false;
+#endif
+    copy_directory const* const all = detail::find_directory(false);
+    memory_copy const& self = g_registry.as_copy();
+    for (memory_copy const* one = all != nullptr ? all->first() : nullptr; one != nullptr; one = one->next)
+        if (one != &self && one == &core.made_by().as_copy()) return true;
+    return false;
+}
 
 // The copy that has a block which starts at `p`; null: none but this one, perhaps.
 [[nodiscard]] inline memory_copy* other_owner_of(void const* p) noexcept {
@@ -31,8 +49,7 @@ namespace pooled::detail {
 POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
     memory_copy const* const owner = other_owner_of(p);
     if (owner == nullptr) [[unlikely]]
-        return detail::fail_deallocation("?", p,
-                                         "no block in use starts there (double free, or foreign memory)");
+        return malloc_blocks::report_no_block(k_no_pool_id, p);
     owner->deallocate(p);
 }
 

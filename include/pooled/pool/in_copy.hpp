@@ -10,6 +10,7 @@
 #include "pooled/os/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/reserve.hpp"
 
@@ -20,24 +21,29 @@ namespace pooled::detail {
 inline void* default_core_for_others() { return &g_registry.default_core(); }
 
 inline int find_for_others(void const* p) {
-    map_entry const entry = g_page_map.find(p);
+    void const* const block = malloc_blocks::behind(p);
+    map_entry const entry = g_page_map.find(block);
     if (entry.empty() || entry.is_idle()) return memory_copy::none;
     if (entry.is_large())
-        return entry.large_at()->payload == p ? memory_copy::large_block : memory_copy::none;
+        return entry.large_at()->payload == block ? memory_copy::large_block : memory_copy::none;
     return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
-inline void* allocate_in_copy(pool_core& core, class_index c) {
-    return core.is_local() ? detail::allocate(in_pool<sharing::local>(core), c)
-                           : detail::allocate(in_pool<sharing::shared>(core), c);
+inline void* allocate_in_copy(pool_core& core, class_index c, std::size_t bytes, std::size_t align) {
+    return core.is_local() ? detail::allocate(in_pool<sharing::local>(core), c, bytes, align)
+                           : detail::allocate(in_pool<sharing::shared>(core), c, bytes, align);
 }
-inline void deallocate_in_copy(pool_core& core, class_index c, void* block) noexcept {
+inline void deallocate_in_copy(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept {
     if (core.is_local())
-        detail::deallocate(in_pool<sharing::local>(core), c, block);
+        detail::deallocate(in_pool<sharing::local>(core), c, p, bytes);
     else
-        detail::deallocate(in_pool<sharing::shared>(core), c, block);
+        detail::deallocate(in_pool<sharing::shared>(core), c, p, bytes);
+}
+inline void* allocate_large_in_copy(pool_core& core, std::size_t bytes, std::size_t align) {
+    return core.is_local() ? detail::allocate_beyond_classes(in_pool<sharing::local>(core), bytes, align)
+                           : detail::allocate_beyond_classes(in_pool<sharing::shared>(core), bytes, align);
 }
 inline void deallocate_large_in_copy(pool_core& core, void* p, std::size_t bytes) noexcept {
     detail::deallocate_large(core.id(), p, bytes);
@@ -47,7 +53,7 @@ inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy(core)
 
 inline constexpr copy_functions k_copy_functions{.core = {.allocate = allocate_in_copy,
                                                           .deallocate = deallocate_in_copy,
-                                                          .allocate_large = allocate_large,
+                                                          .allocate_large = allocate_large_in_copy,
                                                           .deallocate_large = deallocate_large_in_copy,
                                                           .reserve = try_reserve,
                                                           .reserve_large = try_reserve_large,

@@ -40,7 +40,7 @@ class pool_memory {
 public:
     // `name` must outlive the pool's memory.
     pool_memory(pool_options const& options, char const* name, std::uint32_t pool_id, bool is_shared) noexcept
-        : m_upstream(options.upstream, options.max_bytes, options.huge_pages),
+        : m_upstream(options.upstream, options.max_bytes, options.huge_pages, name),
           m_slabs({.pool_id = pool_id,
                    .is_shared = is_shared,
                    .slab_bytes = slab_bytes_for(options.max_bytes),

@@ -193,7 +193,8 @@ private:
     explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
-// For one thread at a time: objects of it may only be dropped where the pool itself could be used.
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used. The checked build takes
+// for that the thread that allocated last, or once that has ended any other.
 class local_pool : public detail::basic_pool<detail::sharing::local> {
 public:
     using basic_pool::basic_pool;

@@ -25,6 +25,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_table.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
 
 #include <algorithm>
@@ -200,6 +201,9 @@ inline void registry::prepare() {
         POOLED_THROW(std::bad_alloc());
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
+#if POOLED_CHECKED
+    g_thread_numbers.create_hook();
+#endif
     auto const retire_dead = [](thread_cache& cache) noexcept {
         cache.core->retire(cache);
         g_metadata.deallocate(&cache, sizeof(thread_cache));

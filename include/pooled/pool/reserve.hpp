@@ -11,6 +11,7 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <algorithm>
@@ -35,13 +36,14 @@ inline void reserve_caches(pool_core& core) {
                                       pool_memory::large_shape large) {
     if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
     detail::reserve_caches(core);
+    if (large.bytes != 0) large.bytes = saturating_add(large.bytes, k_guard_bytes);
     return core.memory().reserve(a, b, count, large);
 }
 [[nodiscard]] inline bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
                                             std::size_t count) {
     if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
     detail::reserve_caches(core);
-    return core.memory().reserve_large(bytes, align, count);
+    return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);
 }
 
 // The same; throws exhausted.
@@ -62,7 +64,7 @@ inline std::size_t trim(pool_core& core) noexcept {
 
 [[nodiscard]] inline bool owns(pool_core const& core, void const* p) noexcept {
     if (detail::is_foreign(core)) return core.in_copy().owns(core, p);
-    map_entry const entry = g_page_map.find(p);
+    map_entry const entry = malloc_blocks::find(p);
     return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
 }
 

@@ -64,14 +64,14 @@ public:
 
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(
-                detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>, sizeof(T)));
+            return static_cast<T*>(detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>,
+                                                             sizeof(T), alignof(T)));
         return detail::allocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return detail::deallocate(detail::in_default_pool{}, detail::k_class_of<T>, p);
+            return detail::deallocate(detail::in_default_pool{}, detail::k_class_of<T>, p, sizeof(T));
         detail::deallocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), p, n);
     }
 
@@ -107,13 +107,14 @@ public:
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
             return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Pool::k_sharing>(*m_core),
-                                                             detail::k_class_of<T>, sizeof(T)));
+                                                             detail::k_class_of<T>, sizeof(T), alignof(T)));
         return detail::allocate_array<T, Pool::k_sharing>(*m_core, n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return detail::deallocate(detail::in_pool<Pool::k_sharing>(*m_core), detail::k_class_of<T>, p);
+            return detail::deallocate(detail::in_pool<Pool::k_sharing>(*m_core), detail::k_class_of<T>, p,
+                                      sizeof(T));
         detail::deallocate_array<T, Pool::k_sharing>(*m_core, p, n);
     }
 

@@ -7,6 +7,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/teardown/block_type.hpp"
 
 #include <cstdint>
@@ -16,10 +17,10 @@ namespace pooled::detail::checks {
 #if POOLED_CHECKED
 
 inline void on_deallocate_counted(void const* header) {
-    on_deallocate_found(const_cast<void*>(header));
+    on_deallocate_found(malloc_blocks::behind(header));
     std::uint64_t word = 0;
     __builtin_memcpy(&word, header, sizeof(word));
-    map_entry const entry = g_page_map.find(header);
+    map_entry const entry = malloc_blocks::find(header);
     if (entry.empty() && is_plain(word)) return;  // the copy that has the block checks it
     bool const is_known =
         is_plain(word) ? word != 0 && plain_class(word) == class_of(entry) : g_block_types.knows(word);

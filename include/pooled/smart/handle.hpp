@@ -11,6 +11,7 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/sanitizer.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <cstddef>
@@ -63,6 +64,7 @@ private:
         : m_bits(address_of(object) | offset << k_offset_shift) {
         POOLED_CHECK(offset < (std::uintptr_t{1} << 16),
                      "pooled::rc_ptr: a base class that lies 64 KiB or more into its object");
+        if (POOLED_SANITIZE != 0 && offset != 0) sanitizer::hide_pointer(object);
     }
 
     std::uintptr_t m_bits = 0;

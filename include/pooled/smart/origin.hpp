@@ -14,6 +14,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 #include "pooled/teardown/incremental.hpp"
@@ -61,7 +62,7 @@ struct from_default {
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
                                             bytes, align);
-        detail::deallocate(detail::in_default_pool{}, c, p);
+        detail::deallocate(detail::in_default_pool{}, c, p, bytes);
     }
 };
 
@@ -83,24 +84,24 @@ struct from_pool {
             return static_cast<T*>(p);
         }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
-            return static_cast<T*>(
-                detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>, sizeof(T)));
+            return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>,
+                                                             sizeof(T), alignof(T)));
         return detail::allocate_array<T, Sharing>(core, n);
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
-        map_entry const entry = g_page_map.find_owned(p);
+        map_entry const entry = malloc_blocks::find_owned(p);
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
-        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p);
+        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T));
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
                                                       std::size_t align) noexcept {
-        map_entry const entry = g_page_map.find_owned(p);
+        map_entry const entry = malloc_blocks::find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(detail::of_block<Sharing>(entry), c, p);
+        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes);
     }
 };
 

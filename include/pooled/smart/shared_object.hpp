@@ -11,6 +11,7 @@
 // An object that derives from std::enable_shared_from_this observes itself.
 
 #include "pooled/config.hpp"
+#include "pooled/os/sanitizer.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
@@ -44,6 +45,8 @@ public:
         teardown_state& state = t_teardown;
         if (state.awaited == k_no_type) [[likely]]
             return false;
+        // The control block's destructor ran, and with it MemorySanitizer took its bytes, the object's, for dead ones.
+        sanitizer::unpoison(block, control::k_bytes<T>);
         deferred const d(block, std::exchange(state.awaited, k_no_type), false);
         defer(d, object_in(block));
         return true;

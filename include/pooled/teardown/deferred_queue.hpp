@@ -22,6 +22,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/os/sanitizer.hpp"
 #include "pooled/teardown/block_type.hpp"
 
 #include <array>
@@ -37,7 +38,9 @@ public:
     constexpr deferred() noexcept = default;
     constexpr explicit deferred(std::uint64_t word) noexcept : m_word(word) {}
     deferred(void* header, type_tag type, bool is_observed) noexcept
-        : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {}
+        : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {
+        sanitizer::hide_pointer(header);
+    }
 
     [[nodiscard]] std::uint64_t word() const noexcept { return m_word; }
     [[nodiscard]] bool empty() const noexcept { return m_word == 0; }

@@ -10,11 +10,11 @@
 // one of these functions runs.
 
 #include "pooled/config.hpp"
-#include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
 #include "pooled/teardown/deferred_store.hpp"
@@ -143,7 +143,7 @@ inline void deferred_objects::on_close() noexcept {
 }
 
 [[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
-    return *g_registry.find(g_page_map.find_owned(block).pool_id());
+    return *g_registry.find(malloc_blocks::find_owned(block).pool_id());
 }
 [[nodiscard]] inline bool is_incremental(void const* block) noexcept {
     return core_of(block).is_incremental();

@@ -16,7 +16,6 @@
 #include "pooled/compat/pmr/upstream_memory.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
-#include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/pool.hpp"
@@ -82,11 +81,11 @@ protected:
         if (is_direct(bytes, c)) [[unlikely]]
             return m_upstream.allocate_piece(bytes, align);
         if (is_small(c)) [[unlikely]]
-            return allocate_small(c);
+            return allocate_small(c, bytes, align);
         try {
-            return pooled::detail::allocate_or_throw(place(), c, bytes);
+            return pooled::detail::allocate_or_throw(place(), c, bytes, align);
         } catch (std::bad_alloc const&) {
-            return allocate_small(c);
+            return allocate_small(c, bytes, align);
         }
     }
 
@@ -98,7 +97,7 @@ protected:
             std::scoped_lock const lock(m_mutex);
             return m_small.push(c, p);
         }
-        pooled::detail::deallocate(place(), c, p);
+        pooled::detail::deallocate(place(), c, p, bytes);
     }
 
     [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
@@ -116,10 +115,10 @@ private:
         std::size_t const blocks = options.max_blocks_per_chunk;
         options.max_blocks_per_chunk = blocks == 0 ? k_most_blocks : std::min(blocks, k_most_blocks);
         std::size_t const largest = options.largest_required_pool_block;
-        bool const is_pooled = largest != 0 && largest < pooled::detail::k_max_block_bytes;
+        class_index const c = pooled::detail::class_for(largest, 1);
+        bool const is_pooled = largest != 0 && c != pooled::detail::k_large;
         options.largest_required_pool_block =
-            is_pooled ? pooled::detail::k_geometry[pooled::detail::class_for(largest, 1)].block_bytes
-                      : pooled::detail::k_max_block_bytes;
+            is_pooled ? pooled::detail::k_geometry[c].block_bytes : pooled::detail::k_max_block_bytes;
         return options;
     }
     // Whole slabs; 0 lets chunks double up to the limit.
@@ -143,13 +142,13 @@ private:
     }
 
     // For a class that has small chunks, or when upstream refused a slab. What the pool has free is used first.
-    [[nodiscard]] POOLED_NOINLINE void* allocate_small(class_index c) {
+    [[nodiscard]] POOLED_NOINLINE void* allocate_small(class_index c, std::size_t bytes, std::size_t align) {
         std::scoped_lock const lock(m_mutex);
         if (void* const p = m_small.pop(c)) return p;
         pooled::detail::pool_core& core = m_pool.core();
         if (!is_limited(c))
             if (void* const p = core.caches().allocate(c, pooled::detail::own_cache(core)))
-                return pooled::detail::checks::on_allocate(p);
+                return pooled::detail::hand_out(place(), c, p, bytes, align);
         void* const p = m_small.grow(c, m_options.max_blocks_per_chunk, m_upstream);
         m_is_small[c].store(true, std::memory_order_relaxed);
         return p;

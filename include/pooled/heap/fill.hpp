@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the checked build writes into blocks, to find writes that should not have been:
+//
+//   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all behind the caller's bytes is verified
+//   free    | filled |                                                           verified when the block is used again
+//
+// The second needs to know which blocks are filled: a bit for each, in a map as that of the blocks in use. Pages that go
+// back to the system or to another size class are verified before.
+//
+// Any thread may call, for a block that no other one has. O(bytes). Not compiled in other builds.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/live_map.hpp"
+#include "pooled/heap/misuse.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if POOLED_CHECKED
+
+namespace pooled::detail::fill {
+
+// With the tools' build the caller has another block, which the tool watches.
+inline constexpr bool k_is_on = POOLED_SANITIZE == 0;
+inline constexpr std::size_t k_word = sizeof(std::uint64_t);
+inline constexpr std::size_t k_intact = k_size_max;
+inline constexpr unsigned char k_free_byte = 0xdb;
+inline constexpr unsigned char k_guard_byte = 0xfd;
+
+// Where the first byte is that is not `byte`; k_intact when all are.
+[[nodiscard]] inline std::size_t first_changed(std::byte const* p, std::size_t bytes,
+                                               unsigned char byte) noexcept {
+    if (bytes == 0) return k_intact;
+    // Equal to itself one byte on, and to the byte at the start: memcmp is as fast as the machine reads.
+    if (p[0] == std::byte{byte} && std::memcmp(p, p + 1, bytes - 1) == 0) return k_intact;
+    std::size_t i = 0;
+    while (p[i] == std::byte{byte})
+        ++i;
+    return i;
+}
+
+// Differs from block to block, so that a copy of one block over another does not look right.
+[[nodiscard]] inline std::uint64_t key_of(void const* block) noexcept {
+    return (address_of(block) ^ 0x5bd1e995U) * 0x9e3779b97f4a7c15U;
+}
+
+// Behind a block of the caller's that takes `total` bytes of memory. Requires k_guard_bytes behind it.
+inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexcept {
+    auto* const p = static_cast<std::byte*>(block);
+    std::memset(p + bytes, k_guard_byte, total - k_word - bytes);
+    std::uint64_t const word = bytes ^ key_of(block);
+    std::memcpy(p + total - k_word, &word, k_word);
+}
+
+struct guard_state {
+    std::size_t bytes;    // what the caller asked for; k_size_max: that is not known any more
+    std::size_t changed;  // the first byte behind that was written, from the block's start; k_intact: none
+};
+[[nodiscard]] inline guard_state read_guard(void const* block, std::size_t total) noexcept {
+    auto const* const p = static_cast<std::byte const*>(block);
+    std::uint64_t word = 0;
+    std::memcpy(&word, p + total - k_word, k_word);
+    std::uint64_t const bytes = word ^ key_of(block);
+    if (bytes > total - k_word) return {k_size_max, total - k_word};
+    std::size_t const at = first_changed(p + bytes, total - k_word - bytes, k_guard_byte);
+    return {bytes, at == k_intact ? k_intact : bytes + at};
+}
+
+[[noreturn]] POOLED_NOINLINE inline void fail_written(char const* pool_name, void const* block,
+                                                      std::size_t bytes, std::size_t at) noexcept {
+    detail::fail_write(
+        pool_name, block, bytes, at,
+        "after it was freed (use after free); look for pointers that outlived the object there");
+}
+
+inline void write_free(void* block, std::size_t bytes) noexcept { std::memset(block, k_free_byte, bytes); }
+inline void verify_free(char const* pool_name, void const* block, std::size_t bytes) noexcept {
+    std::size_t const at = first_changed(static_cast<std::byte const*>(block), bytes, k_free_byte);
+    if (at != k_intact) [[unlikely]]
+        fail_written(pool_name, block, bytes, at);
+}
+
+// A block of a size class, from its deallocation to the next allocation.
+inline void begin_free(void* block, std::size_t bytes) noexcept {
+    write_free(block, bytes);
+    static_cast<void>(g_filled_map.set(block, true));
+}
+inline void end_free(char const* pool_name, void* block, std::size_t bytes) noexcept {
+    if (g_filled_map.set(block, false)) verify_free(pool_name, block, bytes);
+}
+// The same for all free blocks in [first, end).
+inline void end_free(char const* pool_name, std::byte* first, std::byte const* end,
+                     std::size_t bytes) noexcept {
+    for (std::byte* block = first; block + bytes <= end; block += bytes)
+        end_free(pool_name, block, bytes);
+}
+
+}  // namespace pooled::detail::fill
+
+#endif

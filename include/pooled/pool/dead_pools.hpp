@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How the checked build knows a pool that was destroyed by the address of its core, which a pool_allocator or a dangling
+// reference may still have. The memory of the last cores is kept back, so that no new pool lies there at once:
+//
+//   open     the pool's handle is there        ─▶ a bit at the core's address
+//   closed   blocks are still out              ─▶ a bit at the next unit of 16 bytes
+//   dead     nothing is left but the name      ─▶ a bit at the third
+//
+// Any thread may call; O(1). Not compiled in other builds.
+
+#include "pooled/config.hpp"
+#include "pooled/heap/live_map.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#if POOLED_CHECKED
+
+namespace pooled::detail {
+
+class dead_pools {
+public:
+    static constexpr std::size_t k_name_bytes = 48;
+
+    // False without memory.
+    [[nodiscard]] bool on_open(void* core) noexcept {
+        if (!g_live_map.prepare(core, 3 * k_min_block_bytes)) return false;
+        mark(core, 0, true);
+        return true;
+    }
+    void on_close(void* core) noexcept {
+        mark(core, 0, false);
+        mark(core, 1, true);
+    }
+    // The core was destroyed; its memory is freed later.
+    void on_destroy(void* core, std::size_t bytes, std::array<char, k_name_bytes> const& name) noexcept {
+        mark(core, 0, false);
+        mark(core, 1, false);
+        mark(core, 2, true);
+        grave* const fresh = ::new (core) grave{name, bytes};
+        grave* evicted = nullptr;
+        {
+            std::scoped_lock const lock(m_mutex);
+            evicted = m_graves[m_next];
+            m_graves[m_next] = fresh;
+            m_next = (m_next + 1) % k_graves;
+        }
+        if (evicted == nullptr) return;
+        mark(evicted, 2, false);
+        g_metadata.deallocate(evicted, evicted->bytes);
+    }
+
+    [[nodiscard]] bool is_open(void const* core) noexcept { return is_marked(core, 0); }
+    [[nodiscard]] bool is_closed(void const* core) noexcept { return is_marked(core, 1); }
+    // Of a pool that is neither open nor closed.
+    [[nodiscard]] char const* name_of(void const* core) noexcept {
+        return is_marked(core, 2) ? std::launder(static_cast<grave const*>(core))->name.data() : "?";
+    }
+
+    // Whether this copy of the library made the pool at this address.
+    [[nodiscard]] bool is_known(void const* core) noexcept {
+        return is_open(core) || is_closed(core) || is_marked(core, 2);
+    }
+
+private:
+    static constexpr std::size_t k_graves = 256;
+    struct grave {
+        std::array<char, k_name_bytes> name;
+        std::size_t bytes;
+    };
+
+    static void mark(void* core, std::size_t unit, bool is_set) noexcept {
+        static_cast<void>(g_live_map.set(static_cast<std::byte*>(core) + unit * k_min_block_bytes, is_set));
+    }
+    [[nodiscard]] static bool is_marked(void const* core, std::size_t unit) noexcept {
+        return g_live_map.test(static_cast<std::byte const*>(core) + unit * k_min_block_bytes);
+    }
+
+    detail::mutex m_mutex;
+    std::size_t m_next = 0;
+    std::array<grave*, k_graves> m_graves{};
+};
+
+POOLED_EXPORT inline constinit dead_pools g_dead_pools;
+
+}  // namespace pooled::detail
+
+#endif

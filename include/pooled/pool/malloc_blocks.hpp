@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Where POOLED_SANITIZE changes what a pool does: a block that is given to the caller is exchanged for one of malloc's, and
+// back when it is returned. A pool with an upstream of its own is left as it is: its blocks have to lie in that memory.
+// In other builds all of it is empty.
+//
+// A tool reports what it finds in its own words, with the stacks of malloc and free. What malloc cannot know, that a block
+// is returned to another pool or with another size, is reported here. Any thread may call.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/large_block.hpp"
+#include "pooled/heap/malloc_map.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace pooled::detail::malloc_blocks {
+
+POOLED_NOINLINE inline void report(std::uint32_t pool_id, void* p, char const* what) noexcept {
+    pool_core const* const core = g_registry.find(pool_id);
+    detail::fail_deallocation(core != nullptr ? core->name() : "?", p, what);
+}
+
+// For an address that is no block in use. A tool knows best what it was: AddressSanitizer reports a double free, or one of
+// what malloc did not return, with the stacks.
+POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noexcept {
+    void* named = p;
+    asm("" : "+r"(named));  // GCC warns of a pointer that is named after it was freed
+    if constexpr (POOLED_SANITIZE != 0) std::free(p);
+    report(pool_id, named, "no block in use starts there (double free, or foreign memory)");
+}
+
+#if POOLED_SANITIZE
+
+// The pool's block for an address that a caller knows; any other address is itself. A malloc block may in turn be what a
+// pool with an upstream has its blocks in.
+[[nodiscard]] inline void* behind(void const* p) noexcept {
+    void* const itself = const_cast<void*>(p);
+    void* const stand_in = g_malloc_map.find(p);
+    if (stand_in == nullptr) return itself;
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) return stand_in;
+    void const* const base = entry.is_large() ? entry.large_at()->base : entry.slab_at()->base;
+    std::size_t const bytes = entry.is_large() ? entry.large_at()->total : entry.slab_at()->bytes;
+    return address_of(p) - address_of(base) < bytes ? itself : stand_in;
+}
+
+// Null when malloc has no more; the pool's block is then as before.
+[[nodiscard]] inline void* give(pool_core const& core, void* block, std::size_t bytes,
+                                std::size_t align) noexcept {
+    return core.has_upstream() ? block : g_malloc_map.allocate(block, bytes, align);
+}
+
+// The pool's block for one that is returned; what the caller had is given to free. `bytes` 0: not known.
+[[nodiscard]] inline void* take(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept {
+    void* const stand_in = behind(p);
+    map_entry const entry = g_page_map.find(stand_in);
+    if (entry.empty() || (stand_in != p && malloc_map::start_of(stand_in) != p)) {
+        report_no_block(pool_id, p);
+        std::abort();
+    }
+    if (entry.pool_id() != pool_id) {
+        report(pool_id, p, "it belongs to another pool");
+        std::abort();
+    }
+    if (stand_in == p) return p;
+    bool const is_of_class =
+        c == k_large ? entry.is_large() : !entry.is_large() && entry.slab_at()->size_class == c;
+    if (!is_of_class || (bytes != 0 && bytes != malloc_map::bytes_of(stand_in))) {
+        report(pool_id, p, "the size or alignment is not the one it was allocated with");
+        std::abort();
+    }
+    g_malloc_map.deallocate(stand_in);
+    return stand_in;
+}
+
+#else
+
+[[nodiscard]] POOLED_ALWAYS_INLINE void* behind(void const* p) noexcept { return const_cast<void*>(p); }
+[[nodiscard]] POOLED_ALWAYS_INLINE void* give(pool_core const&, void* block, std::size_t,
+                                              std::size_t) noexcept {
+    return block;
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE void* take(std::uint32_t, class_index, void* p, std::size_t) noexcept {
+    return p;
+}
+
+#endif
+
+// What the page map knows of an address that a caller knows. The second requires memory of a pool.
+[[nodiscard]] POOLED_ALWAYS_INLINE map_entry find(void const* p) noexcept {
+    return g_page_map.find(behind(p));
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) noexcept {
+    return g_page_map.find_owned(behind(p));
+}
+
+}  // namespace pooled::detail::malloc_blocks

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the inlined code of fast_path.hpp leaves over: first use, stopped and closed caches, pools beyond the near slots, large
+// blocks, and what is of another copy of the library's state (foreign.hpp). Out of line.
+//
+// Any thread may call. O(1), besides what the pool's memory takes.
+
+#include "pooled/base/size_class.hpp"
+#include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/extension.hpp"
+#include "pooled/pool/foreign.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+namespace pooled::detail {
+
+// The calling thread's cache, made if it has none; null if it can have none.
+[[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : g_registry.attach(core);
+}
+
+// Past the thread's cache.
+POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c,
+                                                  void* block) noexcept {
+    pool_core& core = *g_registry.find(pool_id);
+    if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
+}
+// A block that this thread has cached, in pools beyond the near slots; null: none. The second: false when the owner cannot enter.
+[[nodiscard]] inline void* allocate_far(std::uint32_t pool_id, class_index c) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
+    void* const hot = cache->classes[c].pop_hot();
+    void* const block = hot != nullptr ? hot : cache->classes[c].pop_cold();
+    cache->gate.leave();
+    return block;
+}
+[[nodiscard]] inline bool deallocate_far(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return false;
+    bool const is_pushed = cache->classes[c].push_hot(block) || cache->classes[c].push_cold(block);
+    cache->gate.leave();
+    return is_pushed;
+}
+
+// What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
+template <class Allocate>
+[[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
+    std::uint64_t seen = ~std::uint64_t{0};
+    auto const destroyed_some = [&core, &seen] {
+        // acquire: pairs with the release of the teardown layer, which sets it.
+        pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
+        return hook != nullptr && hook(core, seen);
+    };
+    for (;;) {
+        POOLED_TRY {
+            void* const block = allocate();
+            if (block != nullptr || !destroyed_some()) return block;
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (!destroyed_some()) POOLED_RETHROW;
+        }
+    }
+}
+
+// A block that `allocate` has from a foreign core. What is deferred in this copy is destroyed if there is none.
+template <class Allocate>
+[[nodiscard]] void* allocate_foreign(pool_core& core, Allocate&& allocate) {
+    void* const block = detail::with_pressure(core, allocate);
+    if (block == nullptr || detail::expect_foreign(block)) return block;
+    detail::deallocate_elsewhere(block);
+    POOLED_THROW(std::bad_alloc());
+}
+
+// The default pool, for null.
+[[nodiscard]] inline pool_core& core_or_default(pool_core* core) {
+    return core != nullptr ? *core : g_registry.default_core();
+}
+
+// Everything that the inlined code leaves over: pools beyond the near slots, foreign ones, first use, stopped and closed
+// caches. Null when the bound is reached; throws what upstream throws.
+POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
+    pool_core& core = detail::core_or_default(known);
+    if (detail::is_foreign(core)) [[unlikely]]
+        return detail::allocate_foreign(
+            core, [&] { return core.in_copy().allocate(core, c, k_geometry[c].block_bytes, 1); });
+    if (pool_extension* const above = core.extension()) above->on_allocate();
+    if (core.id() >= k_far_slot && !core.is_local())
+        if (void* const block = allocate_far(core.id(), c)) return block;
+    return with_pressure(core, [&] { return core.memory().allocate(c, own_cache(core)); });
+}
+POOLED_NOINLINE inline void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes) {
+    void* const block = allocate_slow(known, c);
+    if (block == nullptr) detail::core_or_default(known).throw_exhausted(bytes);
+    return block;
+}
+
+// `core` null: the page map does not know the block. `bytes` as it was allocated with, or 0: not known.
+POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* block,
+                                          std::size_t bytes = 0) noexcept {
+    if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
+        return detail::deallocate_elsewhere(block);
+    if (detail::is_foreign(*core)) [[unlikely]]
+        return core->in_copy().deallocate(*core, c, block, bytes);
+    std::uint32_t const id = core->id();
+    if (id >= k_far_slot && !core->is_local())
+        if (deallocate_far(id, c, block)) return;
+    detail::deallocate_past_cache(id, c, block);
+}
+POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    detail::deallocate_in(g_registry.find(pool_id), c, block);
+}
+
+// The calling thread's cache, or null: it is not made.
+[[nodiscard]] inline thread_cache* find_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : t_state.find(core.id());
+}
+
+// `bytes` with k_guard_bytes.
+POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    if (detail::is_foreign(core)) [[unlikely]]
+        return detail::allocate_foreign(core,
+                                        [&] { return core.in_copy().allocate_large(core, bytes, align); });
+    if (pool_extension* const above = core.extension()) above->on_allocate();
+    pool_memory& memory = core.memory();
+    if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]
+        return p;
+    return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
+}
+
+}  // namespace pooled::detail
