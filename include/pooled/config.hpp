@@ -140,7 +140,7 @@
 #define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
 #endif
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 [[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
     std::fputs(message, stderr);
@@ -148,7 +148,7 @@ namespace pooled::detail {
     std::abort();
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #ifndef POOLED_FAIL
 #define POOLED_FAIL(message) ::pooled::detail::fail(message)

@@ -3,10 +3,12 @@
 
 // Every public name of the library, declared.
 
+#include "pooled/config.hpp"
+
 #include <cstddef>
 #include <memory>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 struct pool_options;
 struct pool_stats;
@@ -64,4 +66,4 @@ class object_pool;
 template <class T, class Lifecycle = default_lifecycle<T>>
 class local_object_pool;
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -16,7 +16,7 @@
 
 #include <atomic>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct std_atomics {
     template <class T>
@@ -54,4 +54,4 @@ private:
     std::atomic<T> m_value{};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

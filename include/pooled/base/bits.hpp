@@ -3,12 +3,14 @@
 
 // Small maths on sizes and alignments: rounding and checked arithmetic. Pure functions, all constexpr and noexcept.
 
+#include "pooled/config.hpp"
+
 #include <bit>      // has_single_bit
 #include <cstddef>  // size_t
 #include <cstdint>  // uintptr_t
 #include <limits>   // numeric_limits
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::size_t k_size_max = std::numeric_limits<std::size_t>::max();
 
@@ -37,4 +39,4 @@ inline constexpr std::size_t k_size_max = std::numeric_limits<std::size_t>::max(
     return reinterpret_cast<std::uintptr_t>(p);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

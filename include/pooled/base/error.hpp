@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <new>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
 // cache. The message says what was asked, of which pool, and what to do.
@@ -60,4 +60,4 @@ private:
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

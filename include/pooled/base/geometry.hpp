@@ -12,11 +12,12 @@
 // unique_ptr to a base class) finds it in the address map.
 
 #include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::size_t k_cache_line = 64;
 
@@ -43,4 +44,4 @@ inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
 
 static_assert(k_slab_bytes % k_granule_bytes == 0);
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

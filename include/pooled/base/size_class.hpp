@@ -26,7 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 using class_index = std::uint32_t;
 
@@ -126,4 +126,4 @@ static_assert(k_guard_bytes != 0 || (k_geometry[class_for(0, 1)].block_bytes == 
                                      k_geometry[class_for(100, 4096)].block_bytes == 4096));
 static_assert(class_for(1, 8192) == k_large);
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -30,7 +30,7 @@
 #include <memory>
 #include <mutex>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
@@ -344,4 +344,4 @@ private:
     alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -34,7 +34,7 @@
 #include <cstdint>
 #include <span>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class alignas(k_cache_line) central {
 public:
@@ -260,4 +260,4 @@ inline std::size_t central::purge() noexcept {
     return bytes;
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <span>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class class_cache {
 public:
@@ -151,4 +151,4 @@ private:
 
 static_assert(sizeof(class_cache) == 40);
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

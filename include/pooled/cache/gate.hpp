@@ -20,11 +20,12 @@
 // barrier and resume(), never use the cache at the same time. test/model runs this class under a model checker.
 
 #include "pooled/base/atomics.hpp"
+#include "pooled/config.hpp"
 
 #include <atomic>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 template <class Atomics = std_atomics>
 class gate {
@@ -95,4 +96,4 @@ void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
     for_each([&](auto& each) { wait(each); });
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

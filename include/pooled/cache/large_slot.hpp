@@ -16,7 +16,7 @@
 
 #include <cstddef>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class large_slot {
 public:
@@ -58,4 +58,4 @@ private:
     observed<std::size_t> m_total;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

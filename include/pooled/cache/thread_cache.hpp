@@ -27,7 +27,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class pool_core;
 struct thread_state;
@@ -108,6 +108,25 @@ static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_EXPORT inline constinit thread_local thread_state t_state{};
 
+// The threads that have caches in `far`. Guarded by the registry's lock.
+class far_threads {
+public:
+    [[nodiscard]] thread_state* first() const noexcept { return m_first; }
+    void add(thread_state& state) noexcept {
+        state.previous_far = nullptr;
+        state.next_far = m_first;
+        if (m_first != nullptr) m_first->previous_far = &state;
+        m_first = &state;
+    }
+    void remove(thread_state& state) noexcept {
+        (state.previous_far != nullptr ? state.previous_far->next_far : m_first) = state.next_far;
+        if (state.next_far != nullptr) state.next_far->previous_far = state.previous_far;
+    }
+
+private:
+    thread_state* m_first = nullptr;
+};
+
 // The owner's pass to a cache that may be one in `far`. No lock is taken while it lasts.
 class far_pass {
 public:
@@ -126,4 +145,4 @@ private:
     bool m_is_in;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -25,7 +25,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace memorypool {
+namespace memorypool::inline POOLED_ABI_NAMESPACE {
 
 // Requires an Item that is default-constructible and derives from boost_intrusive_pool_item publicly.
 template <class Item>
@@ -192,4 +192,4 @@ private:
     stock* m_stock = nullptr;
 };
 
-}  // namespace memorypool
+}  // namespace memorypool::inline POOLED_ABI_NAMESPACE

@@ -37,7 +37,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // Makes this namespace one that argument-dependent lookup for a derived class looks into.
 struct enable_intrusive_ptr {};
@@ -113,4 +113,4 @@ template <detail::not_array T, class... Args>
     return pooled::to_intrusive(pooled::make_rc<T>(std::forward<Args>(args)...));
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -12,9 +12,10 @@
 // different.
 
 #include "pooled/compat/pmr/pool_resource.hpp"
+#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 // Any thread may call.
 class synchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing::shared> {
@@ -28,4 +29,4 @@ public:
     using pool_resource::pool_resource;
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

@@ -31,7 +31,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace recycle {
+namespace recycle::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -178,4 +178,4 @@ private:
     };
 };
 
-}  // namespace recycle
+}  // namespace recycle::inline POOLED_ABI_NAMESPACE

@@ -7,6 +7,7 @@
 // destructors may use the pool. Any thread may call any member, unless the user's locking policy does not lock. The idle
 // objects are in a std::vector on the heap: leak checkers do not look into mapped pages.
 
+#include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace recycle {
+namespace recycle::inline POOLED_ABI_NAMESPACE {
 
 // The default: the pool uses a mutex of its own, four bytes and two locked instructions.
 struct no_locking_policy {
@@ -124,4 +125,4 @@ private:
 
 }  // namespace detail
 
-}  // namespace recycle
+}  // namespace recycle::inline POOLED_ABI_NAMESPACE

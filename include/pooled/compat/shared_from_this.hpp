@@ -11,11 +11,13 @@
 // The member behind it is private. It is the class's only one, in every standard library and in the standard's own
 // description, so it lies where the class lies; the assertions below hold or the program does not compile.
 
+#include "pooled/config.hpp"
+
 #include <concepts>
 #include <memory>
 #include <type_traits>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 template <class Base>
 [[nodiscard]] std::weak_ptr<Base>& owner_of(std::enable_shared_from_this<Base> const& object) noexcept {
@@ -37,4 +39,4 @@ void let_share(std::shared_ptr<T> const& owner) noexcept {
         detail::owner_of(*owner) = std::const_pointer_cast<std::remove_cv_t<T>>(owner);
 }
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

@@ -10,6 +10,7 @@
 // Guarded by the lock of the heap's slab lists.
 
 #include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 
@@ -17,7 +18,7 @@
 #include <cstdint>
 #include <span>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct alignas(k_cache_line) chunk {
     chunk* next = nullptr;
@@ -35,4 +36,4 @@ struct alignas(k_cache_line) chunk {
     }
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

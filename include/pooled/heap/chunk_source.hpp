@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
 [[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
@@ -145,4 +145,4 @@ private:
     upstream& m_upstream;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

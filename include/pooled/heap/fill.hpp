@@ -23,7 +23,7 @@
 
 #if POOLED_CHECKED
 
-namespace pooled::detail::fill {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill {
 
 // With the tools' build the caller has another block, which the tool watches.
 inline constexpr bool k_is_on = POOLED_SANITIZE == 0;
@@ -100,6 +100,6 @@ inline void end_free(char const* pool_name, std::byte* first, std::byte const* e
         end_free(pool_name, block, bytes);
 }
 
-}  // namespace pooled::detail::fill
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill
 
 #endif

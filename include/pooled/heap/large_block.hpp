@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct large_block;
 
@@ -148,4 +148,4 @@ struct large_buckets {
 };
 static_assert(large_buckets::bytes(large_buckets::k_count - 1) == large_buckets::k_largest);
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -36,7 +36,7 @@
 #include <mutex>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class large_heap {
 public:
@@ -395,4 +395,4 @@ private:
     large_reservation* m_reservations = nullptr;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -21,7 +21,7 @@
 
 #if POOLED_CHECKED
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class live_map {
 public:
@@ -75,6 +75,6 @@ private:
 POOLED_EXPORT inline constinit live_map g_live_map;
 POOLED_EXPORT inline constinit live_map g_filled_map;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #endif

@@ -25,7 +25,7 @@
 
 #if POOLED_SANITIZE
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class malloc_map {
 public:
@@ -120,6 +120,6 @@ private:
 
 POOLED_EXPORT inline constinit malloc_map g_malloc_map;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #endif

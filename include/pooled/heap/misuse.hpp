@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const* p,
                                               char const* what) noexcept {
@@ -38,4 +38,4 @@ POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const*
     std::abort();
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct slab;
 struct large_block;
@@ -171,4 +171,4 @@ private:
 
 POOLED_EXPORT inline constinit page_map g_page_map;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -9,13 +9,14 @@
 // Guarded by the lock of the heap's slab lists.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/os/metadata.hpp"
 
 #include <array>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Slabs that only one or two size classes may use: those in which the objects of one type are allocated.
 struct reservation {
@@ -72,4 +73,4 @@ private:
     reservation* m_first = nullptr;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

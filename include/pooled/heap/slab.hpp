@@ -14,6 +14,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <array>
@@ -22,7 +23,7 @@
 #include <cstdint>
 #include <span>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct chunk;
 struct reservation;
@@ -220,4 +221,4 @@ private:
     slab* m_last = nullptr;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

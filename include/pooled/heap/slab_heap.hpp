@@ -30,7 +30,7 @@
 #include <mutex>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class slab_heap {
 public:
@@ -396,4 +396,4 @@ private:
     std::size_t m_reserved_slabs = 0;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -27,7 +27,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Calls to any upstream that the thread is in.
 POOLED_EXPORT inline constinit thread_local std::uint32_t t_upstream_calls = 0;
@@ -266,4 +266,4 @@ private:
     } m_others;  // of other threads, during a fork
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -19,7 +19,7 @@
 #include <stop_token>
 #endif
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The longest single sleep; a longer wait is several of them.
 inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
@@ -86,4 +86,4 @@ template <class T>
 concept stop_token = false;
 #endif
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

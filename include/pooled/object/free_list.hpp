@@ -29,7 +29,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class free_list {
 public:
@@ -197,4 +197,4 @@ private:
     alignas(k_cache_line) list m_list;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -27,7 +27,7 @@
 #include <mutex>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct growth_limits {
     std::size_t initial;
@@ -207,4 +207,4 @@ private:
     std::atomic<std::uint32_t> m_growths{0};  // that ended
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

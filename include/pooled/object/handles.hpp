@@ -24,7 +24,7 @@
 #include <memory>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Gives out the memory for one control block, that in the slot.
 template <class U, class Recycler>
@@ -163,4 +163,4 @@ struct rc_handle {
     }
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

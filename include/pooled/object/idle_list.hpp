@@ -21,7 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class idle_list {
 public:
@@ -122,4 +122,4 @@ private:
     return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

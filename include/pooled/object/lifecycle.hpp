@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // Default construction, and nothing at acquire and release.
 template <class T>
@@ -209,4 +209,4 @@ POOLED_ALWAYS_INLINE void call_on_release([[maybe_unused]] L& l,
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -17,7 +17,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class object_caches {
 public:
@@ -124,4 +124,4 @@ private:
     std::atomic<std::uint32_t> m_generation{k_no_object + 1};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

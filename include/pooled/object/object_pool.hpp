@@ -46,7 +46,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -296,4 +296,4 @@ public:
     using detail::basic_object_pool<T, Lifecycle, detail::sharing::local>::basic_object_pool;
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -39,7 +39,7 @@
 #include <mutex>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct object_counts {
     std::size_t capacity = 0;
@@ -395,4 +395,4 @@ inline bool object_stock::is_valid() noexcept {
     return valid;
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -8,12 +8,14 @@
 //   fixed     {.initial_objects = 64, .growth = 0}         built with the pool, never more
 //   doubling  {.growth_factor = 2}                         few and large steps, as a std::vector grows
 
+#include "pooled/config.hpp"
+
 #include <cstddef>
 #include <limits>
 #include <memory_resource>
 #include <string_view>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 struct object_pool_options {
     // Shown in errors; the first 47 characters are kept.
@@ -48,4 +50,4 @@ namespace detail {
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

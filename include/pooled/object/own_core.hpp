@@ -4,6 +4,7 @@
 // An extension that lies in a block of the core it extends: the core and its id last until the extension is destroyed, and go
 // with that block if the core is closed by then.
 
+#include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"
@@ -13,7 +14,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 template <sharing Sharing>
 struct own_core {
@@ -42,4 +43,4 @@ struct own_core {
     }
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -32,7 +32,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Null, for a pool that builds its objects with its lifecycle.
 using object_factory = std::function<void(void* where)>;
@@ -363,4 +363,4 @@ void recycler<T, Lifecycle, Sharing>::destroy() noexcept {
     own_core<Sharing>::destroy(*this, core());
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -17,6 +17,7 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class object_stock;
 
@@ -136,4 +137,4 @@ void forget_owners([[maybe_unused]] T& object) noexcept {
             std::addressof(object)));
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

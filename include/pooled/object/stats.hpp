@@ -5,13 +5,14 @@
 //
 //   capacity == in_use + idle          max_objects == 0: not bounded
 
+#include "pooled/config.hpp"
 #include "pooled/pool/stats.hpp"
 
 #include <cstdint>
 #include <ostream>
 #include <string>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 struct object_pool_stats {
     std::string name;
@@ -48,4 +49,4 @@ inline std::ostream& operator<<(std::ostream& out, object_pool_stats const& s) {
                << " bytes from upstream in " << s.upstream_calls << " calls";
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -10,6 +10,7 @@
 //
 // A waiter that is stopped, or past its deadline, leaves the queue under the lock, and checks there whether it has a grant.
 
+#include "pooled/config.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -17,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The result of a request: an object, or permission to build some, or nothing.
 struct grant {
@@ -121,4 +122,4 @@ private:
     std::size_t m_size = 0;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -33,7 +33,7 @@
 #include <dlfcn.h>
 #endif
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_copy_interface = 1;
 inline constexpr std::uint32_t k_types_per_run = 64;
@@ -280,4 +280,4 @@ inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; 
     return *detail::find_directory(true);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

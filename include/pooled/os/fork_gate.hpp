@@ -29,7 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class fork_gate {
 public:
@@ -109,4 +109,4 @@ private:
 
 POOLED_EXPORT inline constinit fork_gate g_fork_gate;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -27,7 +27,7 @@
 #include <mutex>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class metadata_arena {
 public:
@@ -172,4 +172,4 @@ private:
 
 POOLED_EXPORT inline constinit metadata_arena g_metadata;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -4,10 +4,11 @@
 // The library's lock: a raw_mutex that is free in every child of a fork. Who holds one has passed the fork_gate.
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
+#include "pooled/config.hpp"
 #include "pooled/os/fork_gate.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class mutex {
 public:
@@ -51,4 +52,4 @@ private:
     bool m_is_shared;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

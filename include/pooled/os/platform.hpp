@@ -37,7 +37,7 @@
 #include <unistd.h>
 #endif
 
-namespace pooled::detail::platform {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 
 inline constexpr std::size_t k_page_bytes =
     4096;  // the unit that sizes are rounded to; real pages may be larger
@@ -250,4 +250,4 @@ inline void pause(unsigned attempt) noexcept {
     }
 }
 
-}  // namespace pooled::detail::platform
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform

@@ -15,7 +15,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class raw_mutex {
 public:
@@ -62,4 +62,4 @@ private:
     std::atomic<std::uint32_t> m_state{k_free};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

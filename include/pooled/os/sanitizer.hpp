@@ -26,7 +26,7 @@ __attribute__((weak)) void __lsan_ignore_object(void const* p);
 extern "C" void __msan_unpoison(void const volatile* p, std::size_t bytes);
 #endif
 
-namespace pooled::detail::sanitizer {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::sanitizer {
 
 #if POOLED_SANITIZE
 
@@ -55,4 +55,4 @@ inline void unpoison(void const* p, std::size_t bytes) noexcept { __msan_unpoiso
 POOLED_ALWAYS_INLINE void unpoison(void const*, std::size_t) noexcept {}
 #endif
 
-}  // namespace pooled::detail::sanitizer
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::sanitizer

@@ -29,7 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace pooled::detail::checks {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 
 #if POOLED_CHECKED
 
@@ -209,4 +209,4 @@ POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
 
 #endif
 
-}  // namespace pooled::detail::checks
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks

@@ -32,7 +32,7 @@
 #include <new>
 #include <stdexcept>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Which threads a pool serves.
 enum class sharing : bool { local, shared };
@@ -229,4 +229,4 @@ private:
 
 static_assert(sizeof(pool_core) % alignof(thread_cache) == 0, "a local pool's cache follows its core");
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -14,7 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class core_table {
 public:
@@ -57,4 +57,4 @@ private:
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

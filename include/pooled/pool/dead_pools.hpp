@@ -24,7 +24,7 @@
 
 #if POOLED_CHECKED
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class dead_pools {
 public:
@@ -91,6 +91,6 @@ private:
 
 POOLED_EXPORT inline constinit dead_pools g_dead_pools;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #endif

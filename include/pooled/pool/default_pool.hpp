@@ -4,6 +4,7 @@
 // The process-wide pool. Made at its first use and never destroyed, so it works before main, in static and thread-local
 // destructors, and in atexit handlers.
 
+#include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/pool/registry.hpp"
@@ -11,7 +12,7 @@
 #include <atomic>
 #include <new>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -39,4 +40,4 @@ struct default_pool_access {
 // Thread-safe. Throws std::bad_alloc when the first call finds no memory for the pool's own structures.
 [[nodiscard]] inline pool& default_pool() { return detail::default_pool_access::get(); }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class pool_core;
 struct thread_cache;
@@ -63,4 +63,4 @@ POOLED_EXPORT inline constinit std::atomic<pressure_hook> g_pressure_hook{nullpt
 // Called at exit(), after the static objects that are younger than the first pool were destroyed. Null until then, too.
 POOLED_EXPORT inline constinit std::atomic<void (*)() noexcept> g_exit_hook{nullptr};
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -31,7 +31,7 @@
 #include <cstdint>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct in_default_pool {
     static constexpr sharing k_sharing = sharing::shared;
@@ -312,4 +312,4 @@ inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t ali
         detail::deallocate_bytes(in_pool<sharing::shared>(*this), p, bytes, align);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

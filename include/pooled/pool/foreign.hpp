@@ -21,7 +21,7 @@
 
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 [[nodiscard]] inline bool is_foreign(pool_core const& core) noexcept { return g_registry.is_foreign(core); }
 
@@ -66,4 +66,4 @@ POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
     POOLED_CATCH(std::bad_alloc const&) { return false; }
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

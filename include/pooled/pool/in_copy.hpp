@@ -5,6 +5,7 @@
 // functions of the same names. They run the code of this copy, with its page map, registry and thread caches.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/os/copies.hpp"
@@ -16,7 +17,7 @@
 
 #include <cstddef>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline void* default_core_for_others() { return &g_registry.default_core(); }
 
@@ -70,4 +71,4 @@ inline constexpr copy_functions k_copy_functions{.core = {.allocate = allocate_i
     g_registry.set_functions(k_copy_functions);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -19,7 +19,7 @@
 
 #if POOLED_CHECKED
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class thread_numbers {
 public:
@@ -89,6 +89,6 @@ private:
 
 POOLED_EXPORT inline constinit local_users g_local_users;
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #endif

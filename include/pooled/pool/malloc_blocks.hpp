@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace pooled::detail::malloc_blocks {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks {
 
 POOLED_NOINLINE inline void report(std::uint32_t pool_id, void* p, char const* what) noexcept {
     pool_core const* const core = g_registry.find(pool_id);
@@ -104,4 +104,4 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     return g_page_map.find_owned(behind(p));
 }
 
-}  // namespace pooled::detail::malloc_blocks
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks

@@ -32,7 +32,7 @@
 #include <mutex>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
 
@@ -397,4 +397,4 @@ inline bool pool_memory::is_valid() noexcept {
     return valid;
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

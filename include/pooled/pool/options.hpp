@@ -4,13 +4,14 @@
 // What a pool is made with. An aggregate, to be written with designated initialisers: {.name = "packets"}.
 
 #include "pooled/base/geometry.hpp"
+#include "pooled/config.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <memory_resource>
 #include <string_view>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // When objects that lost their last owner are destroyed, if their destructor is not trivial: docs/teardown.md.
 enum class teardown : unsigned char {
@@ -59,4 +60,4 @@ struct pool_options {
     bool touch_reserved = false;
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -13,6 +13,7 @@
 // The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
@@ -30,7 +31,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -200,4 +201,4 @@ public:
     using basic_pool::basic_pool;
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -36,7 +36,7 @@
 #include <new>
 #include <type_traits>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_default_pool_id = 1;
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
@@ -153,19 +153,6 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
-    void add_far(thread_state& state) noexcept {
-        std::scoped_lock const lock(m_mutex);
-        state.next_far = m_far_threads;
-        if (m_far_threads != nullptr) m_far_threads->previous_far = &state;
-        m_far_threads = &state;
-    }
-    // Requires the lock.
-    void remove_far(thread_state& state) noexcept {
-        (state.previous_far != nullptr ? state.previous_far->next_far : m_far_threads) = state.next_far;
-        if (state.next_far != nullptr) state.next_far->previous_far = state.previous_far;
-        state.next_far = state.previous_far = nullptr;
-    }
-
     template <class Function>
     void for_each_core(Function&& function) noexcept {
         m_cores.for_each([&](pool_core& core) {
@@ -177,7 +164,7 @@ private:
     // All zero bytes until used: no page of a program's file.
     std::atomic<bool> m_is_ready{false};  // what the next three need was set up
     bool m_has_barrier = false;           // the system offers the gate's barrier
-    thread_state* m_far_threads = nullptr;
+    far_threads m_far_threads;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
     copy_functions const* m_functions = nullptr;
@@ -250,8 +237,10 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
         std::fill(far + state.far_count, far + count, nullptr);
         if (state.far != nullptr)
             g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
-        else
-            g_registry.add_far(state);
+        else {
+            std::scoped_lock const lock(g_registry.m_mutex);
+            g_registry.m_far_threads.add(state);
+        }
         state.far = far;
         state.far_count = count;
     }
@@ -348,7 +337,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
         disown(state, *cache);
     }
     if (state.far != nullptr) {
-        g_registry.remove_far(state);
+        g_registry.m_far_threads.remove(state);
         g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
     }
     state.far = nullptr;
@@ -361,7 +350,7 @@ inline void registry::before_fork() noexcept {
     g_fork_gate.begin();
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
-        for (thread_state* each = g_registry.m_far_threads; each != nullptr; each = each->next_far)
+        for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
             if (each != &t_state) visit(each->far_gate);
         g_registry.for_each_core([&](pool_core& core) {
             if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
@@ -378,7 +367,7 @@ inline void registry::before_fork() noexcept {
 
 // The gates of caches are resumed by their owners.
 inline void registry::after_fork_in_parent() noexcept {
-    for (thread_state* each = g_registry.m_far_threads; each != nullptr; each = each->next_far)
+    for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
         each->far_gate.resume();
     g_registry.for_each_core([](pool_core& core) {
         if (pool_extension* const above = core.extension()) above->after_fork();
@@ -389,8 +378,8 @@ inline void registry::after_fork_in_parent() noexcept {
 // Only the thread that forked exists, and those that a handler of the program's has made since, which wait for the end.
 // What the others had cached is free for all; the next one that looks at the caches of a pool sees to that.
 inline void registry::after_fork_in_child() noexcept {
-    t_state.next_far = t_state.previous_far = nullptr;
-    g_registry.m_far_threads = t_state.far != nullptr ? &t_state : nullptr;
+    g_registry.m_far_threads = {};
+    if (t_state.far != nullptr) g_registry.m_far_threads.add(t_state);
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
@@ -401,4 +390,4 @@ inline void registry::after_fork_in_child() noexcept {
     after_fork_in_parent();
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -4,6 +4,7 @@
 // When a pool looks for memory that it can give back: at most once in a period, and only on calls that are slow anyway.
 // Any thread may call; one thread is told that a period is over.
 
+#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class release_clock {
 public:
@@ -38,4 +39,4 @@ private:
     std::atomic<std::int64_t> m_end{0};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

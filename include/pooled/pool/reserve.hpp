@@ -7,6 +7,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
+#include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/pool/core.hpp"
@@ -18,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The calling thread's cache is made, and room for those of threads that have yet to use the pool, so that they need nothing
 // of the system. Throws std::bad_alloc.
@@ -68,4 +69,4 @@ inline std::size_t trim(pool_core& core) noexcept {
     return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <new>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The calling thread's cache, made if it has none; null if it can have none.
 [[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
@@ -136,4 +136,4 @@ POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, 
     return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

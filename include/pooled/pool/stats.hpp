@@ -5,6 +5,7 @@
 // reading in which each thread may be off by what it did meanwhile. Taking it costs other threads nothing.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // Counts of one size class, in blocks unless said.
 struct size_class_stats {
@@ -166,4 +167,4 @@ inline std::ostream& operator<<(std::ostream& out, pool_stats const& s) {
     return out;
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

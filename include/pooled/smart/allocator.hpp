@@ -19,7 +19,7 @@
 #include <new>
 #include <type_traits>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -129,4 +129,4 @@ private:
     detail::pool_core* m_core;
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

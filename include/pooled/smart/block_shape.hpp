@@ -3,13 +3,15 @@
 
 // How large a block make_shared takes, for reserve().
 
+#include "pooled/config.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // What std::allocate_shared asks its allocator for, found by letting it ask: the standard libraries name their control
 // blocks differently, but each lays one out by the object's size, alignment and emptiness alone.
@@ -67,4 +69,4 @@ template <class T>
     return {bytes.load(std::memory_order_relaxed), align.load(std::memory_order_relaxed)};
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 enum class initialise : bool { by_default, by_value };
 
@@ -81,4 +81,4 @@ private:
     }();
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

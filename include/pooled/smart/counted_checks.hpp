@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace pooled::detail::checks {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 
 #if POOLED_CHECKED
 
@@ -33,4 +33,4 @@ POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
 
 #endif
 
-}  // namespace pooled::detail::checks
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks

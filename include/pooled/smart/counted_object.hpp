@@ -32,7 +32,7 @@
 #include <new>
 #include <type_traits>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct count_header {
     static constexpr std::uint64_t k_strong_one = 1;
@@ -197,4 +197,4 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The last of several owners, or observed: `word` is what the header read before it let go.
 POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
@@ -79,4 +79,4 @@ struct on_one_thread {
     }
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

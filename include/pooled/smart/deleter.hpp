@@ -8,6 +8,7 @@
 // start; other bases are refused at compile time, since nobody would know how to destroy the object.
 
 #include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
@@ -23,7 +24,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -97,4 +98,4 @@ struct deleter<T[]> {
     }
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 template <class T>
 class handle {
@@ -70,4 +70,4 @@ private:
     std::uintptr_t m_bits = 0;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

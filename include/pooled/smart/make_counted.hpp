@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // A block that goes back unless it is released: for as long as a constructor may throw.
 template <class Origin>
@@ -117,4 +117,4 @@ template <class T, sharing Sharing, class... Args>
     return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

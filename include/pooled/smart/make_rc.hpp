@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -79,4 +79,4 @@ template <detail::not_array T>
     return pooled::make_rc<T>(detail::for_overwrite());
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -256,4 +256,4 @@ template <detail::unbounded_array T>
         detail::making_allocator<T, detail::from_default>{}, detail::checked_count<T>(count));
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -129,4 +129,4 @@ template <detail::unbounded_array T>
     return default_pool().make_unique_for_overwrite<T>(count);
 }
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

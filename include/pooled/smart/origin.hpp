@@ -23,7 +23,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
@@ -105,4 +105,4 @@ struct from_pool {
     }
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -13,7 +13,7 @@
 
 #include <memory>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 template <class T>
 class enable_rc_from_this : public detail::rc_from_this_tag {
@@ -75,4 +75,4 @@ POOLED_ALWAYS_INLINE void introduce(T* object) noexcept {
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

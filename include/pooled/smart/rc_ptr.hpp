@@ -12,6 +12,7 @@
 //
 // One pointer is for one thread at a time, pointers to one object for any. O(1).
 
+#include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/counting.hpp"
@@ -27,7 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 struct rc_access;
@@ -319,7 +320,7 @@ template <class T, class U, class Counting>
 
 static_assert(sizeof(rc_ptr<int>) == 8 && sizeof(weak_rc_ptr<int>) == 8 && sizeof(local_rc_ptr<int>) == 8);
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE
 
 template <class T, class Counting>
 struct std::hash<pooled::basic_rc_ptr<T, Counting>> {

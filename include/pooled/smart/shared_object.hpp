@@ -24,7 +24,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 template <class T, class Origin>
 class shared_object {
@@ -108,4 +108,4 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -12,11 +12,12 @@
 // `k_is_known` is false, and destruction recurses as it does there.
 
 #include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
 
 #include <cstddef>
 #include <memory>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class standard_control_block {
 public:
@@ -62,4 +63,4 @@ public:
     static constexpr std::size_t k_bytes = round_up(k_object_offset<T> + sizeof(T), k_align<T>);
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

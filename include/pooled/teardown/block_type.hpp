@@ -30,7 +30,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 using type_tag = std::uint64_t;
 
@@ -219,4 +219,4 @@ template <block_type const& Type>
     return tag;
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -29,7 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred {
 public:
@@ -190,4 +190,4 @@ struct deferred_batch {
     deferred_batch* next = nullptr;
 };
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -32,7 +32,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_store {
 public:
@@ -396,4 +396,4 @@ inline void deferred_store::after_fork_in_child() noexcept {
     }
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -10,9 +10,11 @@
 // Such an object is never deferred, in any mode. Its own drops nest in its destructor, so a list of such objects takes
 // stack for each node. Specialise it before the first pointer to T is made; the object's own type counts, not a base's.
 
+#include "pooled/config.hpp"
+
 #include <type_traits>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 template <class T>
 inline constexpr bool destroy_in_place = false;
@@ -26,4 +28,4 @@ inline constexpr bool k_is_deferrable_type =
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

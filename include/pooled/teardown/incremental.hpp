@@ -26,7 +26,7 @@
 #include <new>
 #include <utility>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_objects final : public pool_extension {
 public:
@@ -162,4 +162,4 @@ POOLED_NOINLINE inline void defer_or_finish(deferred d, void const* object,
     if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) detail::finish_now(d);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

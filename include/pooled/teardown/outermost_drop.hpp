@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 enum class outermost_kind : unsigned char {
     immediate,  // for want of stack
@@ -136,4 +136,4 @@ inline void outermost_drop_table::survive_fork() noexcept {
     if (!is_known) m_survives_fork.store(false, std::memory_order_relaxed);
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

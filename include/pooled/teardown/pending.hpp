@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -80,4 +80,4 @@ pending basic_pool<Sharing>::take_pending() noexcept {
 
 }  // namespace detail
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

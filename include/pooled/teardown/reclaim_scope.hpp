@@ -14,11 +14,12 @@
 // of objects are not gathered: those whose type is trivially destructible or has destroy_in_place, and those of an
 // incremental pool, which stay that pool's. O(1) besides the destruction itself.
 
+#include "pooled/config.hpp"
 #include "pooled/teardown/teardown.hpp"
 
 #include <cstddef>
 
-namespace pooled {
+namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 class [[nodiscard]] reclaim_scope {
 public:
@@ -43,4 +44,4 @@ private:
     bool m_is_outermost;
 };
 
-}  // namespace pooled
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct stack_bounds {
     std::uintptr_t low = 0;
@@ -46,4 +46,4 @@ struct stack_bounds {
     return found;
 }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -36,7 +36,7 @@
 #include <memory>
 #include <type_traits>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t stack_pointer() noexcept {
 #if defined(__x86_64__)
@@ -284,4 +284,4 @@ inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
 
 inline void finish_deferred_at_exit() noexcept { t_teardown.finish_at_exit(); }
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

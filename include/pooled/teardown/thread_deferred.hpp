@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pooled::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_store;
 
@@ -56,4 +56,4 @@ struct thread_deferrals {
 };
 POOLED_EXPORT inline constinit thread_local thread_deferrals t_deferrals{};
 
-}  // namespace pooled::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -10,6 +10,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_intrusive_pool/item.hpp"
+#include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/default_pool.hpp"
 
@@ -20,7 +21,7 @@
 #include <new>
 #include <utility>
 
-namespace memorypool::detail {
+namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 
 struct item_arena {
     item_home* home;
@@ -143,4 +144,4 @@ inline void return_to_pool(item& it) noexcept {
     arena->home->take_back(it, *arena);
 }
 
-}  // namespace memorypool::detail
+}  // namespace memorypool::inline POOLED_ABI_NAMESPACE::detail

@@ -40,7 +40,7 @@
 #define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
 #endif
 
-namespace memorypool {
+namespace memorypool::inline POOLED_ABI_NAMESPACE {
 
 // What is called on an item whose last handle is gone, before it is free again.
 enum recycle_method_e {
@@ -160,4 +160,4 @@ inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcep
         detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
 }
 
-}  // namespace memorypool
+}  // namespace memorypool::inline POOLED_ABI_NAMESPACE

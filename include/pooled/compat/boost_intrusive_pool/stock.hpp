@@ -6,6 +6,7 @@
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/compat/boost_intrusive_pool/arena.hpp"
+#include "pooled/config.hpp"
 #include "pooled/object/growing_list.hpp"
 #include "pooled/object/own_core.hpp"
 #include "pooled/pool/extension.hpp"
@@ -16,7 +17,7 @@
 #include <memory>
 #include <utility>
 
-namespace memorypool::detail {
+namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 
 using pooled::detail::growth_limits;
 using pooled::detail::observed;
@@ -192,4 +193,4 @@ private:
     std::atomic<void const*> m_thread{nullptr};
 };
 
-}  // namespace memorypool::detail
+}  // namespace memorypool::inline POOLED_ABI_NAMESPACE::detail

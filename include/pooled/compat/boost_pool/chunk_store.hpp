@@ -29,7 +29,7 @@
 #include <limits>
 #include <new>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 using pooled::detail::k_size_max;
 
@@ -378,4 +378,4 @@ void chunk_store::for_each_in_use(Visit&& visit) {
     }
 }
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

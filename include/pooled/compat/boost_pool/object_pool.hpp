@@ -5,13 +5,14 @@
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
+#include "pooled/config.hpp"
 
 #include <algorithm>
 #include <new>
 #include <type_traits>
 #include <utility>
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 template <class T, class UserAllocator = default_user_allocator_new_delete>
 class object_pool {
@@ -73,4 +74,4 @@ private:
     detail::chunk_store m_store;
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

@@ -5,8 +5,9 @@
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
+#include "pooled/config.hpp"
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 template <class UserAllocator = default_user_allocator_new_delete>
 class pool {
@@ -52,4 +53,4 @@ private:
     detail::chunk_store m_store;
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

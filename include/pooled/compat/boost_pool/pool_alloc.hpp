@@ -6,6 +6,7 @@
 
 #include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
+#include "pooled/config.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 struct pool_allocator_tag {};
 struct fast_pool_allocator_tag {};
@@ -143,4 +144,4 @@ public:
     }
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

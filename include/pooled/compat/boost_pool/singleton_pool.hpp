@@ -16,7 +16,7 @@
 #include <mutex>
 #include <type_traits>
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 namespace details::pool {  // where Boost has them
 
@@ -125,4 +125,4 @@ public:
     static bool purge_memory() { return chunks::purge_memory(); }
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

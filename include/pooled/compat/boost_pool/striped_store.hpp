@@ -26,7 +26,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 // The stripe that the calling thread used last, of whichever pool.
 POOLED_EXPORT inline constinit thread_local unsigned t_stripe = 0;
@@ -160,4 +160,4 @@ POOLED_NOINLINE inline void* striped_store::allocate_last() {
     return exclusively([](chunk_store& store) { return store.allocate(); });
 }
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

@@ -7,11 +7,13 @@
 // Throughout boost_pool/, `malloc` and `free` stand in parentheses where they are declared and where they are called: a
 // program may define macros of these names.
 
+#include "pooled/config.hpp"
+
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 
-namespace pooled::compat {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 struct default_user_allocator_new_delete {
     using size_type = std::size_t;
@@ -29,4 +31,4 @@ struct default_user_allocator_malloc_free {
     static void(free)(char* block) { (std::free)(block); }
 };
 
-}  // namespace pooled::compat
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat

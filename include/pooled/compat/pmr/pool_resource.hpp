@@ -30,7 +30,7 @@
 #include <new>
 #include <type_traits>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 template <pooled::detail::sharing Sharing>
 class pool_resource : public std::pmr::memory_resource {
@@ -173,4 +173,4 @@ private:
     small_chunks m_small;
 };
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

@@ -9,13 +9,14 @@
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/compat/pmr/upstream_memory.hpp"
+#include "pooled/config.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <new>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 class small_chunks {
 public:
@@ -78,4 +79,4 @@ private:
     std::array<list, pooled::detail::k_class_count> m_lists{};
 };
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

@@ -11,6 +11,7 @@
 // O(1), besides what upstream takes; release(): O(pieces).
 
 #include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 #include <mutex>
 #include <new>
 
-namespace pooled::compat::detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 class upstream_memory final : public std::pmr::memory_resource {
 public:
@@ -94,4 +95,4 @@ private:
     node* m_first = nullptr;
 };
 
-}  // namespace pooled::compat::detail
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail
