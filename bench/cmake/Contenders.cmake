@@ -102,4 +102,4 @@ set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spi
 set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchronized tbb_scalable raw_new pooled
   pooled_instance pooled_local pooled_rc)
 # The original's classes, and ours of the same names.
-set(POOLED_CONTENDERS_e14_boost_pool boost_original pooled_compat)
+set(POOLED_CONTENDERS_boost_pool boost_original pooled_compat)

@@ -3,9 +3,8 @@
 
 #include "pooled/pool/core.hpp"
 
-#include "pooled/pool/registry.hpp"
-
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/registry.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"

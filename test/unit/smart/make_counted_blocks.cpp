@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // A new object in a block with a header: what it costs, and that whatever fails leaves the pool as it was.
 
-#include "pooled/smart/make_counted.hpp"
-
 #include "pooled/pooled.hpp"
+#include "pooled/smart/make_counted.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"

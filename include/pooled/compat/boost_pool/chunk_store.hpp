@@ -11,7 +11,7 @@
 //
 // The size of a chunk is fixed by the constructor, so an allocation looks nothing up. Boost links free chunks through
 // themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and
-// several times as fast after a shuffled free (bench/e14_boost_pool): neither side waits for memory that nobody asked
+// several times as fast after a shuffled free (bench/boost_pool): neither side waits for memory that nobody asked
 // for. As everywhere in the library, a write after free cannot corrupt the pool. A region that is new is not written to.
 //
 // Invariants: chunks of all regions = in use + free + fresh; m_free has room for all of them, so deallocate() never fails.

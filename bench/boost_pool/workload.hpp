@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// E14: Boost.Pool's classes, the original's against compat/boost_pool.hpp. Variants are the classes; objects have 48 bytes.
+// Boost.Pool's classes, the original's against compat/boost_pool.hpp. Variants are the classes; objects have 48 bytes.
 //
 //   step 1   pairs: allocated and freed at once
 //   step n   bursts: n allocated, each written to, and freed in the same order; then once more, freed in shuffled order
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace bench::e14_boost_pool {
+namespace bench::boost_pool {
 
 inline constexpr std::uint64_t k_pairs = 100'000'000;
 inline constexpr std::uint64_t k_in_bursts = 20'000'000;
@@ -124,4 +124,4 @@ measurement run(const parameters& p) {
     return measure<of_allocator<typename C::template fast_pool_allocator<object>>>(p);
 }
 
-}  // namespace bench::e14_boost_pool
+}  // namespace bench::boost_pool

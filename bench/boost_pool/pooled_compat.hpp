@@ -4,7 +4,7 @@
 
 #include <pooled/compat/boost_pool.hpp>
 
-namespace bench::e14_boost_pool {
+namespace bench::boost_pool {
 
 struct pooled_compat_contender {
     using pool = pooled::compat::pool<>;
@@ -22,4 +22,4 @@ struct pooled_compat_contender {
     using fast_pool_allocator = pooled::compat::fast_pool_allocator<T>;
 };
 
-}  // namespace bench::e14_boost_pool
+}  // namespace bench::boost_pool

@@ -7,7 +7,7 @@
 #include <boost/pool/pool_alloc.hpp>
 #include <boost/pool/singleton_pool.hpp>
 
-namespace bench::e14_boost_pool {
+namespace bench::boost_pool {
 
 struct boost_original_contender {
     using pool = boost::pool<>;
@@ -24,4 +24,4 @@ struct boost_original_contender {
     using fast_pool_allocator = boost::fast_pool_allocator<T>;
 };
 
-}  // namespace bench::e14_boost_pool
+}  // namespace bench::boost_pool

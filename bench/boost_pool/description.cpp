@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// Registers E14.
+// Registers the workload.
 #include "support/registry.hpp"
 
 namespace bench {
 namespace {
 
 const register_workload k_workload{{
-    .name = "e14_boost_pool",
+    .name = "boost_pool",
     .purpose = "Boost.Pool's classes and ours of the same names: 48 bytes in pairs, and in bursts",
     .operation = "one chunk allocated and freed",
     .variants = {"pool", "object_pool", "singleton_pool", "null_mutex", "pool_allocator",
