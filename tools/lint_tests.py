@@ -18,10 +18,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 CHECKED_BUILD = "empty unless POOLED_CHECKED is 1, which is one program's choice: behaviour/misuse*.cpp"
+SANITIZE = "empty unless POOLED_SANITIZE is 1: test/reports"
+PLUGINS = "takes several copies of the library in one process: test/plugins"
 UNTESTED = {
     "compat/recycle_stock.hpp": "a part of recycle.hpp, with no interface of its own to users: compat/recycle*.cpp",
     "compat/shared_from_this.hpp": "one function, seen through recycle.hpp and boost_intrusive_pool.hpp alone",
+    "heap/fill.hpp": CHECKED_BUILD,
+    "heap/malloc_map.hpp": SANITIZE,
+    "object/own_core.hpp": "how pools with an extension are made: object/free_list.cpp, object_pool*.cpp",
+    "os/fork_gate.hpp": "takes a fork to see: behaviour/fork_handlers.cpp, stress/fork.cpp",
+    "os/raw_mutex.hpp": "mutex.hpp is this lock behind the fork gate: os/mutex.cpp",
+    "os/sanitizer.hpp": SANITIZE,
     "pool/checks.hpp": CHECKED_BUILD,
+    "pool/core_table.hpp": "the registry's table: pool/registry.cpp",
+    "pool/dead_pools.hpp": CHECKED_BUILD,
+    "pool/foreign.hpp": PLUGINS,
+    "pool/in_copy.hpp": PLUGINS,
+    "pool/local_use.hpp": CHECKED_BUILD,
+    "pool/malloc_blocks.hpp": SANITIZE,
+    "pool/reserve.hpp": "pool::reserve and trim, out of line: pool/pool_reserve.cpp",
+    "pool/slow_path.hpp": "the part of fast_path.hpp that is out of line: pool/fast_path.cpp",
     "smart/counted_checks.hpp": CHECKED_BUILD,
 }
 

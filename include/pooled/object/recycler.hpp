@@ -331,7 +331,9 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (options.initial_objects > detail::bound_of(options))
         POOLED_THROW(
             std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects"));
-    if (!(options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max()))
+    bool const is_factor =  // false for NaN
+        options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max();
+    if (!is_factor)
         POOLED_THROW(std::invalid_argument(
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
     detail::check_fits_memory<T>(
