@@ -12,4 +12,10 @@ inline constexpr bool k_sanitized = true;
 inline constexpr bool k_sanitized = false;
 #endif
 
+#if defined(POOLED_TEST_SANITIZER_ADDRESS)
+inline constexpr bool k_address_sanitized = true;
+#else
+inline constexpr bool k_address_sanitized = false;
+#endif
+
 }  // namespace test
