@@ -29,7 +29,7 @@ static_assert(bound_of({.initial_objects = 3, .growth = 0, .max_objects = 7}) ==
 static_assert(cache_capacity_of(1) == 2 && cache_capacity_of(64) == 4);
 static_assert(cache_capacity_of(1'000'000'000) == idle_list::k_max_cached);
 
-struct stock : object_stock {
+struct stock final : object_stock {
     using object_stock::object_stock;
 };
 struct at_once {
