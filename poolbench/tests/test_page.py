@@ -257,7 +257,7 @@ def test_a_chart_says_in_words_what_it_shows(visit):
 
 def test_a_mark_tells_its_figures_under_the_mouse(visit):
     page = visit(**DESKTOP).page
-    page.locator("#chart-picture .mark-symbol.role-mark path").first.hover()
+    page.locator("#chart-picture .mark-symbol.role-mark path").first.hover(force=True)  # marks may overlap
     page.wait_for_selector("#vg-tooltip-element.visible")
     assert "95% interval" in page.locator("#vg-tooltip-element").inner_text()
 
