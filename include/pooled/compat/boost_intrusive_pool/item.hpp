@@ -120,10 +120,8 @@ public:
     virtual ~boost_intrusive_pool_item() = default;
     // Handles belong to an object, not to its value: a copy has none, and is of no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
-    boost_intrusive_pool_item&
-    operator=(boost_intrusive_pool_item const&) noexcept {  // NOLINT: assigns nothing
-        return *this;
-    }
+    // NOLINTNEXTLINE: assigns nothing
+    boost_intrusive_pool_item& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }
     // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
     virtual void destroy() {}
     // How many handles there are.
