@@ -137,6 +137,7 @@ TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_arrays) {
 }
 
 TYPED_TEST(make_shared_from, a_pool_for_overwrite_leaves_memory_as_it_was) {
+    if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
     // The same size and alignment as a shared array of so many bytes: the block goes round.
     constexpr std::size_t size = 4000;
     void* last = nullptr;
@@ -166,6 +167,7 @@ TYPED_TEST(make_shared_from, a_pool_for_overwrite_constructs_what_has_a_construc
 }
 
 TYPED_TEST(make_shared_from, a_pool_writes_nothing_but_what_the_constructor_writes) {
+    if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
     struct lazy {
         lazy() {}  // NOLINT: leaves `bytes` as they were
         unsigned char bytes[1000];
