@@ -26,7 +26,6 @@ UNTESTED = {
     "heap/fill.hpp": CHECKED_BUILD,
     "heap/malloc_map.hpp": SANITIZE,
     "object/own_core.hpp": "how pools with an extension are made: object/free_list.cpp, object_pool*.cpp",
-    "os/fork_gate.hpp": "takes a fork to see: behaviour/fork_handlers.cpp, stress/fork.cpp",
     "os/raw_mutex.hpp": "mutex.hpp is this lock behind the fork gate: os/mutex.cpp",
     "os/sanitizer.hpp": SANITIZE,
     "pool/checks.hpp": CHECKED_BUILD,

@@ -4,30 +4,39 @@
 // Keeps threads out of all critical sections of the library while one of them forks, so that the child finds every structure
 // whole and every lock free. A fork does not take the locks: a thousand pools have some seventy each.
 //
-//   thread: enter(), before its first lock       the thread that forks
-//     inside[n] += 1                               is_forking = 1
-//     is_forking == 0 ?  --> critical section      wait until each inside[n] == 0
-//     else inside[n] -= 1, sleep, try again        prepare handlers, fork, parent or child handlers
-//   leave(), after its last lock                 is_forking = 0, wake all
-//     inside[n] -= 1
+//   thread: enter(), before its first lock       the thread that forks: begin()
+//     inside = 1                                   is_forking = 1
+//     light barrier                                heavy barrier (on every thread of the process)
+//     is_forking == 0 ?  --> critical section      wait until each inside == 0
+//     else inside = 0, sleep, try again            prepare handlers, fork, parent or child handlers
+//   leave(), after its last lock                 end()
+//     inside = 0                                   is_forking = 0, wake all
+//
+// This is the handshake of cache/gate.hpp: a lock costs two plain stores and a load, and the fork pays. It needs a place of
+// the thread's own and the heavy barrier, which a thread has from own_place() to release_place(). All others, which use no
+// cache either, count in and out in one of a few counters, with locked instructions.
 //
 // A program's own fork handlers run before and after the library's, in the order in which they were registered, so some of
 // them run while a fork keeps all others out, and may use pools: the thread that forks enters without a question, and finds
 // all locks free.
 //
-// Invariant: inside[n] = threads whose number is n that are in a critical section, or about to see that they may not be.
-//            In a child, others may have been about to: it counts in the other one of two tables.
-// Any thread may call. O(1).
+// Invariant: place.inside == 1 while its owner is in a critical section, or about to see that it may not be; counter = the
+//            number of such threads without a place. In a child, others may have been about to: those without a place count
+//            in the other one of two tables.
+// Any thread may call. O(1); begin() and forget_others() O(places).
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -38,9 +47,112 @@ public:
     fork_gate& operator=(fork_gate const&) = delete;
 
     POOLED_NOINLINE void enter() noexcept {
-        if (t_thread.locks++ != 0 || t_thread.forks != 0) return;
+        per_thread& self = t_thread;
+        if (self.locks++ != 0 || self.forks != 0) return;
+        if (self.own == nullptr) return enter_counted();
         for (;;) {
-            std::atomic<std::uint32_t>& inside = mine();
+            self.own->inside.store(1, std::memory_order_relaxed);
+            std_atomics::light_barrier();
+            // acquire: pairs with the release in end().
+            if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
+                return;
+            self.own->inside.store(0, std::memory_order_release);
+            platform::wait_while(m_is_forking, 1);
+        }
+    }
+    // release: pairs with the loads in wait_until_zero(); what was done inside is seen.
+    POOLED_NOINLINE void leave() noexcept {
+        per_thread& self = t_thread;
+        if (--self.locks != 0 || self.forks != 0) return;
+        if (self.own != nullptr)
+            self.own->inside.store(0, std::memory_order_release);
+        else
+            counter().fetch_sub(1, std::memory_order_release);
+    }
+
+    // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. When all places that
+    // it may have are taken, it goes on counting.
+    void own_place() noexcept {
+        per_thread& self = t_thread;
+        if (self.own != nullptr || self.forks != 0) return;
+        std::size_t const first = number();
+        for (std::size_t i = 0; i < k_probes; ++i) {
+            place& one = m_places[(first + i) % k_places];
+            // acquire: pairs with the release in release_place().
+            if (one.is_owned.load(std::memory_order_relaxed) ||
+                one.is_owned.exchange(true, std::memory_order_acquire))
+                continue;
+            one.inside.store(1, std::memory_order_relaxed);
+            self.own = &one;
+            // release: pairs with the load in begin(), which looks at the counters before it looks at the places.
+            counter().fetch_sub(1, std::memory_order_release);
+            return;
+        }
+    }
+    // The calling thread ends. Requires that it is not inside, and not between begin() and end().
+    static void release_place() noexcept {
+        if (place* const own = std::exchange(t_thread.own, nullptr))
+            own->is_owned.store(false, std::memory_order_release);  // pairs with the acquire in own_place()
+    }
+
+    // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
+    // at a time. From begin() to end(), no other thread is inside.
+    void begin() noexcept {
+        if (t_thread.forks++ != 0) return;
+        m_turn.lock();
+        // seq_cst: pairs with the fetch_add in enter_counted().
+        m_is_forking.store(1, std::memory_order_seq_cst);
+        for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
+            wait_until_zero(one.inside);
+        // Only who is inside makes a place its own: from here on they stay as they are.
+        auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_relaxed); };
+        if (std::none_of(m_places.begin(), m_places.end(), is_owned)) return;
+        platform::heavy_barrier();
+        for (place const& one : m_places)
+            wait_until_zero(one.inside);
+    }
+    void end() noexcept {
+        if (--t_thread.forks != 0) return;
+        m_is_forking.store(0, std::memory_order_seq_cst);
+        platform::wake_all(m_is_forking);
+        m_turn.unlock();
+    }
+    // In the child, before end(). Writes to no page without need.
+    void forget_others() noexcept {
+        for (place& one : m_places)
+            if (&one != t_thread.own && one.is_owned.load(std::memory_order_relaxed)) {
+                one.inside.store(0, std::memory_order_relaxed);
+                one.is_owned.store(false, std::memory_order_relaxed);
+            }
+        std::uint32_t const other = 1 - m_table.load(std::memory_order_relaxed);
+        for (padded_counter& one : m_counters[other])
+            one.inside.store(0, std::memory_order_relaxed);
+        m_table.store(other, std::memory_order_relaxed);
+    }
+
+    // The calling thread forks.
+    [[nodiscard]] static bool is_passed() noexcept { return t_thread.forks != 0; }
+
+private:
+    static constexpr std::size_t k_places = 256;  // 16 KiB; a thread more counts
+    static constexpr std::size_t k_probes = 16;
+    static constexpr std::size_t k_counters = 16;
+    struct alignas(64) place {
+        std::atomic<std::uint32_t> inside{0};
+        std::atomic<bool> is_owned{false};
+    };
+    struct alignas(64) padded_counter {
+        std::atomic<std::uint32_t> inside{0};
+    };
+    struct per_thread {
+        std::uint32_t locks;  // that it holds
+        std::uint32_t forks;  // sets of handlers that it is between
+        place* own;
+    };
+
+    POOLED_NOINLINE void enter_counted() noexcept {
+        for (;;) {
+            std::atomic<std::uint32_t>& inside = counter();
             // seq_cst: pairs with the store and the loads in begin(). Either the fork sees this thread inside, or this thread
             // sees the fork.
             inside.fetch_add(1, std::memory_order_seq_cst);
@@ -50,58 +162,26 @@ public:
             platform::wait_while(m_is_forking, 1);
         }
     }
-    // release: pairs with the load in begin(); what was done inside is seen.
-    POOLED_NOINLINE void leave() noexcept {
-        if (--t_thread.locks == 0 && t_thread.forks == 0) mine().fetch_sub(1, std::memory_order_release);
-    }
 
-    // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
-    // at a time. From begin() to end(), no other thread is inside.
-    void begin() noexcept {
-        if (t_thread.forks++ != 0) return;
-        m_turn.lock();
-        m_is_forking.store(1, std::memory_order_seq_cst);
-        for (slot const& one : m_tables[m_table.load(std::memory_order_relaxed)])
-            for (unsigned attempt = 0; one.inside.load(std::memory_order_seq_cst) != 0; ++attempt)
-                platform::pause(attempt);
+    // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_place().
+    static void wait_until_zero(std::atomic<std::uint32_t> const& inside) noexcept {
+        for (unsigned attempt = 0; inside.load(std::memory_order_seq_cst) != 0; ++attempt)
+            platform::pause(attempt);
     }
-    void end() noexcept {
-        if (--t_thread.forks != 0) return;
-        m_is_forking.store(0, std::memory_order_seq_cst);
-        platform::wake_all(m_is_forking);
-        m_turn.unlock();
-    }
-    // In the child, before end().
-    void forget_others() noexcept {
-        std::uint32_t const other = 1 - m_table.load(std::memory_order_relaxed);
-        for (slot& one : m_tables[other])
-            one.inside.store(0, std::memory_order_relaxed);
-        m_table.store(other, std::memory_order_relaxed);
-    }
-
-    // The calling thread forks.
-    [[nodiscard]] static bool is_passed() noexcept { return t_thread.forks != 0; }
-
-private:
-    static constexpr std::size_t k_slots = 64;
-    struct alignas(64) slot {
-        std::atomic<std::uint32_t> inside{0};
-    };
-    struct per_thread {
-        std::uint32_t locks;  // that it holds
-        std::uint32_t forks;  // sets of handlers that it is between
-    };
 
     // The thread-local data of threads lie at regular distances: all bits of the address count (Fibonacci hashing, Knuth).
-    [[nodiscard]] std::atomic<std::uint32_t>& mine() noexcept {
-        static_assert(k_slots == 64);
+    [[nodiscard]] static std::size_t number() noexcept {
         std::uint64_t const hash = std::uint64_t{address_of(&t_thread) >> 6} * 0x9e37'79b9'7f4a'7c15U;
-        return m_tables[m_table.load(std::memory_order_relaxed)][hash >> 58].inside;
+        return static_cast<std::size_t>(hash >> 56);
+    }
+    [[nodiscard]] std::atomic<std::uint32_t>& counter() noexcept {
+        return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
     POOLED_EXPORT static inline constinit thread_local per_thread t_thread{};
 
-    std::array<std::array<slot, k_slots>, 2> m_tables{};
+    std::array<place, k_places> m_places{};
+    std::array<std::array<padded_counter, k_counters>, 2> m_counters{};
     std::atomic<std::uint32_t> m_table{0};
     std::atomic<std::uint32_t> m_is_forking{0};
     raw_mutex m_turn;

@@ -19,6 +19,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/copies.hpp"
+#include "pooled/os/fork_gate.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
@@ -273,6 +274,7 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
         }
         cache->core = &core;
         core.caches().link(*cache);
+        g_fork_gate.own_place();
     }
     cache->next_owned = state.owned;
     if (state.owned != nullptr) state.owned->previous_owned = cache;
@@ -326,22 +328,25 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
-    std::scoped_lock const lock(g_registry.m_mutex);  // no pool is closed meanwhile
-    state.closed.store(nullptr, std::memory_order_relaxed);
-    while (thread_cache* const cache = state.owned) {
-        cache->gate.leave();  // the thread may have been cancelled inside
-        if (pool_core* const core = cache->core) {
-            std::scoped_lock const caches_lock(core->caches().mutex());
-            core->retire(*cache);
+    {
+        std::scoped_lock const lock(g_registry.m_mutex);  // no pool is closed meanwhile
+        state.closed.store(nullptr, std::memory_order_relaxed);
+        while (thread_cache* const cache = state.owned) {
+            cache->gate.leave();  // the thread may have been cancelled inside
+            if (pool_core* const core = cache->core) {
+                std::scoped_lock const caches_lock(core->caches().mutex());
+                core->retire(*cache);
+            }
+            disown(state, *cache);
         }
-        disown(state, *cache);
+        if (state.far != nullptr) {
+            g_registry.m_far_threads.remove(state);
+            g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+        }
+        state.far = nullptr;
+        state.far_count = 0;
     }
-    if (state.far != nullptr) {
-        g_registry.m_far_threads.remove(state);
-        g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
-    }
-    state.far = nullptr;
-    state.far_count = 0;
+    fork_gate::release_place();
 }
 
 // Every thread is stopped, outside its caches and all critical sections, so that the child finds all of it whole. The thread
