@@ -60,8 +60,7 @@ struct item_arena;
 void return_to_pool(item& it) noexcept;
 
 // A pool, as its items see it.
-class item_home {
-public:
+struct item_home {
     // The last handle of an item of the arena is gone. Afterwards the pool may be, too.
     virtual void take_back(item& it, item_arena& arena) noexcept = 0;
 
@@ -82,7 +81,7 @@ public:
         // acquire: pairs with the release in the decrement; what other threads did through their handles is seen.
         std::uint32_t const before = m_count.load(std::memory_order_acquire);
         if (before != 1 && m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-        set(k_idle);
+        if (before != k_idle) set(k_idle);
         return true;
     }
     // By who is alone with the item.
@@ -120,8 +119,7 @@ public:
     virtual ~boost_intrusive_pool_item() = default;
     // Handles belong to an object, not to its value: a copy has none, and is of no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
-    // NOLINTNEXTLINE: assigns nothing
-    boost_intrusive_pool_item& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }
+    auto& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }  // NOLINT: assigns nothing
     // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
     virtual void destroy() {}
     // How many handles there are.
@@ -144,11 +142,8 @@ static_assert(sizeof(boost_intrusive_pool_item) == 3 * sizeof(void*), "an item c
 
 // What boost::intrusive_ptr finds by argument-dependent lookup.
 inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept {
-    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
-        POOLED_CHECK(item->use_count() < BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT,
-                     "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
-                     "was overwritten, or handles leak");
     item->m_boost_intrusive_pool_refcount.add();
+    if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) item->check();
 }
 
 inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept {

@@ -53,8 +53,7 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() {
         check_thread();
         auto* const it = static_cast<item*>(m_items.take());
-        if (it == nullptr) [[unlikely]]
-            return nullptr;
+        if (it == nullptr) return nullptr;
         if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(*it);
         it->m_boost_intrusive_pool_refcount.set_used();
         return downcast(*it);
@@ -62,9 +61,7 @@ public:
 
     void take_back(item& it, item_arena& arena) noexcept override {
         check_thread();
-        if (m_method != RECYCLE_METHOD_NONE) [[unlikely]]
-            return recycle(it, arena);
-        put(it, arena);
+        m_method == RECYCLE_METHOD_NONE ? put(it, arena) : recycle(it, arena);
     }
 
     // Lets go of all items: the free ones are destroyed, those in use when they are returned.
@@ -137,8 +134,7 @@ private:
 
     // Requires an item without a handle. Afterwards the pool may be gone.
     POOLED_ALWAYS_INLINE void put(item& it, item_arena& arena) noexcept {
-        if (!m_items.put(&it, arena.is_orphaned)) [[unlikely]]
-            destroy_orphan(it);
+        if (!m_items.put(&it, arena.is_orphaned)) destroy_orphan(it);
     }
 
     // Calls what the user wants called. If that takes a handle, the item stays in use; if it throws, nobody knows what
