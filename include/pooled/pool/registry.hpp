@@ -165,7 +165,7 @@ private:
     // All zero bytes until used: no page of a program's file.
     std::atomic<bool> m_is_ready{false};  // what the next three need was set up
     bool m_has_barrier = false;           // the system offers the gate's barrier
-    unsigned m_begun_forks = 0;           // how deep before_fork() is
+    unsigned m_begun_forks = 0;           // by before_fork(), which nests
     far_threads m_far_threads;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
@@ -177,8 +177,7 @@ POOLED_EXPORT inline constinit registry g_registry;
 static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>,
               "both are in use until the process is gone");
 
-// Here and not in function-local statics: a fork waits for the lock. The loader may hold its own lock and wait for ours, so
-// that what needs the loader comes first.
+// Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
 inline void registry::prepare() {
     // acquire: pairs with the release below.
     if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
