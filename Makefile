@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The front door. Every goal does its own set-up and is quick when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak test lint format clean
+.PHONY: help bench soak fuzz test lint format clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -23,6 +23,10 @@ soak: ## Ten minutes of mixed use on eight threads: resident memory for what is 
 test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test
 	@.venv/bin/python tools/run_tests.py $(PRESETS)
+
+fuzz: ## Random programs against a model, for SECONDS=300 of processor time each: libFuzzer and random inputs under ASan, threads under TSan
+	@tools/setup test
+	@tools/fuzz $(or $(SECONDS),300)
 
 lint: ## Check layers, formatting, clang-tidy and the Python code
 	@tools/setup lint

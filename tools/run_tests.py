@@ -30,6 +30,7 @@ TARGETS = {
     "unit": ["tests-unit"],
     "behaviour": ["tests-behaviour"],
     "stress": ["tests-stress"],
+    "fuzz": ["tests-fuzz"],
     "reports": ["tests-reports"],
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],

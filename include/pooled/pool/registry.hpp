@@ -151,6 +151,7 @@ private:
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
+    static void resume_after_fork() noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
@@ -165,6 +166,7 @@ private:
     // All zero bytes until used: no page of a program's file.
     std::atomic<bool> m_is_ready{false};  // what the next three need was set up
     bool m_has_barrier = false;           // the system offers the gate's barrier
+    unsigned m_begun_forks = 0;           // by before_fork(), which nests
     far_threads m_far_threads;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
@@ -176,17 +178,17 @@ POOLED_EXPORT inline constinit registry g_registry;
 static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>,
               "both are in use until the process is gone");
 
-// Here and not in function-local statics: a fork waits for the lock. The loader may hold its own lock and wait for ours, so
-// that what needs the loader comes first.
+// Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
 inline void registry::prepare() {
     // acquire: pairs with the release below.
     if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
         return;
     copy_directory& all = detail::directory();
-    std::scoped_lock const lock(m_mutex);
-    if (m_is_ready.load(std::memory_order_relaxed)) return;
+    // A child of a fork that comes before this would find the lock held. Threads may register twice; the outermost ones act.
     if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
         POOLED_THROW(std::bad_alloc());
+    std::scoped_lock const lock(m_mutex);
+    if (m_is_ready.load(std::memory_order_relaxed)) return;
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
 #if POOLED_CHECKED
@@ -353,6 +355,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
 // that forks is not: handlers of the program's that run from here on may use pools. O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
     g_fork_gate.begin();
+    if (g_registry.m_begun_forks++ != 0) return;
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
         for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
@@ -372,17 +375,21 @@ inline void registry::before_fork() noexcept {
 
 // The gates of caches are resumed by their owners.
 inline void registry::after_fork_in_parent() noexcept {
+    if (--g_registry.m_begun_forks == 0) resume_after_fork();
+    g_fork_gate.end();
+}
+inline void registry::resume_after_fork() noexcept {
     for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
         each->far_gate.resume();
     g_registry.for_each_core([](pool_core& core) {
         if (pool_extension* const above = core.extension()) above->after_fork();
     });
-    g_fork_gate.end();
 }
 
-// Only the thread that forked exists, and those that a handler of the program's has made since, which wait for the end.
-// What the others had cached is free for all; the next one that looks at the caches of a pool sees to that.
+// Only the thread that forked exists, and those that a handler of the program's made since, which wait for the end. Who next
+// looks at the caches of a pool frees what the others had cached.
 inline void registry::after_fork_in_child() noexcept {
+    if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
     g_registry.m_far_threads = {};
     if (t_state.far != nullptr) g_registry.m_far_threads.add(t_state);
     g_registry.for_each_core([](pool_core& core) {
