@@ -175,6 +175,7 @@ struct thread_state {
     bool counted;            // the countdown was drawn by lot: a thread's first is not
     bool inside;             // this thread is in the recorder: what it allocates there is not recorded
     std::uint32_t id;
+    std::uint32_t gap;  // the countdown, as it was drawn
     std::uint32_t period;
     std::uint64_t random;
     std::uint64_t began;  // ticks
@@ -631,7 +632,7 @@ inline bool may_record() {
 void take_sample(const void* object, std::size_t size, std::uintptr_t caller, std::uint64_t began) {
     const std::uint64_t id = __atomic_add_fetch(&g_sample_ids, 1, __ATOMIC_RELAXED);
     if (!(g_file->flags & flag_full)) {
-        write_sample({id, began, caller, size, t.period, stack_of(caller), 0, 0});
+        write_sample({id, began, caller, size, t.period, stack_of(caller), 0, t.gap});
         follow(object, id, size);
     }
     const std::uint64_t now = tick();
@@ -687,6 +688,7 @@ template <request How>
         // A thread's first allocation is no random one.
         if (object && !is_first) take_sample(object, size, caller, ended);
         t.countdown = next_countdown();
+        t.gap = static_cast<std::uint32_t>(t.countdown + 1);
         t.counted = true;
     }
     errno = error;

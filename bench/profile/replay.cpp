@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 // Repeats what a program allocated, by malloc or with some of its objects in the pool: the child of `poolbench replay`.
 //
-// usage: replay PLAN malloc|GROUP|all ROUNDS
+// usage: replay PLAN malloc|none|GROUP|all ROUNDS
 //
 // The driver makes the plan of a trace: for each window the objects that were alive at its begin, and the operations of
 // each thread with their place in the common order. GROUP names the objects that come from the pool; all others come
-// from malloc in either case, so that the difference is that group's alone.
+// from malloc in either case, so that the difference is that group's alone. With `none` nothing is allocated: that time
+// is the replay's own.
 //
 // Threads keep the recorded order: none gets further ahead of another than k_ahead operations, and nothing is freed
 // before it exists. What a thread waits for that is taken off its time, which is processor time. An object's first words
@@ -25,6 +26,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -34,7 +36,8 @@ namespace {
 
 constexpr char k_magic[] = "poolplan1";
 constexpr std::uint32_t k_ahead = 256;
-constexpr std::uint32_t k_tell = 32;  // operations between two words on how far a thread is
+constexpr std::ptrdiff_t k_scratch = 256;  // cache lines that stand for all objects when nothing is allocated
+constexpr std::uint32_t k_tell = 32;       // operations between two words on how far a thread is
 
 struct object {
     std::uint32_t size;
@@ -106,6 +109,7 @@ double processor_seconds() {
 // What is in the pool: a group, all of them that can be (every one but 0), or none.
 struct chooser {
     bool all = false;
+    bool nothing = false;
     std::uint16_t group = 0;  // 0 with `all` false: none
     bool operator()(const object& each) const { return each.group != 0 && (all || each.group == group); }
 };
@@ -119,18 +123,28 @@ public:
           m_progress(threads),
           m_barrier(static_cast<std::ptrdiff_t>(threads)) {}
 
-    // Seconds of all threads together, of all windows.
-    double round() {
-        m_seconds.assign(m_threads, 0.0);
+    // Replays every window once.
+    void round(bool counts) {
+        m_seconds.assign(m_windows.size(), std::vector<double>(m_threads));
         std::vector<std::thread> others;
         for (std::uint32_t t = 1; t < m_threads; ++t)
             others.emplace_back([this, t] { work(t); });
         work(0);
         for (std::thread& each : others)
             each.join();
+        m_taken.resize(m_windows.size());
+        for (std::size_t w = 0; counts && w < m_windows.size(); ++w)
+            m_taken[w].push_back(std::accumulate(m_seconds[w].begin(), m_seconds[w].end(), 0.0));
+    }
+
+    // Of all threads together, of all windows. A window takes a few milliseconds: of one thread its least time is one
+    // that nothing disturbed. Of several the least is one in which they did not meet: there the middle counts.
+    double seconds() {
         double sum = 0;
-        for (const double each : m_seconds)
-            sum += each;
+        for (std::vector<double>& taken : m_taken) {
+            std::sort(taken.begin(), taken.end());
+            sum += taken[m_threads == 1 ? 0 : taken.size() / 2];
+        }
         return sum;
     }
 
@@ -140,7 +154,8 @@ private:
     };
 
     void work(std::uint32_t t) {
-        for (window& each : m_windows) {
+        for (std::size_t w = 0; w < m_windows.size(); ++w) {
+            window& each = m_windows[w];
             if (t == 0) {
                 if (m_slots.size() < each.objects.size())
                     m_slots = std::vector<std::atomic<void*>>(each.objects.size());
@@ -153,7 +168,7 @@ private:
             m_barrier.arrive_and_wait();
             const double began = processor_seconds();
             const double waited = operations_of(each, t);
-            m_seconds[t] += processor_seconds() - began - waited;
+            m_seconds[w][t] = processor_seconds() - began - waited;
             m_progress[t].place.store(~std::uint32_t{0}, std::memory_order_release);
             m_barrier.arrive_and_wait();
             if (t == 0) {
@@ -206,7 +221,9 @@ private:
 
     void begin(const object& what, std::atomic<void*>& slot) {
         void* p;
-        if (m_pooled(what))
+        if (m_pooled.nothing)
+            p = m_scratch.data() + (&slot - m_slots.data()) % k_scratch * sizeof(std::uint64_t) * 8;
+        else if (m_pooled(what))
             p = pooled::default_pool().allocate(what.size, align_of(what));
         else
             p = what.align == 0 ? std::malloc(what.size) : std::aligned_alloc(align_of(what), rounded(what));
@@ -226,6 +243,7 @@ private:
             std::memcpy(&counts, static_cast<char*>(p) + sizeof counts, sizeof counts);
             asm volatile("" : : "r"(counts));
         }
+        if (m_pooled.nothing) return;
         if (m_pooled(what))
             pooled::default_pool().deallocate(p, what.size, align_of(what));
         else
@@ -245,7 +263,9 @@ private:
     std::vector<progress> m_progress;
     std::barrier<> m_barrier;
     std::vector<std::atomic<void*>> m_slots;
-    std::vector<double> m_seconds;
+    std::vector<std::byte> m_scratch = std::vector<std::byte>(k_scratch * 64);
+    std::vector<std::vector<double>> m_seconds;  // of a window and a thread, in this round
+    std::vector<std::vector<double>> m_taken;    // of a window, in each round that counts
 };
 
 int replay(char** arguments) {
@@ -253,21 +273,18 @@ int replay(char** arguments) {
     std::vector<window> windows = read_plan(arguments[1], threads);
     const std::string mode = arguments[2];
     const int rounds = std::max(1, std::atoi(arguments[3]));
-    const chooser pooled{mode == "all", static_cast<std::uint16_t>(std::atoi(mode.c_str()))};
+    const chooser pooled{mode == "all", mode == "none", static_cast<std::uint16_t>(std::atoi(mode.c_str()))};
     std::thread([] {}).join();  // as in a program with threads
     replayer each(windows, std::max(threads, std::uint32_t{1}), pooled);
-    double seconds = 0;
-    for (int round = 0; round < rounds; ++round) {
-        const double taken = each.round();
-        if (round > 0 || rounds == 1) seconds += taken;
-    }
+    for (int round = 0; round < rounds; ++round)
+        each.round(round > 0 || rounds == 1);
     std::size_t operations = 0;
     for (const window& w : windows)
         for (const auto& of : w.of_thread)
             operations += of.size();
     const bench::malloc_in_use mapped = bench::mapped_malloc();
     std::printf("{\"seconds\": %.9f, \"operations\": %zu, \"malloc\": \"%s\", \"malloc_path\": \"%s\"}\n",
-                seconds / std::max(1, rounds - 1), operations, mapped.name.c_str(), mapped.path.c_str());
+                each.seconds(), operations, mapped.name.c_str(), mapped.path.c_str());
     return 0;
 }
 
@@ -275,7 +292,7 @@ int replay(char** arguments) {
 
 int main(int count, char** arguments) {
     if (count != 4) {
-        std::fprintf(stderr, "usage: %s PLAN malloc|GROUP|all ROUNDS\n", arguments[0]);
+        std::fprintf(stderr, "usage: %s PLAN malloc|none|GROUP|all ROUNDS\n", arguments[0]);
         return 2;
     }
     try {

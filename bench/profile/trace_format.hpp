@@ -85,7 +85,7 @@ struct sample {
     std::uint32_t weight;  // how many allocations it stands for; 0: this is an end
     std::uint32_t text;    // of a begin its stack, of an end its type; 0: unknown
     std::uint32_t end;     // sample_end
-    std::uint32_t reserved;
+    std::uint32_t gap;     // allocations of this thread since its last sample
 };
 static_assert(sizeof(sample) == 48);
 

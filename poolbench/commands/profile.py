@@ -84,7 +84,8 @@ def _savings(found, samples: int, top: int, seed: int):
     planned = plan.make(found, ranked)
     libraries = {malloc.name: malloc for malloc in mallocs.find()[0]}
     modes = [saving.Mode("malloc", name) for name in libraries]
-    modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))] + [saving.Mode(saving.ALL)]
+    modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))]
+    modes += [saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
     stream = progress_stream()
 
     def progress(done: int, total: int) -> None:
@@ -163,8 +164,8 @@ def profile(
                 complain(why)
             if not traces:
                 raise fail(
-                    f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, or "
-                    f"could not write to {directory}",
+                    f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
+                    f"or could not write to {directory}",
                     1,
                 )
             if status:
@@ -209,4 +210,3 @@ def add_to(app: typer.Typer) -> None:
     settings = {"allow_interspersed_args": False}
     app.command(epilog=EPILOG_PROFILE, context_settings=settings)(profile)
     app.command(epilog=EPILOG_REPLAY)(replay)
-

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What the traces of a program say of each type: how many, how large, how long they live, who frees them, what it costs.
+"""What the traces of a program say of each type: how many, how large, how long they live, who frees them, at what cost.
 
-Counts, lifetimes and the share that another thread frees come from the samples, which follow objects over the whole run;
-the time in malloc and free comes from the windows.
+Lifetimes and the share that another thread frees come from the samples, which follow objects over the whole run; the
+time in malloc and free comes from the windows; counts come from both.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from poolbench.profile.naming import Purpose
 from poolbench.profile.symbols import Symbols, demangled
 from poolbench.profile.trace import Trace
 
+FEWEST_IN_WINDOWS, FEWEST_WINDOWS = 1000, 5
 Key = tuple[str, str]  # type and how; of an unknown type the place and how
 
 
@@ -35,8 +36,9 @@ class Kind:
     lives: list[np.ndarray] = field(default_factory=list)  # columns: ns, whether the end was seen, weight
     freed: float = 0.0
     freed_elsewhere: float = 0.0
-    malloc_ns: list[np.ndarray] = field(default_factory=list)
-    free_ns: list[np.ndarray] = field(default_factory=list)
+    # Rows: a window in which it occurs. Columns: what the window stands for (time), begins, ns of them, ends, ns.
+    windows: list[np.ndarray] = field(default_factory=list)
+    uncertainty: float = 0.0  # of the count, as a share
 
     @property
     def site(self) -> str:
@@ -54,21 +56,34 @@ class Kind:
     def remote_share(self) -> float | None:
         return self.freed_elsewhere / self.freed if self.freed else None
 
-    @property
-    def uncertainty(self) -> float:
-        """Of the count, as a share: that of a sum of random weights."""
-        return self.squares**0.5 / self.objects if self.objects else 0.0
+    def _sums(self) -> np.ndarray:
+        rows = np.concatenate(self.windows) if self.windows else np.zeros((0, 5))
+        return rows[:, 1:] * rows[:, :1]
 
-    def mean_cost(self, which: str) -> float | None:
-        found = [each for each in getattr(self, which) if len(each)]
-        # A call that the scheduler interrupted is none of malloc's: the slowest thousandth is left out.
-        joined = np.sort(np.concatenate(found)) if found else np.empty(0)
-        return float(joined[: max(1, round(len(joined) * 0.999))].mean()) if len(joined) else None
+    def _mean(self, count: int, cost: int) -> float | None:
+        sums = self._sums().sum(axis=0)
+        return float(sums[cost] / sums[count]) if sums[count] > 0 else None
+
+    @property
+    def malloc_ns(self) -> float | None:
+        return self._mean(0, 1)
+
+    @property
+    def free_ns(self) -> float | None:
+        return self._mean(2, 3)
+
+    def cost_draws(self, rng: np.random.Generator, draws: int) -> np.ndarray:
+        """`cost_ns`, with the windows drawn anew each time: what happens in one is not independent."""
+        sums = self._sums()
+        if len(sums) < 2:
+            return np.full(draws, self.cost_ns)
+        drawn = sums[rng.integers(0, len(sums), (draws, len(sums)))].sum(axis=1)
+        return drawn[:, 1] / np.maximum(drawn[:, 0], 1e-9) + drawn[:, 3] / np.maximum(drawn[:, 2], 1e-9)
 
     @property
     def cost_ns(self) -> float:
         """Of a malloc and a free."""
-        return (self.mean_cost("malloc_ns") or 0.0) + (self.mean_cost("free_ns") or 0.0)
+        return (self.malloc_ns or 0.0) + (self.free_ns or 0.0)
 
     def survival(self) -> tuple[np.ndarray, np.ndarray]:
         """Kaplan and Meier's estimate: times in ns, and the share that lives longer than each. An object whose end was
@@ -210,9 +225,18 @@ def pairs(found: Trace, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _count_events(census: Census, number: int, found: Trace) -> None:
-    """What the calls cost, by kind."""
+    """What the calls cost, by kind and window."""
+    ticks = found.events["tick"]
+    begins_at = np.array([each.begin for each in found.windows], np.uint64)
+    window_of = np.maximum(0, np.searchsorted(begins_at, ticks, side="right") - 1)
+    # Early windows are closer together than later ones: each stands for the time since the one before it.
+    ends_at = np.array([found.begin_tick, *(each.end for each in found.windows)], float)
+    open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
+    stands_for = np.diff(ends_at) / open_for
     begins, ends, _ = pairs(found, np.arange(len(found.events)))
     callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], found.event_costs
+    if len(costs):  # a call that the scheduler interrupted is none of malloc's
+        costs = np.minimum(costs, np.quantile(costs, 0.9995))
     both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
     unique, place = np.unique(both, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -222,8 +246,31 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
             of_place.setdefault(key, []).append(at)
     for key, places in of_place.items():
         mine = np.isin(place, places)
-        census.kinds[key].malloc_ns.append(costs[begins[mine]])
-        census.kinds[key].free_ns.append(costs[ends[mine & (ends >= 0)]])
+        freed = ends[mine & (ends >= 0)]
+
+        def by_window(rows: np.ndarray, of=None) -> np.ndarray:
+            return np.bincount(window_of[rows], None if of is None else of[rows], len(found.windows))
+
+        rows = begins[mine]
+        columns = (stands_for, by_window(rows), by_window(rows, costs), by_window(freed), by_window(freed, costs))
+        census.kinds[key].windows.append(np.stack(columns, axis=1))
+
+
+def _settle_counts(census: Census) -> None:
+    """How many of each kind. How many there were of all kinds together, the samples' gaps say exactly; how they divide,
+    the windows say better than the samples, of which there are few, if a thousand objects of the kind are in them."""
+    total = sum(float(each.samples["gap"].sum()) for each in census.traces)
+    in_windows = sum(float(kind._sums()[:, 0].sum()) for kind in census.kinds.values())
+    for kind in census.kinds.values():
+        sums = kind._sums()[:, 0]
+        kind.uncertainty = kind.squares**0.5 / kind.objects if kind.objects else 0.0
+        seen = sum(float(rows[:, 1].sum()) for rows in kind.windows)
+        if seen >= FEWEST_IN_WINDOWS and len(sums) >= FEWEST_WINDOWS and in_windows and total:
+            objects = total * float(sums.sum()) / in_windows
+            kind.bytes *= objects / kind.objects
+            kind.objects = objects
+            spread = float(np.std(sums, ddof=1)) * len(sums) ** 0.5 / float(sums.sum())
+            kind.uncertainty = min(kind.uncertainty, spread)
 
 
 def take(traces: list[Trace]) -> Census:
@@ -236,4 +283,5 @@ def take(traces: list[Trace]) -> Census:
         _count_samples(census, each, symbols, names)
         if len(each.events):
             _count_events(census, number, each)
+    _settle_counts(census)
     return census

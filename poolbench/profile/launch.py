@@ -53,7 +53,9 @@ def check(word: str) -> Path:
             f"{path} is linked statically, so nothing can be preloaded into it: link it without -static to profile it"
         )
     if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != path.stat().st_uid:
-        raise CannotRecord(f"{path} runs as another user (setuid), for which nothing is preloaded: profile a plain copy")
+        raise CannotRecord(
+            f"{path} runs as another user (setuid), for which nothing is preloaded: profile a plain copy"
+        )
     return path
 
 

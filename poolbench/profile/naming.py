@@ -22,7 +22,9 @@ CONTROL_BLOCKS = (
     (r"boost::detail::sp_counted_impl_p<", "boost::shared_ptr(new T): control block"),
 )
 # Debug information names an inlined function without its namespace: then the file says whose it is.
-CREATOR = re.compile(r"(?:\b(?P<owner>std|boost)::(?:__\w+::)?|^)(?P<how>make_shared|allocate_shared|make_unique)(?:_for_overwrite)?<")
+CREATOR = re.compile(
+    r"(?:\b(?P<owner>std|boost)::(?:__\w+::)?|^)(?P<how>make_shared|allocate_shared|make_unique)(?:_for_overwrite)?<"
+)
 ALLOCATED = re.compile(r"(?:__new_allocator|\bnew_allocator|\ballocator|__allocate_guarded|allocator_traits)<")
 # By the header that asks for the memory, innermost of those that say more than "an allocator".
 CONTAINERS = {
@@ -114,7 +116,10 @@ def _of_function(frame: Frame) -> tuple[str, str] | None:
 def _container(frame: Frame) -> str:
     if frame.line:
         return next((name for pattern, name in CONTAINERS.items() if re.search(pattern, frame.file)), "")
-    found = re.match(r"(?:\S+ )?std::(?:__\w+::)?(?:_List_base|list|vector|deque|basic_string|_Rb_tree|_Hashtable|map|set)\b", frame.function)
+    found = re.match(
+        r"(?:\S+ )?std::(?:__\w+::)?(?:_List_base|list|vector|deque|basic_string|_Rb_tree|_Hashtable|map|set)\b",
+        frame.function,
+    )
     return "" if not found else "std::string" if "basic_string" in found[0] else "std::" + found[0].rsplit("::", 1)[1]
 
 

@@ -50,8 +50,8 @@ def _row(kind: Kind, census: Census) -> list[str]:
         duration(kind.median_life()),
         amount(kind.live(seconds)),
         share(kind.remote_share),
-        number(kind.mean_cost("malloc_ns")),
-        number(kind.mean_cost("free_ns")),
+        number(kind.malloc_ns),
+        number(kind.free_ns),
         share(kind.objects * kind.cost_ns / 1e9 / max(census.cpu_seconds, 1e-9)),
     ]
 
@@ -101,7 +101,8 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     elif len(savings.of_kind) > 1:
         found.append(f"All of them together: {percent(savings.of_all)} of the program's time.")
     better = sorted(
-        ((name, each) for name, each in savings.of_malloc.items() if each.verdict == "saves"), key=lambda it: -it[1].share
+        ((name, each) for name, each in savings.of_malloc.items() if each.verdict == "saves"),
+        key=lambda it: -it[1].share,
     )
     for name, each in better:
         found.append(f"Without a change, preloading {name}: saves {percent(each)}.")
@@ -143,8 +144,8 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
             "median_life_ns": kind.median_life(),
             "live": kind.live(seconds),
             "freed_by_another_thread": kind.remote_share,
-            "malloc_ns": kind.mean_cost("malloc_ns"),
-            "free_ns": kind.mean_cost("free_ns"),
+            "malloc_ns": kind.malloc_ns,
+            "free_ns": kind.free_ns,
             "instead": kind.advice or None,
             "saving": _saving_record(savings.of_kind.get(key) if savings else None),
         }

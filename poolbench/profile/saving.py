@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """What pooling would save: the plan is replayed with malloc, with each other malloc, with each kind in the pool and
-with all of them, a process a sample, interleaved; the differences are carried over to the whole run."""
+with all of them, a process a sample, interleaved.
+
+What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
+cost comes from the replay: its time, less that of the same replay that allocates nothing and, of one kind, less that of
+the other kinds on malloc. The saving is the difference, times the objects of the whole run."""
 
 from __future__ import annotations
 
@@ -15,15 +19,15 @@ import numpy as np
 
 from poolbench.analysis import stats
 from poolbench.measure.sample import environment
-from poolbench.profile.census import Census, Key
+from poolbench.profile.census import Census, Key, Kind
 from poolbench.profile.plan import Plan
 from poolbench.system import process
 from poolbench.system.mallocs import Malloc
 
 LIMIT = 300.0  # seconds of one replay
-TARGET_SECONDS = 0.15  # of the rounds that count
-MOST_ROUNDS = 50
-ALL = "all"
+TARGET_SECONDS = 0.3  # of the rounds that count
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 50  # of each window the least time is taken
+ALL, NONE = "all", "none"
 
 
 class ReplayFailed(RuntimeError):
@@ -68,7 +72,7 @@ def measure(
     """Seconds of a replay, of all its threads together: `samples` processes of each mode, in an order of its own each
     time. Raises ReplayFailed."""
     once = _replay(replayer, plan, modes[0], mallocs[modes[0].malloc], 1)
-    rounds = 1 + min(MOST_ROUNDS, max(1, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
+    rounds = 1 + min(MOST_ROUNDS, max(FEWEST_ROUNDS, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
     order = random.Random(seed)
     found: dict[Mode, list[float]] = {mode: [] for mode in modes}
     for number in range(samples):
@@ -78,24 +82,34 @@ def measure(
     return found
 
 
-def saving(
-    before: list[float], after: list[float], pairs: float, objects: float, uncertainty: float, cpu_seconds: float
+class _Draws:
+    """The same random choices for all that is concluded of a profile."""
+
+    def __init__(self, times: dict[Mode, list[float]]):
+        self.rng = np.random.default_rng(stats.SEED)
+        self._medians = {mode: self._drawn(values) for mode, values in times.items()}
+
+    def _drawn(self, values: list[float]) -> np.ndarray:
+        """Medians of resamples, widened as Student's t asks: of few runs the resampled median varies too little."""
+        drawn = np.median(self.rng.choice(np.asarray(values), (stats.RESAMPLES, len(values))), axis=1)
+        return stats.median(values) + (drawn - stats.median(values)) * _widening(len(values))
+
+    def seconds(self, mode: Mode) -> np.ndarray:
+        return self._medians[mode]
+
+
+def _saving(
+    draws: _Draws, kinds: list[Kind], recorded: float, replayed: float, replayed_draws: np.ndarray, cpu_seconds: float
 ) -> Saving:
-    """`pairs`: the objects that the replay created and dropped; `objects`: those of the whole run, known up to
-    `uncertainty`."""
-    rng = np.random.default_rng(stats.SEED)
-
-    def medians(values: list[float]) -> np.ndarray:
-        return np.median(rng.choice(np.asarray(values), (stats.RESAMPLES, len(values))), axis=1)
-
-    # Of n runs the resampled median varies too little, the more so the fewer they are: widened as Student's t asks.
-    middle = (stats.median(before) - stats.median(after)) / pairs
-    drawn = (medians(before) - medians(after)) / pairs
-    wider = _widening(min(len(before), len(after)))
-    drawn = middle + (drawn - middle) * wider
-    counts = objects * np.maximum(0.0, rng.normal(1.0, uncertainty, stats.RESAMPLES))
-    low, high = np.percentile(drawn * counts / cpu_seconds, [2.5, 97.5])
-    return Saving(middle * 1e9, middle * objects / cpu_seconds, float(low), float(high))
+    """`recorded`, `replayed`: ns of an object, now and then."""
+    objects = sum(kind.objects for kind in kinds)
+    ns = recorded - replayed
+    size, total_ns = len(replayed_draws), np.zeros(len(replayed_draws))
+    for kind in kinds:
+        count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
+        total_ns += count * (kind.cost_draws(draws.rng, size) - replayed_draws)
+    low, high = np.percentile(total_ns / 1e9 / cpu_seconds, [2.5, 97.5])
+    return Saving(ns, min(1.0, ns * objects / 1e9 / cpu_seconds), float(low), min(1.0, float(high)))
 
 
 def _widening(runs: int) -> float:
@@ -112,15 +126,24 @@ class Savings:
 
 
 def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, list[float]]) -> Savings:
-    base, cpu = times[Mode("malloc")], max(census.cpu_seconds, 1e-9)
+    cpu, draws = max(census.cpu_seconds, 1e-9), _Draws(times)
+    own, malloc = Mode(NONE), Mode("malloc")
+    each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
+    each_on_malloc_draws = (draws.seconds(malloc) - draws.seconds(own)) / plan.pairs
 
-    def of(mode: Mode, pairs: float, kinds: list[Key]) -> Saving:
-        objects = sum(census.kinds[key].objects for key in kinds)
-        squares = sum(census.kinds[key].squares for key in kinds)
-        return saving(base, times[mode], max(pairs, 1.0), objects, squares**0.5 / max(objects, 1.0), cpu)
+    def of(mode: Mode, pairs: float, keys: list[Key]) -> Saving:
+        kinds = [census.kinds[key] for key in keys]
+        objects = max(sum(kind.objects for kind in kinds), 1.0)
+        recorded = sum(kind.objects * kind.cost_ns for kind in kinds) / objects
+        pairs = max(pairs, 1.0)
+        others = plan.pairs - pairs  # they stay on malloc, at what an object costs there
+        replayed = (stats.median(times[mode]) - stats.median(times[own]) - others * each_on_malloc) / pairs
+        drawn = (draws.seconds(mode) - draws.seconds(own) - others * each_on_malloc_draws) / pairs
+        return _saving(draws, kinds, recorded, replayed * 1e9, drawn * 1e9, cpu)
 
+    every = [key for key, kind in census.kinds.items() if kind.windows]
     return Savings(
         {key: of(Mode(str(at + 1)), plan.pairs_of[key], [key]) for at, key in enumerate(pooled)},
-        {m.malloc: of(m, plan.pairs, list(census.kinds)) for m in times if m.pooled == "malloc" and m.malloc != "glibc"},
+        {m.malloc: of(m, plan.pairs, every) for m in times if m.pooled == "malloc" and m.malloc != "glibc"},
         of(Mode(ALL), sum(plan.pairs_of.values()), pooled),
     )

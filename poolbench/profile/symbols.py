@@ -34,9 +34,7 @@ class Frame:
         """What a reader looks for: file and line, else function, else module."""
         if self.line:
             return f"{os.path.basename(self.file)}:{self.line}"
-        return (
-            self.function if self.function != UNKNOWN else f"{os.path.basename(self.module)} (no debug information)"
-        )
+        return self.function if self.function != UNKNOWN else f"{os.path.basename(self.module)} (no debug information)"
 
 
 def tools() -> tuple[str, str]:

@@ -22,7 +22,7 @@ FULL, ENDED = 1, 2
 EVENT = np.dtype([("tick", "<u8"), ("address", "<u8"), ("caller", "<u8"), ("bits", "<u8")])
 SAMPLE = np.dtype(
     [("id", "<u8"), ("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("weight", "<u4"), ("text", "<u4"),
-     ("end", "<u4"), ("reserved", "<u4")]
+     ("end", "<u4"), ("gap", "<u4")]
 )  # fmt: skip
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
@@ -145,13 +145,24 @@ def read(path: Path) -> Trace:
     if used > len(data) or header_bytes < HEADER.size + window_count * WINDOW.size or block_bytes <= BLOCK.size:
         raise BadTrace(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
     last_tick = max(last_tick, begin_tick + 1)
-    seconds = (last_ns - begin_ns) / 1e9
     trace = Trace(
-        path, program.split(b"\0", 1)[0].decode(errors="replace"), pid, bool(flags & FULL), bool(flags & ENDED), seconds,
-        last_cpu / 1e9, (last_tick - begin_tick) / max(1, last_ns - begin_ns), clock_cost, begin_tick, last_tick,
-        _windows(bytes(data[:header_bytes]), window_count, last_tick, last_cpu), np.empty(0, EVENT), np.empty(0, np.uint32),
-        np.empty(0, SAMPLE), np.empty(0, np.uint32),
-    )  # fmt: skip
+        path=path,
+        program=program.split(b"\0", 1)[0].decode(errors="replace"),
+        pid=pid,
+        full=bool(flags & FULL),
+        ended=bool(flags & ENDED),
+        seconds=(last_ns - begin_ns) / 1e9,
+        cpu_seconds=last_cpu / 1e9,
+        ticks_per_ns=(last_tick - begin_tick) / max(1, last_ns - begin_ns),
+        clock_cost=clock_cost,
+        begin_tick=begin_tick,
+        last_tick=last_tick,
+        windows=_windows(bytes(data[:header_bytes]), window_count, last_tick, last_cpu),
+        events=np.empty(0, EVENT),
+        event_threads=np.empty(0, np.uint32),
+        samples=np.empty(0, SAMPLE),
+        sample_threads=np.empty(0, np.uint32),
+    )
     parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):
         kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
@@ -162,7 +173,10 @@ def read(path: Path) -> Trace:
             each = EVENT if kind == EVENTS else SAMPLE
             whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
             parts[kind].append((whole, np.full(len(whole), thread, np.uint32)))
-    for kind, (records, threads) in {EVENTS: ("events", "event_threads"), SAMPLES: ("samples", "sample_threads")}.items():
+    for kind, (records, threads) in {
+        EVENTS: ("events", "event_threads"),
+        SAMPLES: ("samples", "sample_threads"),
+    }.items():
         if parts[kind]:
             found = np.concatenate([each for each, _ in parts[kind]])
             order = np.argsort(found["tick"], kind="stable")
