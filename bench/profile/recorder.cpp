@@ -52,6 +52,7 @@ constexpr std::uint32_t k_blocks_reserved = 16;   // at once
 constexpr std::uint64_t k_default_bytes = 192 << 20;
 constexpr std::uint32_t k_least_period = 64;
 constexpr std::uint32_t k_most_period = 1 << 20;
+constexpr std::uint64_t k_fewest_samples = 64;
 constexpr std::uint64_t k_sampling_share = 100;  // a hundredth of a thread's time
 constexpr int k_most_frames = 40;
 constexpr std::uint32_t k_stacks = 1 << 14;
@@ -178,8 +179,9 @@ struct thread_state {
     std::uint32_t gap;  // the countdown, as it was drawn
     std::uint32_t period;
     std::uint64_t random;
-    std::uint64_t began;  // ticks
-    std::uint64_t spent;  // ticks in stacks
+    std::uint64_t began;        // ticks
+    std::uint64_t spent;        // ticks in stacks
+    std::uint64_t allocations;  // until the last sample
     std::uint32_t process;
     block_header* block[4];  // by kind
 };
@@ -617,6 +619,7 @@ void begin_thread() {
     t.random = (now ^ (static_cast<std::uint64_t>(t.id) << 40)) * 0x9E3779B97F4A7C15u;
     t.began = now;
     t.spent = 0;
+    t.allocations = 0;
     t.period = k_least_period;
     memset(t.block, 0, sizeof t.block);
 }
@@ -641,7 +644,9 @@ void take_sample(const void* object, std::size_t size, std::uintptr_t caller, st
     const std::uint64_t share = lived / k_sampling_share;
     // A file that fills up has to last: the least period doubles with each eighth of it.
     const std::uint32_t least = k_least_period << (g_file->used * 8 / g_bytes);
-    if (t.spent > share && t.period < k_most_period)
+    // The first stacks are slow, and a short program must not be left with three samples.
+    t.allocations += t.gap;
+    if (t.spent > share && t.period < k_most_period && t.period < t.allocations / k_fewest_samples)
         t.period *= 2;
     else if (t.spent < share / 2 && t.period > least)
         t.period /= 2;

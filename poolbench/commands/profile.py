@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +30,7 @@ Examples:
   poolbench replay --samples 15 --json traces/*.pooltrace
 """
 DEFAULT_MEBIBYTES = 192
+STANDARD_ERROR = 2
 WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
 
 CommandArgument = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]", show_default=False)]
@@ -158,7 +158,7 @@ def profile(
         launch.check(command[0])
         recorder = native.recorder(say)
         with launch.directory() as directory:
-            status = launch.run(command, recorder, directory, most << 20, sys.stderr if as_json else None)
+            status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
             traces, bad = _read(sorted(directory.glob("*.pooltrace")))
             for why in bad:
                 complain(why)

@@ -39,8 +39,8 @@ CONTAINERS = {
 }
 # Frames that are nobody's call site: the standard library's and those that only hand on.
 LIBRARY = re.compile(
-    r"^(?:(?:void|bool|auto|decltype\(auto\)|\S+(?: const)?[&*]?) )?(?:std::|__gnu_cxx::|boost::|operator new|operator delete|"
-    r"void std::|__libc_|malloc$|calloc$|realloc$|_Zn)"
+    r"^(?:(?:void|bool|auto|decltype\(auto\)|\S+(?: const)?[&*]?) )?"
+    r"(?:std::|__gnu_cxx::|boost::|operator new|operator delete|__libc_|malloc$|calloc$|realloc$|_Zn)"
 )
 LIBRARY_FILES = re.compile(r"/include/(?:c\+\+|boost)/|/libstdc\+\+-v3/|/bits/|/ext/")
 
@@ -152,11 +152,23 @@ def is_users(frame: Frame) -> bool:
     return not _of_library(frame) and not LIBRARY.match(frame.function)
 
 
+def _name_alone(function: str) -> str:
+    """Without parameters, and without the result that a template's name begins with."""
+    depth, begin = 0, 0
+    for at, letter in enumerate(function):
+        depth += (letter in "<[") - (letter in ">]")
+        if depth == 0 and letter == " ":
+            begin = at + 1
+        if depth == 0 and letter == "(" and at > begin:
+            return function[begin:at]
+    return function[begin:]
+
+
 def site(frames: Sequence[Frame]) -> str:
     """The user's line; without debug information the function, else the module."""
     for frame in frames:
         if is_users(frame):
-            return frame.where if frame.line else re.sub(r"\(.*", "", tidy(frame.function)) + "()"
+            return frame.where if frame.line else _name_alone(tidy(frame.function)) + "()"
     known = [frame for frame in frames if "libstdc++" not in frame.module and "libc++" not in frame.module]
     return (known or list(frames))[0].where if frames else UNKNOWN
 

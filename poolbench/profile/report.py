@@ -106,8 +106,9 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     )
     for name, each in better:
         found.append(f"Without a change, preloading {name}: saves {percent(each)}.")
-    if savings.of_kind and not any(each.verdict == "saves" for each in savings.of_kind.values()):
-        found.append("malloc is good enough here: no type saves surely.")
+    every = [*savings.of_kind.values(), savings.of_all, *savings.of_malloc.values()]
+    if savings.of_kind and not any(each.verdict == "saves" for each in every):
+        found.append("malloc is good enough here: nothing saves surely.")
     return found
 
 

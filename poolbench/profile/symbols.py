@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Addresses of a program to functions, files and lines, inlined calls expanded: asked of binutils' addr2line after the
-run. Functions that a stripped program does not name stay unknown."""
+run. Of a stripped program addr2line names the exported function that lies before an address, however far; only those
+that end behind it are believed, so that functions without a name stay unknown."""
 
 from __future__ import annotations
 
@@ -37,10 +38,10 @@ class Frame:
         return self.function if self.function != UNKNOWN else f"{os.path.basename(self.module)} (no debug information)"
 
 
-def tools() -> tuple[str, str]:
-    found = shutil.which("addr2line"), shutil.which("c++filt")
+def tools() -> tuple[str, str, str]:
+    found = shutil.which("addr2line"), shutil.which("c++filt"), shutil.which("nm")
     if not all(found):
-        raise NoSymbolizer("addr2line and c++filt are missing (Debian: apt install binutils)")
+        raise NoSymbolizer("addr2line, c++filt and nm are missing (Debian: apt install binutils)")
     return found
 
 
@@ -68,6 +69,29 @@ def _parse(text: str, module: str) -> dict[int, tuple[Frame, ...]]:
         number = number.split(" ", 1)[0]  # "12 (discriminator 3)"
         frames.append(Frame(line, file, int(number) if number.isdigit() else 0, module))
     return {address: tuple(frames) for address, frames in found.items()}
+
+
+def _functions(path: str) -> list[tuple[int, int]]:
+    """Begin and end of each function that the module names, sorted."""
+    for words in (["-S", "--defined-only"], ["-D", "-S", "--defined-only"]):
+        done = subprocess.run(["nm", *words, path], capture_output=True, text=True, check=False, timeout=SECONDS)
+        fields = (line.split() for line in done.stdout.splitlines())
+        found = sorted(
+            (int(f[0], 16), int(f[0], 16) + int(f[1], 16)) for f in fields if len(f) == 4 and f[2] in "tTwWiu"
+        )
+        if found:
+            return found
+    return []
+
+
+def _believed(frames: tuple[Frame, ...], address: int, functions: list[tuple[int, int]]) -> tuple[Frame, ...]:
+    """Without the name of a function that the address is not in."""
+    if any(frame.line for frame in frames):
+        return frames
+    at = bisect.bisect_right(functions, (address, 1 << 64)) - 1
+    if at >= 0 and address < functions[at][1]:
+        return frames
+    return tuple(Frame(UNKNOWN, frame.file, 0, frame.module) for frame in frames)
 
 
 class Symbols:
@@ -101,10 +125,11 @@ class Symbols:
                 ).stdout
             except subprocess.TimeoutExpired:
                 said = ""
-            parsed = _parse(said, module.path)
+            parsed, functions = _parse(said, module.path), _functions(module.path)
             for address in those:
+                at = address - 1 - module.base
                 unknown = (Frame(UNKNOWN, UNKNOWN, 0, module.path),)
-                self._known[address] = parsed.get(address - 1 - module.base) or unknown
+                self._known[address] = _believed(parsed.get(at) or unknown, at, functions)
 
     def frames(self, addresses: Iterable[int]) -> list[Frame]:
         """Innermost first; the addresses must have been loaded."""
