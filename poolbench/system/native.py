@@ -72,9 +72,10 @@ PROFILE = ROOT / "bench" / "profile"
 def recorder(say: Callable[[str], None]) -> Path:
     """The library that `poolbench profile` preloads. It needs no C++ library, so that it fits any program."""
     command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions"]
-    command += ["-fno-rtti", "-fno-plt", "-fno-stack-protector", str(PROFILE / "recorder.cpp")]
+    command += ["-fno-rtti", "-fno-plt", "-fno-stack-protector", f"-I{ROOT / 'bench'}"]
+    command += [str(PROFILE / "recorder.cpp")]
     command += ["-nodefaultlibs", "-Wl,-z,now", "-lgcc_s", "-lc", "-lgcc"]
-    return compiled("recorder", command, [PROFILE / "recorder.cpp", PROFILE / "trace_format.hpp"], say)
+    return compiled("recorder", command, [PROFILE / "recorder.cpp", *sources_below(PROFILE)], say)
 
 
 def replayer(say: Callable[[str], None]) -> Path:
