@@ -41,6 +41,7 @@ EPILOG = """\b
 Examples:
   poolbench compare before.jsonl after.jsonl
   poolbench compare before.jsonl after.jsonl --fail-above 10%
+  poolbench compare main                           the newest results with what run --save-baseline main kept
   poolbench compare a.jsonl b.jsonl --json | jq '.cells[] | select(.significant)'
   poolbench compare --bin old/pooled-bench --bin new/pooled-bench -w create_drop,e5
   poolbench compare --bin ../main --bin . -c pooled,make_shared    two checkouts, built with the first toolchain
@@ -130,8 +131,10 @@ def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: 
 
 
 def compare(
-    first: Annotated[Path | None, typer.Argument(help="The results file to compare with.")] = None,
-    second: Annotated[Path | None, typer.Argument(help="The results file that may be slower.")] = None,
+    first: Annotated[str | None, typer.Argument(help="The results file, or baseline, to compare with.")] = None,
+    second: Annotated[
+        str | None, typer.Argument(help="The one that may be slower. Default: the newest in bench/results.")
+    ] = None,
     bins: Annotated[
         list[Path] | None,
         typer.Option("--bin", metavar="PATH", help="Twice: the old and the new pooled-bench, or checkout, in one run."),
@@ -162,14 +165,14 @@ def compare(
 
     stop_on_signal()
     chosen = selection_of(workload, variant, contender, malloc, None)
-    if bool(bins) == bool(first or second) or (first and not second):
+    if bool(bins) == bool(first):
         raise fail("two results files are compared, or two executables with --bin OLD --bin NEW")
     try:
         if bins:
             measured = _interleaved(bins, chosen, samples, timeout, output)
             sides = _sides(measured)
         else:
-            sides = [results_of(first), results_of(second)]
+            sides = [results_of(find.named(first)), results_of(find.named(second) if second else None)]
             if chosen:
                 sides = [side.only(set(chosen.filter(side.cells()))) for side in sides]
     except (SelectionError, BadResults, Locked, NotResults, program.ProgramError) as error:

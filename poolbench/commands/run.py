@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.measure.run_plan import RunPlan, carry_out
+from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
     INTERRUPTED,
@@ -18,6 +18,7 @@ from poolbench.options import (
     ContenderOption,
     MallocOption,
     PreloadOption,
+    SeedOption,
     ToolchainOption,
     VariantOption,
     WorkloadOption,
@@ -46,6 +47,8 @@ Examples:
   poolbench run --profile full -w e1,e2 -t gcc     two experiments as published, on every malloc
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
   poolbench run --profile full --budget 2h --output bench/results/full.jsonl
+  poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
+  poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
@@ -93,6 +96,20 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
     return build.ensure(working, wanted, main, say, some=bool(chosen.workload))
+
+
+def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:
+    """(`--malloc`, `--preload`), with each NAME=PATH of the first moved to the second. Such a malloc is measured beside
+    the others, unless names alone choose among them; then it is one of those chosen."""
+    split = [word for given in words or [] for word in given.split(",") if word]
+    named = [word for word in split if "=" in word]
+    chosen = [word for word in split if "=" not in word]
+    for name, path in pairs(named, "--malloc"):
+        if not Path(path).is_file():
+            raise SelectionError(f"--malloc {name}={path}: there is no such library")
+    if chosen:
+        chosen += [word.partition("=")[0] for word in named]
+    return chosen, [*(preloads or []), *named]
 
 
 def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
@@ -174,6 +191,13 @@ def run(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
     bins: BinOption = None,
     preload: PreloadOption = None,
+    seed: SeedOption = SEED,
+    save_baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--save-baseline", metavar="NAME", help="Keep a copy under this name, for poolbench compare NAME."
+        ),
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="At the end print the summary and the claims, and draw the report.")
     ] = False,
@@ -184,8 +208,11 @@ def run(
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
     stop_on_signal()
-    chosen = selection_of(workload, variant, contender, malloc, toolchain)
     try:
+        if save_baseline is not None:
+            find.baseline_path(save_baseline)  # a bad name is said before anything is measured
+        malloc, preload = with_named_mallocs(malloc, preload)
+        chosen = selection_of(workload, variant, contender, malloc, toolchain)
         programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)
         descriptions = description.load()
@@ -212,6 +239,7 @@ def run(
             chosen.describe(),
             descriptions,
             retry_failed,
+            seed,
         )
         results = carry_out(plan, say, progress_stream())
     except (
@@ -231,6 +259,8 @@ def run(
     if report:
         conclude(results, descriptions)
     failed = report_failures(results)
+    if save_baseline is not None:
+        say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")
     typer.echo(str(results.path))
     if failed:
         raise typer.Exit(1)

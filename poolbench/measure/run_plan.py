@@ -37,6 +37,7 @@ class RunPlan:
     selection: dict = field(default_factory=dict)
     descriptions: dict[str, Description] = field(default_factory=dict)
     retry_failed: bool = False
+    seed: int = SEED
 
     def bench(self, here: str, machine: dict) -> session.Bench:
         return session.Bench(
@@ -82,7 +83,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             f"{len(plan.cells)} cells, {plan.rule.least} runs of each at least, results: {plan.path}")  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
         try:
-            session.measure(states, plan.rule, plan.bench(here, machine), store, SEED, shown)
+            session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
         finally:
             shown.close()
         say(f"measured in {duration(time.monotonic() - began)}")

@@ -306,3 +306,35 @@ def test_a_file_that_is_not_finished_says_so_wherever_it_is_shown(run):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
     first = CliRunner().invoke(cli.app, ["table", str(path)]).stdout.splitlines()[0]
     assert "UNFINISHED: its run was stopped" in first
+
+
+def test_a_malloc_of_ones_own_is_measured_beside_the_others(run, tmp_path):
+    missing = run("--malloc", f"mine={tmp_path / 'nowhere.so'}")
+    assert missing.exit_code == 2 and "there is no such library" in missing.stderr
+    assert "NAME=PATH" in run("--malloc", "mine=").stderr
+    mine = tmp_path / "libmine.so"
+    mine.touch()
+    # It is verified like any other: a file that is no library is not mapped, which fails its cells and no others.
+    result = run("--profile", "smoke", "--malloc", "glibc", "--malloc", f"mine={mine}")
+    assert result.exit_code == 1 and "ran on glibc, not on mine" in result.stderr
+    assert counts(result.path) == {"make_shared": 1, "pooled": 1}
+
+
+def test_a_baseline_is_kept_under_its_name_and_compared_with_by_it(run):
+    assert run("--save-baseline", "../main").exit_code == 2
+    saved = run("--save-baseline", "main")
+    assert saved.exit_code == 0, saved.stderr
+    again = CliRunner().invoke(cli.app, ["compare", "main", str(saved.path)])
+    assert "neither a file nor a baseline" not in again.stderr and "main.jsonl" in again.stdout
+    unknown = CliRunner().invoke(cli.app, ["compare", "other", str(saved.path)])
+    assert unknown.exit_code == 2 and "the baselines are: main" in unknown.stderr
+
+
+def test_the_seed_gives_the_order(tmp_path):
+    def order(seed):
+        bench = support.fake_bench(tmp_path / f"bench{seed}-{time.monotonic_ns()}", [f"c{n}" for n in range(6)])
+        output = bench.parent / "r.jsonl"
+        CliRunner().invoke(cli.app, arguments(bench, output, "--samples", "1", "--seed", seed))
+        return [cell.contender for cell, _ in read(output).samples]
+
+    assert order(1) == order(1) != order(2)

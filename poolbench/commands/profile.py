@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench profile and poolbench replay: would pooling help this program, and where?"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.options import INTERRUPTED, SeedOption, complain, fail, progress_stream, say
+from poolbench.profile import launch
+from poolbench.system import build, mallocs, native
+
+EPILOG_PROFILE = """\b
+Examples:
+  poolbench profile -- ./server --port 8080        until it ends, or Ctrl-C
+  poolbench profile --keep traces -- ./parser big.json
+  poolbench profile --json -- ./parser big.json    the program's own output goes to standard error
+\b
+Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
+control blocks are still named, by their type information. Exit status: 0 reported; 1 nothing could be replayed or
+compiled; 2 the program can not be recorded; 130 interrupted.
+"""
+EPILOG_REPLAY = """\b
+Examples:
+  poolbench replay traces/4711-0.pooltrace
+  poolbench replay --samples 15 --json traces/*.pooltrace
+"""
+DEFAULT_MEBIBYTES = 192
+STANDARD_ERROR = 2
+WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
+
+CommandArgument = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]", show_default=False)]
+SamplesOption = Annotated[int, typer.Option(min=3, max=1000, help="Replays of each, a process a replay.")]
+TopOption = Annotated[int, typer.Option(min=1, max=50, help="Types of which the saving is measured.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count: no saving is predicted.")]
+
+
+def _read(paths: list[Path]):
+    from poolbench.profile import trace
+
+    found, bad = [], []
+    for path in paths:
+        try:
+            found.append(trace.read(path))
+        except trace.BadTrace as error:
+            bad.append(str(error))
+    return found, bad
+
+
+def _census(traces: list):
+    from poolbench.profile import census, symbols
+
+    mine, others = census.busiest(traces)
+    if others:
+        names = ", ".join(sorted({Path(each.program).name for each in others}))
+        say(f"{len(others)} more processes were recorded, of {names}; the report is of {mine[0].program}")
+    if any(each.full for each in mine):
+        complain("the trace reached its size bound: what came later is missing; --most-mebibytes allows for more")
+    try:
+        return census.take(mine)
+    except symbols.NoSymbolizer as error:
+        raise fail(str(error), 1) from error
+
+
+def _savings(found, samples: int, top: int, seed: int):
+    """(Savings, Plan), or None when there is nothing that could be replayed."""
+    from poolbench.profile import plan, saving
+
+    candidates = [
+        key
+        for key, kind in found.kinds.items()
+        if kind.advice and kind.objects * max(kind.cost_ns, 5.0) / 1e9 > WORTH * found.cpu_seconds
+    ]
+    ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))[:top]
+    planned = plan.make(found, ranked)
+    if planned is None:
+        return None
+    ranked = [key for key in ranked if planned.pairs_of[key] > 0]
+    planned = plan.make(found, ranked)
+    libraries = {malloc.name: malloc for malloc in mallocs.find()[0]}
+    modes = [saving.Mode("malloc", name) for name in libraries]
+    modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))]
+    modes += [saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    stream = progress_stream()
+
+    def progress(done: int, total: int) -> None:
+        if stream is not None and stream.isatty():
+            stream.write(f"\rreplaying: {done} of {total} runs" + ("\r\033[K" if done == total else ""))
+            stream.flush()
+
+    replayer = native.replayer(say)
+    say(
+        f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
+        f"{len(modes)} ways, {samples} times each"
+    )
+    with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
+        path = plan.write(planned, Path(directory) / "plan")
+        times = saving.measure(replayer, path, modes, libraries, samples, seed, progress)
+    return saving.conclude(found, planned, ranked, times), planned
+
+
+def _record(found, savings) -> dict:
+    from poolbench.profile import report
+
+    return report.record(found, *(savings or (None, None)))
+
+
+def _report(traces: list, samples: int, top: int, seed: int, replay: bool, as_json: bool) -> None:
+    from poolbench.profile import report, saving
+
+    found = _census(traces)
+    if not found.objects:
+        raise fail(
+            f"{found.program} allocated too little to be sampled ({found.seconds:.2f} s): there is nothing to pool; "
+            "a longer run, or a larger input, shows more",
+            1,
+        )
+    savings, failed = None, ""
+    if replay:
+        try:
+            savings = _savings(found, samples, top, seed)
+            failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
+        except (saving.ReplayFailed, build.BuildFailed) as error:
+            failed = str(error)
+    if as_json:
+        typer.echo(json.dumps(_record(found, savings), indent=1))
+    else:
+        report.tell(found, *(savings or (None, None)))
+    if failed:
+        raise fail(failed, 1)
+
+
+def profile(
+    command: CommandArgument,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--most-mebibytes", min=1, max=1 << 16, help="Size bound of a process's trace.")
+    ] = DEFAULT_MEBIBYTES,
+    samples: SamplesOption = 7,
+    top: TopOption = 6,
+    no_replay: NoReplayOption = False,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Record what a program allocates, and say what pooling would save, and where.
+
+    Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
+    them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
+    """
+    try:
+        launch.check(command[0])
+        recorder = native.recorder(say)
+        with launch.directory() as directory:
+            status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
+            traces, bad = _read(sorted(directory.glob("*.pooltrace")))
+            for why in bad:
+                complain(why)
+            if not traces:
+                raise fail(
+                    f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
+                    f"or could not write to {directory}",
+                    1,
+                )
+            if status:
+                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+                say(f"{command[0]} {how}; what it did until then was recorded")
+            for each in traces if keep else ():
+                used = int.from_bytes(each.path.read_bytes()[32:40], "little")
+                say(f"kept: {launch.keep(each.path, used, keep)}")
+            _report(traces, samples, top, seed, not no_replay, as_json)
+    except launch.CannotRecord as error:
+        raise fail(str(error)) from error
+    except (build.BuildFailed, OSError) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def replay(
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What --keep left.")],
+    samples: SamplesOption = 7,
+    top: TopOption = 6,
+    no_replay: NoReplayOption = False,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Report recorded traces again, on this machine and with its mallocs.
+
+    Types are named by the program's file and debug information, if they are still where they were.
+    """
+    found, bad = _read(traces)
+    if bad:
+        raise fail(bad[0])
+    try:
+        _report(found, samples, top, seed, not no_replay, as_json)
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def add_to(app: typer.Typer) -> None:
+    settings = {"allow_interspersed_args": False}
+    app.command(epilog=EPILOG_PROFILE, context_settings=settings)(profile)
+    app.command(epilog=EPILOG_REPLAY)(replay)

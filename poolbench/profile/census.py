@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSL-1.0
+"""What the traces of a program say of each type: how many, how large, how long they live, who frees them, at what cost.
+
+Lifetimes and the share that another thread frees come from the samples, which follow objects over the whole run; the
+time in malloc and free comes from the windows; counts come from both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from poolbench.profile import naming, trace
+from poolbench.profile.naming import Purpose
+from poolbench.profile.symbols import Symbols, demangled
+from poolbench.profile.trace import Trace
+
+FEWEST_IN_WINDOWS, FEWEST_WINDOWS = 1000, 5
+Key = tuple[str, str]  # type and how; of an unknown type the place and how
+
+
+@dataclass
+class Kind:
+    """Objects of one type, created in one way."""
+
+    type: str
+    how: str
+    advice: str
+    sites: Counter[str] = field(default_factory=Counter)  # place in the user's code -> objects
+    samples: int = 0
+    objects: float = 0.0
+    squares: float = 0.0  # of the samples' weights
+    bytes: float = 0.0
+    lives: list[np.ndarray] = field(default_factory=list)  # columns: ns, whether the end was seen, weight
+    freed: float = 0.0
+    freed_elsewhere: float = 0.0
+    # Rows: a window in which it occurs. Columns: what the window stands for (time), begins, ns of them, ends, ns.
+    windows: list[np.ndarray] = field(default_factory=list)
+    uncertainty: float = 0.0  # of the count, as a share
+
+    @property
+    def site(self) -> str:
+        return self.sites.most_common(1)[0][0] if self.sites else "??"
+
+    @property
+    def name(self) -> str:
+        return self.type if self.type != "??" else "unknown type"
+
+    @property
+    def size(self) -> float:
+        return self.bytes / self.objects if self.objects else 0.0
+
+    @property
+    def remote_share(self) -> float | None:
+        return self.freed_elsewhere / self.freed if self.freed else None
+
+    def _sums(self) -> np.ndarray:
+        rows = np.concatenate(self.windows) if self.windows else np.zeros((0, 5))
+        return rows[:, 1:] * rows[:, :1]
+
+    def _mean(self, count: int, cost: int) -> float | None:
+        sums = self._sums().sum(axis=0)
+        return float(sums[cost] / sums[count]) if sums[count] > 0 else None
+
+    @property
+    def malloc_ns(self) -> float | None:
+        return self._mean(0, 1)
+
+    @property
+    def free_ns(self) -> float | None:
+        return self._mean(2, 3)
+
+    def cost_draws(self, rng: np.random.Generator, draws: int) -> np.ndarray:
+        """`cost_ns`, with the windows drawn anew each time: what happens in one is not independent."""
+        sums = self._sums()
+        if len(sums) < 2:
+            return np.full(draws, self.cost_ns)
+        drawn = sums[rng.integers(0, len(sums), (draws, len(sums)))].sum(axis=1)
+        return drawn[:, 1] / np.maximum(drawn[:, 0], 1e-9) + drawn[:, 3] / np.maximum(drawn[:, 2], 1e-9)
+
+    @property
+    def cost_ns(self) -> float:
+        """Of a malloc and a free."""
+        return (self.malloc_ns or 0.0) + (self.free_ns or 0.0)
+
+    def survival(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kaplan and Meier's estimate: times in ns, and the share that lives longer than each. An object whose end was
+        not seen counts as alive for as long as it was followed."""
+        lives = np.concatenate(self.lives) if self.lives else np.empty((0, 3))
+        lives = lives[np.argsort(lives[:, 0], kind="stable")]
+        at_risk = np.cumsum(lives[::-1, 2])[::-1]
+        left = np.where(lives[:, 1] > 0, 1 - lives[:, 2] / np.maximum(at_risk, 1e-9), 1.0)
+        return lives[:, 0], np.cumprod(left)
+
+    def median_life(self) -> float | None:
+        """ns; None: more than half outlive what was seen."""
+        times, left = self.survival()
+        below = np.nonzero(left <= 0.5)[0]
+        return float(times[below[0]]) if len(below) else None
+
+    def live(self, seconds: float) -> float:
+        """Alive at once, on average: as many as are created in a mean life."""
+        times, left = self.survival()
+        if not len(times) or seconds <= 0:
+            return 0.0
+        steps = np.diff(np.concatenate([[0.0], times]))
+        mean_ns = float(np.sum(steps * np.concatenate([[1.0], left[:-1]])))
+        return self.objects / seconds * min(mean_ns / 1e9, seconds)
+
+
+@dataclass
+class Census:
+    program: str
+    traces: list[Trace]
+    kinds: dict[Key, Kind]
+    of_event: list[dict[tuple[int, int], Key]]  # a trace: caller and size -> kind
+    of_caller: list[dict[int, Key]]
+
+    @property
+    def seconds(self) -> float:
+        return max((each.seconds for each in self.traces), default=0.0)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(each.cpu_seconds for each in self.traces)
+
+    @property
+    def objects(self) -> float:
+        return sum(kind.objects for kind in self.kinds.values())
+
+    def ranked(self) -> list[Kind]:
+        return sorted(self.kinds.values(), key=lambda kind: -kind.objects * max(kind.cost_ns, 1.0))
+
+
+def busiest(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
+    """Those of the program that took most of the processor, and the others: shells, helpers."""
+    spent: Counter[str] = Counter()
+    for each in traces:
+        spent[each.program] += max(each.cpu_seconds, 1e-9)
+    program = spent.most_common(1)[0][0]
+    return [t for t in traces if t.program == program], [t for t in traces if t.program != program]
+
+
+def _types_of(found: Trace) -> dict[tuple[int, int], int]:
+    """(caller, size) -> the type that most of its objects were, by their virtual tables."""
+    begins = found.samples[found.samples["weight"] > 0]
+    type_of = {int(each["id"]): int(each["text"]) for each in found.samples[found.samples["end"] == trace.FREED]}
+    votes: dict[tuple[int, int], Counter[int]] = {}
+    for each in begins:
+        number = type_of.get(int(each["id"]))
+        if number is not None:
+            votes.setdefault((int(each["caller"]), int(each["size"])), Counter())[number] += 1
+    return {key: counted.most_common(1)[0][0] for key, counted in votes.items()}
+
+
+def _key(found: Purpose) -> Key:
+    several = found.type == naming.UNKNOWN or found.how == "container"
+    return (f"{found.type} at {found.where}" if several else found.type, found.how)
+
+
+def _kind_of(census: Census, found: Purpose) -> Kind:
+    return census.kinds.setdefault(_key(found), Kind(found.type, found.how, found.advice))
+
+
+def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[str, str]) -> None:
+    types = _types_of(found)
+    is_begin = found.samples["weight"] > 0
+    begins, begin_threads = found.samples[is_begin], found.sample_threads[is_begin]
+    ended = {
+        int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread))
+        for each, thread in zip(found.samples[~is_begin], found.sample_threads[~is_begin], strict=True)
+    }
+    purposes: dict[tuple[int, int, int], Purpose] = {}
+    votes: dict[tuple[int, int], Counter[Key]] = {}
+    lives: dict[Key, list[tuple[float, float, float]]] = {}
+    for each, thread in zip(begins, begin_threads, strict=True):
+        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+        if (caller, size, stack) not in purposes:
+            frames = symbols.frames(found.stacks.get(stack) or (caller,))
+            named = found.types.get(types.get((caller, size), 0), "")
+            purposes[caller, size, stack] = naming.purpose(frames, names.get(named, ""))
+        what = purposes[caller, size, stack]
+        kind = _kind_of(census, what)
+        votes.setdefault((caller, size), Counter())[_key(what)] += weight
+        kind.samples += 1
+        kind.objects += weight
+        kind.squares += weight * weight
+        kind.bytes += weight * size
+        kind.sites[what.where] += weight
+        until, how, by = ended.get(int(each["id"]), (found.last_tick, 0, 0))
+        if how == trace.FREED:
+            kind.freed += weight
+            kind.freed_elsewhere += weight if by != thread else 0
+        life = max(0, until - int(each["tick"])) / found.ticks_per_ns
+        lives.setdefault(_key(what), []).append((life, float(how == trace.FREED), float(weight)))
+    for key, rows in lives.items():
+        census.kinds[key].lives.append(np.array(rows))
+    census.of_event.append({key: counted.most_common(1)[0][0] for key, counted in votes.items()})
+    by_caller: dict[int, Counter[Key]] = {}
+    for (caller, _), counted in votes.items():
+        by_caller.setdefault(caller, Counter()).update(counted)
+    census.of_caller.append({caller: counted.most_common(1)[0][0] for caller, counted in by_caller.items()})
+
+
+def key_of(census: Census, number: int, caller: int, size: int) -> Key | None:
+    return census.of_event[number].get((caller, size)) or census.of_caller[number].get(caller)
+
+
+def pairs(found: Trace, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the events `rows`, as row numbers: the objects' begins and ends (-1: none was seen), of each object one; and
+    the ends whose begin was not seen."""
+    kinds = found.event_kinds[rows]
+    is_begin = (kinds == trace.ALLOCATE) | (kinds == trace.RESIZE_NEW)
+    order = np.lexsort((np.arange(len(rows)), found.events["address"][rows]))
+    address, begins = found.events["address"][rows][order], is_begin[order]
+    follows = np.zeros(len(order), bool)  # this one is the end of the one before it
+    follows[1:] = (address[1:] == address[:-1]) & begins[:-1] & ~begins[1:]
+    at_begin = np.nonzero(begins)[0]
+    has_end = np.zeros(len(order), bool)
+    has_end[:-1] = follows[1:]
+    ends = np.where(has_end[at_begin], order[np.minimum(at_begin + 1, len(order) - 1)], -1)
+    return order[at_begin], ends, order[~begins & ~follows]
+
+
+def _count_events(census: Census, number: int, found: Trace) -> None:
+    """What the calls cost, by kind and window."""
+    ticks = found.events["tick"]
+    begins_at = np.array([each.begin for each in found.windows], np.uint64)
+    window_of = np.maximum(0, np.searchsorted(begins_at, ticks, side="right") - 1)
+    # Early windows are closer together than later ones: each stands for the time since the one before it.
+    ends_at = np.array([found.begin_tick, *(each.end for each in found.windows)], float)
+    open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
+    stands_for = np.diff(ends_at) / open_for
+    begins, ends, _ = pairs(found, np.arange(len(found.events)))
+    callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], found.event_costs
+    if len(costs):  # a call that the scheduler interrupted is none of malloc's
+        costs = np.minimum(costs, np.quantile(costs, 0.9995))
+    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    of_place: dict[Key, list[int]] = {}
+    for at, (caller, size) in enumerate(unique):
+        if key := key_of(census, number, int(caller), int(size)):
+            of_place.setdefault(key, []).append(at)
+    for key, places in of_place.items():
+        mine = np.isin(place, places)
+        freed = ends[mine & (ends >= 0)]
+
+        def by_window(rows: np.ndarray, of=None) -> np.ndarray:
+            return np.bincount(window_of[rows], None if of is None else of[rows], len(found.windows))
+
+        rows = begins[mine]
+        columns = (stands_for, by_window(rows), by_window(rows, costs), by_window(freed), by_window(freed, costs))
+        census.kinds[key].windows.append(np.stack(columns, axis=1))
+
+
+def _settle_counts(census: Census) -> None:
+    """How many of each kind. How many there were of all kinds together, the samples' gaps say exactly; how they divide,
+    the windows say better than the samples, of which there are few, if a thousand objects of the kind are in them."""
+    total = sum(float(each.samples["gap"].sum()) for each in census.traces)
+    in_windows = sum(float(kind._sums()[:, 0].sum()) for kind in census.kinds.values())
+    for kind in census.kinds.values():
+        sums = kind._sums()[:, 0]
+        kind.uncertainty = kind.squares**0.5 / kind.objects if kind.objects else 0.0
+        seen = sum(float(rows[:, 1].sum()) for rows in kind.windows)
+        if seen >= FEWEST_IN_WINDOWS and len(sums) >= FEWEST_WINDOWS and in_windows and total:
+            objects = total * float(sums.sum()) / in_windows
+            kind.bytes *= objects / kind.objects
+            kind.objects = objects
+            spread = float(np.std(sums, ddof=1)) * len(sums) ** 0.5 / float(sums.sum())
+            kind.uncertainty = min(kind.uncertainty, spread)
+
+
+def take(traces: list[Trace]) -> Census:
+    census = Census(traces[0].program, traces, {}, [], [])
+    names = demangled({name for each in traces for name in each.types.values()})
+    for number, each in enumerate(traces):
+        symbols = Symbols(each.modules)
+        symbols.load({int(caller) for caller in each.samples["caller"][each.samples["weight"] > 0]})
+        symbols.load({address for stack in each.stacks.values() for address in stack})
+        _count_samples(census, each, symbols, names)
+        if len(each.events):
+            _count_events(census, number, each)
+    _settle_counts(census)
+    return census

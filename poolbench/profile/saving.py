@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSL-1.0
+"""What pooling would save: the plan is replayed with malloc, with each other malloc, with each kind in the pool and
+with all of them, a process a sample, interleaved.
+
+What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
+cost comes from the replay: its time, less that of the same replay that allocates nothing and, of one kind, less that of
+the other kinds on malloc. The saving is the difference, times the objects of the whole run."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from poolbench.analysis import stats
+from poolbench.measure.sample import environment
+from poolbench.profile.census import Census, Key, Kind
+from poolbench.profile.plan import Plan
+from poolbench.system import process
+from poolbench.system.mallocs import Malloc
+
+LIMIT = 300.0  # seconds of one replay
+TARGET_SECONDS = 0.3  # of the rounds that count
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 50  # of each window the least time is taken
+ALL, NONE = "all", "none"
+
+
+class ReplayFailed(RuntimeError):
+    """A replay that ended badly, or ran on another malloc than asked for."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to replay."""
+
+    pooled: str  # "malloc", the number of a kind, or "all"
+    malloc: str = "glibc"
+
+
+@dataclass(frozen=True)
+class Saving:
+    ns: float  # an object, from its begin to its end
+    share: float  # of the program's processor time
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        return "saves" if self.low > 0 else "costs" if self.high < 0 else "undecided"
+
+
+def _replay(replayer: Path, plan: Path, mode: Mode, malloc: Malloc, rounds: int) -> float:
+    ended = process.run([str(replayer), str(plan), mode.pooled, str(rounds)], environment(malloc), LIMIT)
+    if ended.status != 0:
+        why = "no result in time" if ended.status is None else f"status {ended.status}: {ended.stderr.strip()[-300:]}"
+        raise ReplayFailed(f"the replay on {malloc.name} failed: {why}")
+    found = json.loads(ended.stdout.splitlines()[-1])
+    if malloc.path and Path(found["malloc_path"]).resolve() != Path(malloc.path).resolve():
+        raise ReplayFailed(f"{malloc.path} was not loaded: the replay ran on {found['malloc']}")
+    return float(found["seconds"])
+
+
+def measure(
+    replayer: Path, plan: Path, modes: list[Mode], mallocs: dict[str, Malloc], samples: int, seed: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[Mode, list[float]]:  # fmt: skip
+    """Seconds of a replay, of all its threads together: `samples` processes of each mode, in an order of its own each
+    time. Raises ReplayFailed."""
+    once = _replay(replayer, plan, modes[0], mallocs[modes[0].malloc], 1)
+    rounds = 1 + min(MOST_ROUNDS, max(FEWEST_ROUNDS, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
+    order = random.Random(seed)
+    found: dict[Mode, list[float]] = {mode: [] for mode in modes}
+    for number in range(samples):
+        for at, mode in enumerate(order.sample(modes, len(modes))):
+            found[mode].append(_replay(replayer, plan, mode, mallocs[mode.malloc], rounds))
+            progress(number * len(modes) + at + 1, samples * len(modes))
+    return found
+
+
+class _Draws:
+    """The same random choices for all that is concluded of a profile."""
+
+    def __init__(self, times: dict[Mode, list[float]]):
+        self.rng = np.random.default_rng(stats.SEED)
+        self._medians = {mode: self._drawn(values) for mode, values in times.items()}
+
+    def _drawn(self, values: list[float]) -> np.ndarray:
+        """Medians of resamples, widened as Student's t asks: of few runs the resampled median varies too little."""
+        drawn = np.median(self.rng.choice(np.asarray(values), (stats.RESAMPLES, len(values))), axis=1)
+        return stats.median(values) + (drawn - stats.median(values)) * _widening(len(values))
+
+    def seconds(self, mode: Mode) -> np.ndarray:
+        return self._medians[mode]
+
+
+def _saving(
+    draws: _Draws, kinds: list[Kind], recorded: float, replayed: float, replayed_draws: np.ndarray, cpu_seconds: float
+) -> Saving:
+    """`recorded`, `replayed`: ns of an object, now and then."""
+    objects = sum(kind.objects for kind in kinds)
+    ns = recorded - replayed
+    size, total_ns = len(replayed_draws), np.zeros(len(replayed_draws))
+    for kind in kinds:
+        count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
+        total_ns += count * (kind.cost_draws(draws.rng, size) - replayed_draws)
+    low, high = np.percentile(total_ns / 1e9 / cpu_seconds, [2.5, 97.5])
+    return Saving(ns, min(1.0, ns * objects / 1e9 / cpu_seconds), float(low), min(1.0, float(high)))
+
+
+def _widening(runs: int) -> float:
+    from scipy.stats import norm, t
+
+    return float(t.ppf(0.975, max(1, runs - 1)) / norm.ppf(0.975))
+
+
+@dataclass(frozen=True)
+class Savings:
+    of_kind: dict[Key, Saving]
+    of_malloc: dict[str, Saving]  # all objects on another malloc
+    of_all: Saving  # all that can be pooled
+
+
+def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, list[float]]) -> Savings:
+    cpu, draws = max(census.cpu_seconds, 1e-9), _Draws(times)
+    own, malloc = Mode(NONE), Mode("malloc")
+    each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
+    each_on_malloc_draws = (draws.seconds(malloc) - draws.seconds(own)) / plan.pairs
+
+    def of(mode: Mode, pairs: float, keys: list[Key]) -> Saving:
+        kinds = [census.kinds[key] for key in keys]
+        objects = max(sum(kind.objects for kind in kinds), 1.0)
+        recorded = sum(kind.objects * kind.cost_ns for kind in kinds) / objects
+        pairs = max(pairs, 1.0)
+        others = plan.pairs - pairs  # they stay on malloc, at what an object costs there
+        replayed = (stats.median(times[mode]) - stats.median(times[own]) - others * each_on_malloc) / pairs
+        drawn = (draws.seconds(mode) - draws.seconds(own) - others * each_on_malloc_draws) / pairs
+        return _saving(draws, kinds, recorded, replayed * 1e9, drawn * 1e9, cpu)
+
+    every = [key for key, kind in census.kinds.items() if kind.windows]
+    return Savings(
+        {key: of(Mode(str(at + 1)), plan.pairs_of[key], [key]) for at, key in enumerate(pooled)},
+        {m.malloc: of(m, plan.pairs, every) for m in times if m.pooled == "malloc" and m.malloc != "glibc"},
+        of(Mode(ALL), sum(plan.pairs_of.values()), pooled),
+    )

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Reading what the recorder wrote; the layout is that of bench/profile/trace_format.hpp, see docs/trace-format.md."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+MAGIC = b"pooltrc\n"
+VERSION = 1
+HEADER = struct.Struct("<8sIIIIIIQQQQQQQ1024s")
+WINDOW = struct.Struct("<4Q")
+BLOCK = struct.Struct("<4I")
+TEXT = struct.Struct("<4I")
+EVENTS, SAMPLES, TEXTS = 1, 2, 3
+STACK, TYPE, MODULE = 1, 2, 3
+FULL, ENDED = 1, 2
+
+EVENT = np.dtype([("tick", "<u8"), ("address", "<u8"), ("caller", "<u8"), ("bits", "<u8")])
+SAMPLE = np.dtype(
+    [("id", "<u8"), ("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("weight", "<u4"), ("text", "<u4"),
+     ("end", "<u4"), ("gap", "<u4")]
+)  # fmt: skip
+ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
+FREED, NOT_FOLLOWED = 1, 2
+
+
+class BadTrace(ValueError):
+    """The file and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Window:
+    begin: int  # ticks
+    end: int
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Module:
+    base: int  # what is added to the file's addresses
+    begin: int
+    end: int
+    path: str
+
+
+@dataclass
+class Trace:
+    path: Path
+    program: str
+    pid: int
+    full: bool  # the size bound was reached: what followed is missing
+    ended: bool  # by exit; else it was killed, replaced itself by exec, or left by _exit
+    seconds: float
+    cpu_seconds: float
+    ticks_per_ns: float
+    clock_cost: int
+    begin_tick: int
+    last_tick: int
+    windows: list[Window]
+    events: np.ndarray  # of EVENT, by time
+    event_threads: np.ndarray
+    samples: np.ndarray  # of SAMPLE
+    sample_threads: np.ndarray
+    stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)  # mangled
+    modules: list[Module] = field(default_factory=list)
+
+    @property
+    def event_kinds(self) -> np.ndarray:
+        return (self.events["bits"] & 0xF).astype(np.uint8)
+
+    @property
+    def event_aligns(self) -> np.ndarray:
+        return ((self.events["bits"] >> np.uint64(4)) & np.uint64(0x3F)).astype(np.uint8)
+
+    @property
+    def event_costs(self) -> np.ndarray:
+        """Nanoseconds of the call, the clock's own taken off."""
+        ticks = ((self.events["bits"] >> np.uint64(10)) & np.uint64(0x3FFFF)).astype(float)
+        return np.maximum(0.0, ticks - self.clock_cost) / self.ticks_per_ns
+
+    @property
+    def event_sizes(self) -> np.ndarray:
+        return (self.events["bits"] >> np.uint64(28)).astype(np.int64)
+
+
+def _text(trace: Trace, kind: int, number: int, body: bytes) -> None:
+    if kind == STACK:
+        trace.stacks[number] = struct.unpack(f"<{len(body) // 8}Q", body[: len(body) // 8 * 8])
+    elif kind == TYPE:
+        trace.types[number] = body.decode(errors="replace")
+    elif kind == MODULE and len(body) >= 24:
+        found = Module(*struct.unpack_from("<3Q", body), body[24:].decode(errors="replace"))
+        if found not in trace.modules:
+            trace.modules.append(found)
+
+
+def _texts(trace: Trace, records: bytes) -> None:
+    at = 0
+    while at + TEXT.size <= len(records):
+        kind, number, size, _ = TEXT.unpack_from(records, at)
+        if at + TEXT.size + size > len(records):
+            break  # the process ended in the middle of it
+        _text(trace, kind, number, records[at + TEXT.size : at + TEXT.size + size])
+        at += TEXT.size + (size + 7) // 8 * 8
+
+
+def _windows(data, count: int, last_tick: int, last_cpu: int) -> list[Window]:
+    found = []
+    for number in range(count):
+        begin, end, cpu_begin, cpu_end = WINDOW.unpack_from(data, HEADER.size + number * WINDOW.size)
+        # One that the process's end closed: as far as is known.
+        end, cpu_end = (end, cpu_end) if end else (max(last_tick, begin), max(last_cpu, cpu_begin))
+        found.append(Window(begin, end, (cpu_end - cpu_begin) / 1e9))
+    return found
+
+
+def _header(path: Path, data: bytes) -> tuple:
+    if len(data) < HEADER.size:
+        raise BadTrace(f"{path} is no trace, or cut off: {len(data)} bytes")
+    values = HEADER.unpack_from(data)
+    if values[0] != MAGIC:
+        raise BadTrace(f"{path} is no trace: poolbench profile writes them (*.pooltrace)")
+    if values[1] != VERSION:
+        raise BadTrace(
+            f"{path} has version {values[1]} of the trace format, this poolbench reads {VERSION}: "
+            "read it with the poolbench that recorded it, or record it again"
+        )
+    return values
+
+
+def read(path: Path) -> Trace:
+    """Raises BadTrace."""
+    try:
+        data = np.memmap(path, dtype=np.uint8, mode="r")
+    except (OSError, ValueError) as error:
+        raise BadTrace(f"{path} can not be read: {error}") from error
+    values = _header(path, bytes(data[: HEADER.size]))
+    header_bytes, block_bytes, window_count, pid, flags, used = values[2:8]
+    begin_tick, begin_ns, last_tick, last_ns, last_cpu, clock_cost, program = values[8:]
+    if used > len(data) or header_bytes < HEADER.size + window_count * WINDOW.size or block_bytes <= BLOCK.size:
+        raise BadTrace(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
+    last_tick = max(last_tick, begin_tick + 1)
+    trace = Trace(
+        path=path,
+        program=program.split(b"\0", 1)[0].decode(errors="replace"),
+        pid=pid,
+        full=bool(flags & FULL),
+        ended=bool(flags & ENDED),
+        seconds=(last_ns - begin_ns) / 1e9,
+        cpu_seconds=last_cpu / 1e9,
+        ticks_per_ns=(last_tick - begin_tick) / max(1, last_ns - begin_ns),
+        clock_cost=clock_cost,
+        begin_tick=begin_tick,
+        last_tick=last_tick,
+        windows=_windows(bytes(data[:header_bytes]), window_count, last_tick, last_cpu),
+        events=np.empty(0, EVENT),
+        event_threads=np.empty(0, np.uint32),
+        samples=np.empty(0, SAMPLE),
+        sample_threads=np.empty(0, np.uint32),
+    )
+    parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
+    for at in range(header_bytes, used - block_bytes + 1, block_bytes):
+        kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
+        records = data[at + BLOCK.size : at + BLOCK.size + min(filled, block_bytes - BLOCK.size)]
+        if kind == TEXTS:
+            _texts(trace, bytes(records))
+        elif kind in parts:
+            each = EVENT if kind == EVENTS else SAMPLE
+            whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
+            parts[kind].append((whole, np.full(len(whole), thread, np.uint32)))
+    for kind, (records, threads) in {
+        EVENTS: ("events", "event_threads"),
+        SAMPLES: ("samples", "sample_threads"),
+    }.items():
+        if parts[kind]:
+            found = np.concatenate([each for each, _ in parts[kind]])
+            order = np.argsort(found["tick"], kind="stable")
+            setattr(trace, records, found[order])
+            setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
+    if len(trace.events) or len(trace.samples):
+        latest = max(int(each["tick"].max()) for each in (trace.events, trace.samples) if len(each))
+        if latest > trace.last_tick:  # it was killed: its last word on the time is older than its last record
+            trace.seconds += (latest - trace.last_tick) / trace.ticks_per_ns / 1e9
+    return trace

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSL-1.0
+// What the tests of `poolbench profile` record; its argument says how it ends.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace my {
+struct Packet {
+    explicit Packet(unsigned char first) { m_data[0] = first; }
+    unsigned char m_data[200];
+};
+struct Shape {
+    virtual ~Shape() = default;
+    double m_area[6] = {};
+};
+}  // namespace my
+
+namespace {
+
+template <class T>
+void see(const T* p) {
+    asm volatile("" : : "r"(p) : "memory");
+}
+
+// Half of them are freed by another thread.
+void work(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        std::vector<std::shared_ptr<my::Packet>> handed;
+        for (int i = 0; i < 2000; ++i) {
+            handed.push_back(std::make_shared<my::Packet>(static_cast<unsigned char>(i)));
+            const std::unique_ptr<my::Shape> shape = std::make_unique<my::Shape>();
+            see(shape.get());
+        }
+        if (round % 2 == 0)
+            handed.clear();
+        else
+            std::thread([&] { handed.clear(); }).join();
+    }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const char* how = count > 1 ? arguments[1] : "exit";
+    if (std::strcmp(how, "fork") == 0) {
+        work(50);
+        if (fork() == 0) {
+            work(300);
+            _exit(0);
+        }
+        int status = 0;
+        wait(&status);
+        return status;
+    }
+    work(300);
+    void* aligned = nullptr;
+    if (posix_memalign(&aligned, 256, 1000) != 0 || reinterpret_cast<unsigned long>(aligned) % 256 != 0)
+        return 1;
+    aligned = std::realloc(aligned, 5000);
+    std::free(aligned);
+    std::free(std::aligned_alloc(64, 640));
+    std::free(std::calloc(10, 10));
+    if (std::strcmp(how, "kill") == 0) raise(SIGKILL);
+    return 0;
+}

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: BSL-1.0
+"""`poolbench profile` and `poolbench replay`: what the recorder leaves, what is read from it, and bad input."""
+
+import json
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.profile import census, launch, naming, plan, saving, symbols, trace
+from poolbench.profile.symbols import Frame
+from poolbench.system import native
+from poolbench.system.mallocs import Malloc
+
+SOURCE = Path(__file__).with_name("profiled.cpp")
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") and shutil.which("addr2line")), reason="needs g++ and binutils"
+)
+pytestmark = pytest.mark.xdist_group("profile")
+
+
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory):
+    """(recorder, program): compiled once."""
+    directory = tmp_path_factory.mktemp("native")
+    program = directory / "profiled"
+    subprocess.run(["g++", "-std=c++20", "-O2", "-g", SOURCE, "-o", program, "-pthread"], check=True)
+    return native.recorder(lambda text: None), program
+
+
+def record(profiled, directory, *words, most=64 << 20):
+    recorder, program = profiled
+    directory.mkdir(exist_ok=True)
+    status = launch.run([str(program), *words], recorder, directory, most)
+    return status, [trace.read(path) for path in sorted(directory.glob("*.pooltrace"))]
+
+
+def kind_of(found: census.Census, type_name: str) -> census.Kind:
+    (kind,) = [kind for kind in found.kinds.values() if kind.type == type_name]
+    return kind
+
+
+@needs_compiler
+def test_types_are_named_and_counted(profiled, tmp_path):
+    status, traces = record(profiled, tmp_path / "t")
+    assert status == 0 and len(traces) == 1 and traces[0].ended
+    found = census.take(traces)
+    packet, shape = kind_of(found, "my::Packet"), kind_of(found, "my::Shape")
+    assert (packet.how, packet.advice) == ("std::make_shared", "pooled::make_shared")
+    assert shape.how == "std::make_unique"
+    assert packet.site.startswith("profiled.cpp:")
+    # 600,000 each: what is counted by samples is random, here within six standard errors or so.
+    assert packet.objects == pytest.approx(600_000, rel=0.5)
+    assert packet.size == pytest.approx(216, abs=1)
+    assert packet.remote_share > 0.1
+    assert shape.remote_share == 0
+    assert shape.median_life() < packet.median_life()
+
+
+@needs_compiler
+def test_how_many_there_were_in_all_is_known(profiled, tmp_path):
+    _, traces = record(profiled, tmp_path / "t")
+    counted = float(traces[0].samples["gap"].sum())
+    assert counted == pytest.approx(1_203_900, rel=0.1)  # packets, shapes, and the vector's growth
+
+
+@needs_compiler
+def test_a_window_holds_every_call_in_an_order_that_can_be_replayed(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t")
+    assert len(found.windows) >= 2 and len(found.events) > 1000
+    for window in found.windows[:3]:
+        ticks = found.events["tick"]
+        rows = np.nonzero((ticks >= window.begin) & (ticks <= window.end))[0]
+        begins, ends, only_ends = census.pairs(found, rows)
+        kinds = found.event_kinds[rows]
+        # No address is given out twice before it is freed, and none is freed twice, but for the window's edges.
+        assert np.count_nonzero(ends >= 0) + len(only_ends) == np.count_nonzero(kinds % 2 == 0) or np.any(kinds > 2)
+        known = ends >= 0
+        assert np.all(found.events["tick"][rows][ends[known]] >= found.events["tick"][rows][begins[known]])
+
+
+@needs_compiler
+def test_a_killed_program_leaves_what_it_recorded(profiled, tmp_path):
+    status, (found,) = record(profiled, tmp_path / "t", "kill")
+    assert status == -9 and not found.ended
+    assert kind_of(census.take([found]), "my::Packet").objects == pytest.approx(600_000, rel=0.5)
+
+
+@needs_compiler
+def test_a_forked_child_has_a_file_of_its_own(profiled, tmp_path):
+    status, traces = record(profiled, tmp_path / "t", "fork")
+    assert status == 0 and len({each.pid for each in traces}) == 2
+    counts = sorted(float(each.samples["gap"].sum()) for each in traces)
+    assert counts[0] == pytest.approx(200_600, rel=0.1)
+    assert counts[1] == pytest.approx(1_203_900, rel=0.1)
+
+
+@needs_compiler
+def test_a_full_file_ends_the_recording_and_not_the_program(profiled, tmp_path):
+    status, (found,) = record(profiled, tmp_path / "t", most=256 << 10)
+    assert status == 0 and found.full
+
+
+@needs_compiler
+def test_the_environment_alone_does_not_record(profiled, tmp_path):
+    recorder, program = profiled
+    done = subprocess.run([program], env={"LD_PRELOAD": str(recorder)}, check=False)
+    assert done.returncode == 0
+
+
+@needs_compiler
+def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t")
+    whole = found.path.read_bytes()
+    used = int.from_bytes(whole[32:40], "little")
+    cases = {
+        "cut": (whole[: used - 1], "is cut off"),
+        "short": (whole[:100], "is no trace, or cut off"),
+        "newer": (whole[:8] + struct.pack("<I", 99) + whole[12:used], "has version 99 of the trace format"),
+        "other": (b"#!/bin/sh\n" + bytes(9000), "is no trace: poolbench profile writes them"),
+        "empty": (b"", "can not be read"),
+    }
+    for name, (content, message) in cases.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        result = CliRunner().invoke(cli.app, ["replay", str(path)])
+        assert result.exit_code == 2 and message in result.stderr, name
+    result = CliRunner().invoke(cli.app, ["replay", str(tmp_path / "nowhere")])
+    assert result.exit_code == 2 and "can not be read" in result.stderr
+
+
+@needs_compiler
+def test_the_command_reports_and_keeps(profiled, tmp_path):
+    kept = tmp_path / "kept"
+    words = ["profile", "--no-replay", "--json", "--keep", str(kept), "--", str(profiled[1])]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert {"my::Packet", "my::Shape"} <= {each["type"] for each in told["types"]}
+    (path,) = kept.iterdir()
+    assert path.stat().st_size < 64 << 20
+    again = CliRunner().invoke(cli.app, ["replay", "--no-replay", str(path)])
+    assert again.exit_code == 0 and "my::Packet" in again.stdout
+
+
+@needs_compiler
+def test_a_static_program_is_refused(tmp_path):
+    static = tmp_path / "static"
+    command = ["g++", "-static", "-x", "c++", "-", "-o", static]
+    if subprocess.run(command, input=b"int main() {}", capture_output=True, check=False).returncode != 0:
+        pytest.skip("no static C library")
+    result = CliRunner().invoke(cli.app, ["profile", "--", str(static)])
+    assert result.exit_code == 2 and "is linked statically" in result.stderr
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    result = CliRunner().invoke(cli.app, ["profile", "--", "./no-such-program", "--its-option"])
+    assert result.exit_code == 2 and "there is no program ./no-such-program" in result.stderr
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    result = CliRunner().invoke(cli.app, ["profile", "--", str(plain)])
+    assert result.exit_code == 2 and "chmod +x" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "std::_Sp_counted_ptr_inplace<my::Packet, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
+            ("my::Packet", "std::make_shared"),
+        ),
+        (
+            "std::_Sp_counted_ptr_inplace<std::map<int, my::A>, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
+            ("std::map<int, my::A>", "std::make_shared"),
+        ),
+        ("std::__1::__shared_ptr_emplace<my::P, std::__1::allocator<my::P> >", ("my::P", "std::make_shared")),
+        (
+            "std::_Sp_counted_ptr<my::Packet*, (__gnu_cxx::_Lock_policy)2>",
+            ("my::Packet", "std::shared_ptr(new T): control block"),
+        ),
+        (
+            "boost::detail::sp_counted_impl_pd<my::P*, boost::detail::sp_ms_deleter<my::P> >",
+            ("my::P", "boost::make_shared"),
+        ),
+        ("my::Circle", ("my::Circle", "new")),
+    ],
+)
+def test_a_control_block_names_what_is_in_it(name, expected):
+    assert naming.of_type_info(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        ("void fmt::v9::append<char>(char const*, char const*)", "fmt::v9::append<char>"),
+        ("my::Server::accept(int)", "my::Server::accept"),
+        ("main", "main"),
+        ("std::pair<int, int> my::f<int>(int)", "my::f<int>"),
+    ],
+)
+def test_a_function_is_shown_by_its_name_alone(function, name):
+    assert naming._name_alone(function) == name
+
+
+def frame(function, file="/home/me/main.cpp", line=1):
+    return Frame(function, file, line, "/bin/program")
+
+
+MEMORY, VECTOR = "/usr/include/c++/12/bits/shared_ptr.h", "/usr/include/c++/12/bits/stl_vector.h"
+
+
+def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
+    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
+    user = frame("main", line=7)
+    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
+    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
+
+
+def test_what_a_constructor_allocates_is_not_the_object_that_is_made():
+    inner = [frame("_M_allocate", VECTOR), frame("make_shared<my::A>", MEMORY), frame("main")]
+    assert naming.of_frames(inner) == ("std::vector", "container")
+
+
+def test_a_function_that_ends_before_the_address_is_not_believed():
+    found = (frame("exported()", "??", 0),)
+    assert symbols._believed(found, 0x15, [(0x10, 0x20)]) == found
+    (unknown,) = symbols._believed(found, 0x25, [(0x10, 0x20), (0x30, 0x40)])
+    assert unknown.function == "??" and unknown.where == "program (no debug information)"
+
+
+def test_lifetimes_whose_end_was_not_seen_are_not_taken_for_short():
+    kind = census.Kind("T", "new", "")
+    kind.lives.append(np.array([[10.0, 1, 1], [20.0, 0, 1], [20.0, 0, 1], [20.0, 0, 1]]))
+    assert kind.median_life() is None
+    kind.lives.append(np.array([[10.0, 1, 8]]))
+    assert kind.median_life() == 10
+
+
+def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
+    """Of (thread, address, size or 0 for an end), one a tick."""
+    rows = np.zeros(len(events), trace.EVENT)
+    for at, (_, address, size) in enumerate(events):
+        kind = trace.ALLOCATE if size else trace.DEALLOCATE
+        rows[at] = (at + 10, address, 1 if size else 0, kind | (100 << 10) | ((size or 64) << 28))
+    threads = np.array([each[0] for each in events], np.uint32)
+    nothing = np.empty(0, trace.SAMPLE)
+    window = trace.Window(0, len(events) + 10, 1.0)
+    return trace.Trace(
+        Path("t"), "/p", 1, False, True, 1.0, 1.0, 1.0, 0, 0, len(events) + 10, [window], rows, threads, nothing,
+        np.empty(0, np.uint32),
+    )  # fmt: skip
+
+
+def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
+    monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
+    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xC0, 8)])
+    key = ("T", "new")
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key, (1, 60): key}], [{}])
+    made = plan.make(known, [key])
+    assert (made.threads, made.windows, made.events) == (2, 1, 6)
+    assert made.pairs_of[key] == 2.5 and made.pairs == 3  # the one that is only freed has the size of these
+    objects = np.frombuffer(made.data, plan.OBJECT, 4, offset=len(plan.MAGIC) + 12)
+    assert objects["size"].tolist() == [50, 60, 8, 50] or objects["size"].tolist() == [50, 60, 8, 60]
+    assert objects["before"].tolist() == [0, 0, 0, 1]  # by the thread that creates that size
+
+
+def test_a_saving_is_what_was_recorded_less_what_was_replayed():
+    kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
+    kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 40 ns and 10 ns
+    key = ("T", "new")
+    known = census.Census("/p", [synthetic([(1, 1, 8)])], {key: kind}, [{}], [{}])
+    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    times = {
+        saving.Mode("malloc"): [60e-6] * 5, saving.Mode("malloc", "other"): [30e-6] * 5, saving.Mode("1"): [20e-6] * 5,
+        saving.Mode(saving.ALL): [20e-6] * 5, saving.Mode(saving.NONE): [10e-6] * 5,
+    }  # fmt: skip
+    found = saving.conclude(known, made, [key], times)
+    assert found.of_kind[key].ns == pytest.approx(40)  # 50 now, 10 then
+    assert found.of_kind[key].share == pytest.approx(0.04)  # a million times 40 ns, of a second
+    assert found.of_kind[key].verdict == "saves"
+    assert found.of_malloc["other"].ns == pytest.approx(30)
+
+
+def test_a_replay_that_fails_or_runs_on_another_malloc_is_no_result(tmp_path):
+    failing = tmp_path / "replay"
+    failing.write_text("#!/bin/sh\necho 'the plan ends too early' >&2\nexit 1\n")
+    failing.chmod(0o755)
+    glibc = {"glibc": Malloc("glibc")}
+    with pytest.raises(saving.ReplayFailed, match="ends too early"):
+        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc")], glibc, 1, 1)
+    failing.write_text('#!/bin/sh\necho \'{"seconds": 1, "malloc": "glibc", "malloc_path": "/lib/libc.so.6"}\'\n')
+    other = {"other": Malloc("other", "/opt/libother.so")}
+    with pytest.raises(saving.ReplayFailed, match="was not loaded"):
+        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc", "other")], other, 1, 1)
+
+
+def test_a_source_that_does_not_compile_shows_what_the_compiler_said(tmp_path):
+    source = tmp_path / "bad.cpp"
+    source.write_text("int main() { return nonsense; }")
+    command = [native.compiler(), str(source)]
+    with pytest.raises(native.BuildFailed, match="nonsense"):
+        native.compiled("bad", command, [source], lambda text: None, tmp_path / "cache")
+    with pytest.raises(native.BuildFailed, match="there is no C\\+\\+ compiler"):
+        native.compiler("no-such-compiler")
+
+
+def test_what_was_compiled_is_compiled_again_only_when_its_sources_change(tmp_path):
+    source, told = tmp_path / "good.cpp", []
+    source.write_text("int main() {}")
+    command = [native.compiler(), str(source)]
+    first = native.compiled("good", command, [source], told.append, tmp_path / "cache")
+    assert native.compiled("good", command, [source], told.append, tmp_path / "cache") == first and len(told) == 1
+    source.write_text("int main() { return 0; }")
+    assert native.compiled("good", command, [source], told.append, tmp_path / "cache") != first
+    assert not first.exists()
