@@ -4,8 +4,8 @@
 
 usage: single_header.py [OUTPUT]
 
-OUTPUT is build/single_header/pooled.hpp by default. quom (tools/requirements.txt) puts the headers of pooled/pooled.hpp into
-one file; compat/ is not part of it. The first line has the version.
+OUTPUT is build/single_header/pooled.hpp by default. quom (tools/requirements.txt) puts the headers of pooled/pooled.hpp
+into one file; compat/ is not part of it. The first line has the version.
 """
 
 import importlib.util
