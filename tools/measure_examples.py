@@ -5,9 +5,10 @@
 usage: measure_examples.py [--bin DIR] [--runs N]
        measure_examples.py --write
 
-Each example that compares runs with --malloc and with --pool in turns, N times (default 9); the sample is a process, which
-prints the seconds of its measured part. The ratio is that of the medians. The result goes to docs/cookbook/results.json, and
-from there into the pages, between <!-- measured --> and <!-- end -->. --write writes the pages anew and measures nothing.
+Each example that compares runs with --malloc and with --pool in turns, N times (default 9); the sample is a process,
+which prints the seconds of its measured part. The ratio is that of the medians. The result goes to
+docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->. --write writes
+the pages anew and measures nothing.
 """
 
 import argparse

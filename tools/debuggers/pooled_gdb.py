@@ -3,8 +3,8 @@
 
 In gdb, or in ~/.gdbinit:  source <prefix>/share/pooled/pooled_gdb.py
 
-A printer reads memory of the program and calls nothing in it, so it works for core files, too. A unique_ptr is the standard
-library's, whose own printer shows it. docs/debugging.md has examples.
+A printer reads memory of the program and calls nothing in it, so it works for core files, too. A unique_ptr is the
+standard library's, whose own printer shows it. docs/debugging.md has examples.
 """
 
 import gdb
