@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The front door. Every goal does its own set-up and is quick when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak test lint format single-header clean
+.PHONY: help bench soak test lint format single-header docs clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -35,6 +35,10 @@ format: ## Rewrite the C++ and Python files in the project's format
 single-header: ## Write the library as a single header, build/single_header/pooled.hpp
 	@tools/setup lint
 	@.venv/bin/python tools/single_header.py
+
+docs: ## Build the documentation site, build/site/index.html: offline, searchable, light and dark
+	@tools/setup lint
+	@.venv/bin/python tools/make_docs.py
 
 clean: ## Remove everything that was built; results under bench/results stay
 	rm -rf build .venv
