@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The front door. Every goal does its own set-up and is quick when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak fuzz test lint format clean
+.PHONY: help bench soak fuzz test lint format single-header docs clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -36,13 +36,21 @@ format: ## Rewrite the C++ and Python files in the project's format
 	@tools/setup lint
 	@.venv/bin/python tools/run_lint.py --fix
 
+single-header: ## Write the library as a single header, build/single_header/pooled.hpp
+	@tools/setup lint
+	@.venv/bin/python tools/single_header.py
+
+docs: ## Build the documentation site, build/site/index.html: offline, searchable, light and dark
+	@tools/setup lint
+	@.venv/bin/python tools/make_docs.py
+
 clean: ## Remove everything that was built; results under bench/results stay
 	rm -rf build .venv
 
 help: ## Show this list
 	@echo "pooled: memory pools for objects owned by smart pointers"
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
 	@echo "  make test PRESETS=\"gcc tsan\"    only those of CMakePresets.json; all when empty"
 	@echo "  make test PRESETS=gcc:unit      only one kind of test"

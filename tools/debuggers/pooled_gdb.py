@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSL-1.0
+"""gdb's view of pooled: pools, object pools, rc_ptr and its relatives, pool_allocator.
+
+In gdb, or in ~/.gdbinit:  source <prefix>/share/pooled/pooled_gdb.py
+
+A printer reads memory of the program and calls nothing in it, so it works for core files, too. A unique_ptr is the
+standard library's, whose own printer shows it. docs/debugging.md has examples.
+"""
+
+import gdb
+import gdb.printing
+
+# The layouts of smart/handle.hpp and smart/counted_object.hpp.
+ADDRESS_BITS = 48
+STRONG_BITS = 26
+WEAK_BITS = 24
+UNBOUNDED = (1 << 64) - 1
+
+
+def member(value, name):
+    """A data member, wherever in the base classes it is."""
+    found = value[name]
+    return found.referenced_value() if found.type.code == gdb.TYPE_CODE_REF else found
+
+
+def number(atomic):
+    """What a std::atomic of libstdc++ or libc++ holds; a plain number as it is."""
+    if atomic.type.strip_typedefs().code == gdb.TYPE_CODE_INT:
+        return int(atomic)
+    for path in (("_M_i",), ("__a_", "__a_value")):
+        try:
+            inner = atomic
+            for name in path:
+                inner = inner[name]
+            return int(inner)
+        except gdb.error:
+            continue
+    raise gdb.error("std::atomic has an unknown layout")
+
+
+def pool_of(core):
+    """Name, bytes from upstream and their bound; the bound is empty when there is none."""
+    characters = core["m_name"]
+    for field in ("_M_elems", "__elems_"):
+        try:
+            name = characters[field].string()
+            break
+        except gdb.error:
+            continue
+    else:
+        name = "?"
+    upstream = core["m_memory"]["m_upstream"]
+    bound = int(upstream["m_max"])
+    return name, number(upstream["m_used"]), "" if bound == UNBOUNDED else f" of at most {bound}"
+
+
+class PoolPrinter:
+    def __init__(self, value):
+        self._value = value
+
+    def to_string(self):
+        name, used, bound = pool_of(member(self._value, "m_core").dereference())
+        return f'{self._value.type.name.rpartition("::")[2]} "{name}", {used} bytes{bound} from upstream'
+
+
+class PoolAllocatorPrinter:
+    def __init__(self, value):
+        self._value = value
+
+    def to_string(self):
+        return f'pool_allocator of pool "{pool_of(self._value["m_core"].dereference())[0]}"'
+
+
+class ObjectPoolPrinter:
+    def __init__(self, value):
+        self._value = value
+
+    def to_string(self):
+        recycler = member(self._value, "m_recycler").dereference()
+        bound = int(recycler["m_bound"])
+        most = "" if bound == UNBOUNDED else f" of at most {bound}"
+        name = pool_of(member(recycler["m_caches"], "m_core"))[0]
+        return f'object_pool "{name}", {int(recycler["m_objects"])} objects{most}'
+
+
+class CountedPrinter:
+    """Counts, and the object as a child; a weak pointer whose object is gone shows no child."""
+
+    def __init__(self, value):
+        self._is_weak = "weak_rc_ptr" in value.type.strip_typedefs().name
+        self._element = value.type.strip_typedefs().template_argument(0)
+        bits = int(value["m_handle"]["m_bits"])
+        self._address = bits & ((1 << ADDRESS_BITS) - 1)
+        self._strong = self._weak = 0
+        if self._address:
+            header = self._address - (bits >> ADDRESS_BITS) - 8
+            word = int(gdb.Value(header).cast(gdb.lookup_type("unsigned long").pointer()).dereference())
+            self._strong = word & ((1 << STRONG_BITS) - 1)
+            # All owners together hold one.
+            self._weak = (word >> STRONG_BITS & ((1 << WEAK_BITS) - 1)) - (1 if self._strong else 0)
+
+    def to_string(self):
+        name = "weak_rc_ptr" if self._is_weak else "rc_ptr"
+        if not self._address:
+            return f"{name} (empty)"
+        state = f"use count {self._strong}, weak count {self._weak}" if self._strong else "expired"
+        return f"{name} ({state})"
+
+    def children(self):
+        if self._address and self._strong:
+            yield "get()", gdb.Value(self._address).cast(self._element.pointer()).dereference()
+
+
+def build():
+    printers = gdb.printing.RegexpCollectionPrettyPrinter("pooled")
+    inside = r"^pooled::(?:v\w+::)?"
+    printers.add_printer("pool", inside + r"(?:local_)?pool$", PoolPrinter)
+    printers.add_printer("pool_allocator", inside + r"pool_allocator<.*>$", PoolAllocatorPrinter)
+    printers.add_printer("object_pool", inside + r"(?:local_)?object_pool<.*>$", ObjectPoolPrinter)
+    printers.add_printer("rc_ptr", inside + r"basic_(?:weak_)?rc_ptr<.*>$", CountedPrinter)
+    return printers
+
+
+gdb.printing.register_pretty_printer(None, build(), replace=True)

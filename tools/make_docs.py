@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Builds the documentation site; what `make docs` calls.
+
+usage: make_docs.py [OUTPUT]
+
+The site, in build/site by default, works from disk and without a network: README.md is its first page, docs/ the guide and
+the cookbook, and each public header a page of the reference, with its comments as they are. MkDocs' strict mode makes an
+error of each warning, a link that leads nowhere among them.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGE = ROOT / "build/site-source"
+LINK = re.compile(r"\]\(([^)\s#:]*)(#[^)\s]*)?\)")
+# Public header -> what it declares; the order is that of the reference.
+HEADERS = {
+    "pool/pool.hpp": "pool, local_pool",
+    "pool/options.hpp": "pool_options, teardown",
+    "pool/default_pool.hpp": "default_pool",
+    "pool/stats.hpp": "pool_stats",
+    "smart/allocator.hpp": "allocator, pool_allocator",
+    "smart/make_shared.hpp": "make_shared",
+    "smart/make_unique.hpp": "make_unique",
+    "smart/make_rc.hpp": "make_rc, make_local_rc",
+    "smart/deleter.hpp": "deleter, unique_ptr",
+    "smart/rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
+    "smart/rc_from_this.hpp": "enable_rc_from_this",
+    "object/object_pool.hpp": "object_pool, local_object_pool",
+    "object/options.hpp": "object_pool_options",
+    "object/lifecycle.hpp": "lifecycles",
+    "object/stats.hpp": "object_pool_stats",
+    "teardown/reclaim_scope.hpp": "reclaim_scope",
+    "teardown/pending.hpp": "pending",
+    "teardown/destroy_in_place.hpp": "destroy_in_place",
+    "base/error.hpp": "exhausted",
+    "version.hpp": "version",
+    "config.hpp": "macros",
+    "fwd.hpp": "forward declarations",
+}
+GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "debugging"]
+MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
+CONFIGURATION = """\
+site_name: pooled
+site_url: ""
+use_directory_urls: false
+docs_dir: {docs}
+site_dir: {site}
+theme:
+  name: material
+  font: false
+  features: [navigation.tabs, navigation.top, toc.follow, search.highlight, content.code.copy]
+  palette:
+    - media: "(prefers-color-scheme: light)"
+      scheme: default
+      primary: teal
+      toggle: {{ icon: material/weather-night, name: Dark }}
+    - media: "(prefers-color-scheme: dark)"
+      scheme: slate
+      primary: teal
+      toggle: {{ icon: material/weather-sunny, name: Light }}
+plugins: [search, offline]
+markdown_extensions: [tables, pymdownx.highlight, pymdownx.superfences]
+validation:
+  links: {{ not_found: warn, anchors: warn, unrecognized_links: warn, absolute_links: warn }}
+nav:
+{navigation}
+"""
+
+
+def page_of(header: str) -> str:
+    return f"reference/{header.removesuffix('.hpp').replace('/', '-')}.md"
+
+
+def reference_page(header: str, names: str) -> str:
+    """The story at the top of a header as text, then the header itself."""
+    text = (ROOT / "include/pooled" / header).read_text(encoding="utf-8")
+    code = text.split("#pragma once\n", 1)[1].strip("\n")
+    return f"# {names}\n\n`#include <pooled/{header}>`, or `<pooled/pooled.hpp>`.\n\n```cpp\n{code}\n```\n"
+
+
+def redirect(text: str, source: Path, page: Path) -> str:
+    """Links of `source`, a file of the checkout, as the page of the site needs them. What is not in the site loses its link."""
+
+    def target(match: re.Match) -> str:
+        path, anchor = match[1], match[2] or ""
+        if not path:
+            return match[0]
+        file = (source.parent / path).resolve()
+        for folder, place in ((ROOT / "docs", STAGE), (ROOT / "include/pooled", None), (ROOT, STAGE)):
+            if not file.is_relative_to(folder):
+                continue
+            name = file.relative_to(folder).as_posix()
+            if folder.name == "pooled":
+                to = STAGE / page_of(name) if name in HEADERS else None
+            elif file == ROOT / "README.md":
+                to = STAGE / "index.md"
+            elif folder == ROOT:
+                to = None
+            else:
+                to = place / name
+            if to:
+                return f"]({os.path.relpath(to, page.parent)}{anchor})"
+            break
+        return "](NOT_IN_SITE)"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(NOT_IN_SITE\)", r"\2", LINK.sub(target, text))
+
+
+def navigation() -> str:
+    def part(name: str, pages: list[str]) -> str:
+        return f"  - {name}:\n" + "".join(f"      - {page}\n" for page in pages)
+
+    cookbook = sorted(path.name for path in (ROOT / "docs/cookbook").glob("*.md") if path.stem != "README")
+    migrations = sorted(f"migration/{path.name}" for path in (ROOT / "docs/migration").glob("*.md"))
+    return (
+        "  - Home: index.md\n"
+        + part("Guide", [f"{page}.md" for page in GUIDE])
+        + part("Cookbook", ["cookbook/README.md", *(f"cookbook/{page}" for page in cookbook)])
+        + part("Reference", [f"'{names}': {page_of(header)}" for header, names in HEADERS.items()])
+        + part("More", [*(f"{page}.md" for page in MORE), *migrations])
+    )
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) > 1 or any(each.startswith("-") for each in arguments):
+        print(__doc__, file=sys.stderr)
+        return 2
+    site = Path(arguments[0]).resolve() if arguments else ROOT / "build/site"
+    shutil.rmtree(STAGE, ignore_errors=True)
+    for source in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*"))]:
+        if source.is_dir():
+            continue
+        page = STAGE / ("index.md" if source == ROOT / "README.md" else source.relative_to(ROOT / "docs"))
+        page.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            page.write_text(redirect(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
+        else:
+            shutil.copy(source, page)
+    (STAGE / "reference").mkdir(parents=True)
+    for header, names in HEADERS.items():
+        (STAGE / page_of(header)).write_text(reference_page(header, names), encoding="utf-8")
+    configuration = ROOT / "build/mkdocs.yml"
+    configuration.write_text(CONFIGURATION.format(docs=STAGE, site=site, navigation=navigation()), encoding="utf-8")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(configuration)]
+    status = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
+    if status == 0:
+        print(site / "index.html")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

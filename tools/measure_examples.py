@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Measures what the examples gain, and writes the figures of docs/cookbook/.
+
+usage: measure_examples.py [--bin DIR] [--runs N]
+       measure_examples.py --write
+
+Each example that compares runs with --malloc and with --pool in turns, N times (default 9); the sample is a process,
+which prints the seconds of its measured part. The ratio is that of the medians. The result goes to
+docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->. --write writes
+the pages anew and measures nothing.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs/cookbook"
+# Example, and variant if it has several -> its arguments at a size that is worth measuring.
+EXAMPLES = {
+    "capture_pipeline": ["--packets", "300000"],
+    "asio_server": ["--messages", "10000"],
+    "asio_server chat": ["--chat", "--messages", "5000"],
+    "json_documents": ["--mib", "50"],
+    "lru_cache": ["--entries", "100000", "--lookups", "2000000"],
+    "expression_tree": ["--trees", "100000"],
+    "coroutine_frames": ["--number", "30"],
+    "audio_callback": ["--callbacks", "20000"],
+}
+MARKED = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return "unknown"
+
+
+def seconds(program: Path, arguments: list[str], kind: str) -> float:
+    said = subprocess.run([program, f"--{kind}", *arguments], capture_output=True, text=True, check=True).stdout
+    return float(re.search(rf"^{kind}: seconds ([0-9.]+)$", said, re.MULTILINE)[1])
+
+
+def measure(folder: Path, runs: int) -> dict:
+    ratios = {}
+    for name, arguments in EXAMPLES.items():
+        program = folder / f"example-{name.split()[0]}"
+        samples = {"malloc": [], "pool": []}
+        for _ in range(runs):
+            for kind, list_of in samples.items():
+                list_of.append(seconds(program, arguments, kind))
+        ratios[name] = round(statistics.median(samples["malloc"]) / statistics.median(samples["pool"]), 2)
+        print(f"{name}: malloc takes {ratios[name]} times as long", flush=True)
+    return {
+        "processor": processor(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "runs": runs,
+        "arguments": {name: " ".join(arguments) for name, arguments in EXAMPLES.items()},
+        "malloc_to_pool": ratios,
+    }
+
+
+def measured(page: str, results: dict) -> str:
+    """What stands between the marks of a page; README.md has all examples, another page its own."""
+    rows = [name for name in results["malloc_to_pool"] if page == "README" or name.split()[0] == page]
+    lines = ["| example | arguments | time with malloc, the pool's being 1 |", "|---|---|---|"]
+    lines += [f"| {name} | `{results['arguments'][name]}` | {results['malloc_to_pool'][name]:.2f} |" for name in rows]
+    lines += [
+        "",
+        f"Medians of {results['runs']} interleaved process runs of each; glibc's malloc; {results['processor']};",
+    ]
+    return "\n".join(lines) + f"\n{results['date']}.\n"
+
+
+def written(path: Path, results: dict) -> str:
+    return MARKED.sub(lambda m: m[1] + measured(path.stem, results) + m[2], path.read_text(encoding="utf-8"))
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=ROOT / "build/gcc/examples")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(words)
+    file = PAGES / "results.json"
+    if not options.write:
+        file.write_text(json.dumps(measure(options.bin, options.runs), indent=2) + "\n", encoding="utf-8")
+    results = json.loads(file.read_text(encoding="utf-8"))
+    for page in PAGES.glob("*.md"):
+        page.write_text(written(page, results), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The cookbook shows code that is compiled, figures that were measured, and links that lead somewhere."""
+
+import json
+import re
+import sys
+import textwrap
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import measure_examples  # noqa: E402
+
+ROOT = measure_examples.ROOT
+PAGES = sorted(measure_examples.PAGES.glob("*.md"))
+RESULTS = json.loads((measure_examples.PAGES / "results.json").read_text(encoding="utf-8"))
+
+
+class CookbookTest(unittest.TestCase):
+    def test_each_page_is_of_an_example_and_each_measured_example_has_a_page(self):
+        names = {page.stem for page in PAGES} - {"README"}
+        for name in names:
+            self.assertTrue((ROOT / f"examples/{name}.cpp").is_file(), name)
+        self.assertLessEqual({name.split()[0] for name in measure_examples.EXAMPLES}, names)
+
+    def test_code_blocks_are_parts_of_the_example(self):
+        for page in PAGES:
+            blocks = re.findall(r"```cpp\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+            if page.stem == "README":
+                self.assertEqual(blocks, [])
+                continue
+            self.assertNotEqual(blocks, [], page.name)
+            lines = (ROOT / f"examples/{page.stem}.cpp").read_text(encoding="utf-8").splitlines()
+            for block in blocks:
+                count = len(block.splitlines())
+                parts = (textwrap.dedent("\n".join(lines[i : i + count])) for i in range(len(lines)))
+                self.assertIn(block.rstrip("\n"), parts, page.name)
+
+    def test_figures_are_those_of_the_results_file(self):
+        for page in PAGES:
+            self.assertEqual(page.read_text(encoding="utf-8"), measure_examples.written(page, RESULTS), page.name)
+
+    def test_links_between_files_lead_to_files(self):
+        for page in [*PAGES, ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+                self.assertTrue((page.parent / link).exists(), f"{page.name}: {link}")
+
+
+if __name__ == "__main__":
+    unittest.main()
