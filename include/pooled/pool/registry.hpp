@@ -151,7 +151,6 @@ private:
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
-    static void resume_after_fork() noexcept;
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
@@ -175,8 +174,7 @@ private:
 };
 
 POOLED_EXPORT inline constinit registry g_registry;
-static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>,
-              "both are in use until the process is gone");
+static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>);
 
 // Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
 inline void registry::prepare() {
@@ -330,24 +328,23 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
-    {
-        std::scoped_lock const lock(g_registry.m_mutex);  // no pool is closed meanwhile
-        state.closed.store(nullptr, std::memory_order_relaxed);
-        while (thread_cache* const cache = state.owned) {
-            cache->gate.leave();  // the thread may have been cancelled inside
-            if (pool_core* const core = cache->core) {
-                std::scoped_lock const caches_lock(core->caches().mutex());
-                core->retire(*cache);
-            }
-            disown(state, *cache);
+    std::unique_lock lock(g_registry.m_mutex);  // no pool is closed meanwhile
+    state.closed.store(nullptr, std::memory_order_relaxed);
+    while (thread_cache* const cache = state.owned) {
+        cache->gate.leave();  // the thread may have been cancelled inside
+        if (pool_core* const core = cache->core) {
+            std::scoped_lock const caches_lock(core->caches().mutex());
+            core->retire(*cache);
         }
-        if (state.far != nullptr) {
-            g_registry.m_far_threads.remove(state);
-            g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
-        }
-        state.far = nullptr;
-        state.far_count = 0;
+        disown(state, *cache);
     }
+    if (state.far != nullptr) {
+        g_registry.m_far_threads.remove(state);
+        g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
+    }
+    state.far = nullptr;
+    state.far_count = 0;
+    lock.unlock();
     fork_gate::release_place();
 }
 
@@ -375,15 +372,13 @@ inline void registry::before_fork() noexcept {
 
 // The gates of caches are resumed by their owners.
 inline void registry::after_fork_in_parent() noexcept {
-    if (--g_registry.m_begun_forks == 0) resume_after_fork();
-    g_fork_gate.end();
-}
-inline void registry::resume_after_fork() noexcept {
+    if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
     for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
         each->far_gate.resume();
     g_registry.for_each_core([](pool_core& core) {
         if (pool_extension* const above = core.extension()) above->after_fork();
     });
+    g_fork_gate.end();
 }
 
 // Only the thread that forked exists, and those that a handler of the program's made since, which wait for the end. Who next
