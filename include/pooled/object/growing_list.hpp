@@ -94,12 +94,14 @@ public:
         return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
     }
 
-    // Reports counts that make no sense. What this thread would be given next, or null if it would have to look further. O(1).
-    [[nodiscard]] void* check() noexcept {
+    // Reports counts that make no sense, and calls `look` on what this thread would be given next, if that is near: under the
+    // lock, so that no other thread takes it meanwhile. O(1).
+    template <class Look>
+    void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
         std::scoped_lock const lock(m_free.mutex());
         POOLED_CHECK(m_free.room_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
-        return m_free.peek(mine);
+        if (void* const next = m_free.peek(mine)) look(next);
     }
 
     // For the extension that has the list; see pool_extension.

@@ -94,7 +94,7 @@ public:
     }
 
     void check() noexcept {
-        if (void* const next = m_items.check()) check_idle(*static_cast<item*>(next));
+        m_items.check([](void* next) { check_idle(*static_cast<item*>(next)); });
     }
     [[nodiscard]] auto& items() noexcept { return m_items; }
 
