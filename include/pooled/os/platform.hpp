@@ -28,19 +28,36 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 
 inline constexpr std::size_t k_page_bytes =
     4096;  // the unit that sizes are rounded to; real pages may be larger
+
+// The real pages: 16 or 64 KiB on some processors. What the kernel is given is rounded to them by ourselves, because madvise
+// rounds lengths up, to pages that are in use.
+[[nodiscard]] inline std::size_t page_bytes() noexcept {
+    long const bytes = ::sysconf(_SC_PAGESIZE);
+    return bytes > static_cast<long>(k_page_bytes) ? static_cast<std::size_t>(bytes) : k_page_bytes;
+}
+
+struct page_range {
+    std::uintptr_t first;
+    std::uintptr_t end;
+};
+// The pages of `page` bytes that lie wholly within [address, address + bytes); empty: first >= end.
+[[nodiscard]] constexpr page_range whole_pages(std::uintptr_t address, std::size_t bytes,
+                                               std::size_t page) noexcept {
+    return {round_up(address, page), round_down(address + bytes, page)};
+}
 
 // Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. Nothing is
 // touched, so nothing is resident yet. Usually one call: the kernel places mappings of one size side by side, and an
@@ -54,14 +71,15 @@ inline constexpr std::size_t k_page_bytes =
     if (first == nullptr || (address_of(first) & (align - 1)) == 0) return first;
     ::munmap(first, bytes);
 
-    std::size_t const span = saturating_add(round_up(bytes, k_page_bytes), align);
+    std::size_t const page = platform::page_bytes();
+    std::size_t const span = saturating_add(round_up(bytes, page), align);
     if (span == k_size_max) return nullptr;
     std::byte* const wide = map(span);
     if (wide == nullptr) return nullptr;
     std::size_t const before = round_up(address_of(wide), align) - address_of(wide);
-    std::size_t const after = span - before - round_up(bytes, k_page_bytes);
+    std::size_t const after = span - before - round_up(bytes, page);
     if (before != 0) ::munmap(wide, before);
-    if (after != 0) ::munmap(wide + before + round_up(bytes, k_page_bytes), after);
+    if (after != 0) ::munmap(wide + before + round_up(bytes, page), after);
     return wide + before;
 }
 
@@ -92,8 +110,7 @@ inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::si
 // The pages within [p, p + bytes) go back to the system; they stay mapped and read as zero when they are next used.
 // Returns how many bytes.
 inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
-    auto const first = round_up(address_of(p), k_page_bytes);
-    auto const end = round_down(address_of(p) + bytes, k_page_bytes);
+    auto const [first, end] = whole_pages(address_of(p), bytes, platform::page_bytes());
     if (first >= end || ::madvise(p + (first - address_of(p)), end - first, MADV_DONTNEED) != 0) return 0;
     return end - first;
 }
@@ -102,8 +119,9 @@ inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
 // kept. Where the kernel cannot (Linux before 5.14), one byte a page is written: only for pages that hold nothing yet.
 inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
-    auto const first = round_down(address_of(p), k_page_bytes);
-    if (::madvise(p - (address_of(p) - first), round_up(address_of(p) + bytes, k_page_bytes) - first,
+    std::size_t const page = platform::page_bytes();
+    auto const first = round_down(address_of(p), page);
+    if (::madvise(p - (address_of(p) - first), round_up(address_of(p) + bytes, page) - first,
                   MADV_POPULATE_WRITE) == 0)
         return;
 #endif

@@ -120,4 +120,16 @@ TEST(platform, has_a_clock_that_goes_on) {
     EXPECT_GE(platform::coarse_time() - begin, 10'000'000);
 }
 
+TEST(release_pages, gives_back_only_whole_pages_whatever_size_the_system_s_pages_have) {
+    std::uintptr_t const base = std::uintptr_t{1} << 20;
+    for (std::size_t const page : {std::size_t{4096}, std::size_t{16384}, std::size_t{65536}})
+        for (std::size_t from = 0; from < 3 * 65536; from += 4096)
+            for (std::size_t bytes = 0; bytes < 3 * 65536; bytes += 4096) {
+                auto const [first, end] = platform::whole_pages(base + from, bytes, page);
+                if (first >= end) continue;
+                EXPECT_TRUE(first % page == 0 && end % page == 0);
+                EXPECT_TRUE(first >= base + from && end <= base + from + bytes);
+            }
+}
+
 }  // namespace
