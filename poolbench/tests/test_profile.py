@@ -269,6 +269,24 @@ def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch
     assert objects["before"].tolist() == [0, 0, 0, 1]  # by the thread that creates that size
 
 
+@needs_compiler
+def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
+    # What one thread creates the other drops, at once: a replay that lost the order would wait for ever, or crash.
+    events = [each for at in range(4000) for each in ((1, 64 * at + 64, 50), (2, 64 * at + 64, 0))]
+    found = synthetic([*events, (1, 1 << 40, 500), (2, 1 << 41, 0)])
+    key = ("T", "new")
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}])
+    path = plan.write(plan.make(known, [key]), tmp_path / "plan")
+    replayer = native.replayer(lambda text: None)
+    modes = [saving.Mode("malloc"), saving.Mode("1"), saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc")}, 1, 1)
+    assert all(0 < seconds < 10 for each in times.values() for seconds in each)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
+        saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
+
+
 def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 40 ns and 10 ns
