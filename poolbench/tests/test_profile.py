@@ -258,7 +258,7 @@ def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
 
 def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
     monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
-    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xC0, 8)])
+    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xA8, 8)])
     key = ("T", "new")
     known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key, (1, 60): key}], [{}])
     made = plan.make(known, [key])
