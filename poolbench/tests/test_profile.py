@@ -258,7 +258,7 @@ def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
 
 def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
     monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
-    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xC0, 8)])
+    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xA8, 8)])
     key = ("T", "new")
     known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key, (1, 60): key}], [{}])
     made = plan.make(known, [key])
@@ -267,6 +267,24 @@ def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch
     objects = np.frombuffer(made.data, plan.OBJECT, 4, offset=len(plan.MAGIC) + 12)
     assert objects["size"].tolist() == [50, 60, 8, 50] or objects["size"].tolist() == [50, 60, 8, 60]
     assert objects["before"].tolist() == [0, 0, 0, 1]  # by the thread that creates that size
+
+
+@needs_compiler
+def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
+    # What one thread creates the other drops, at once: a replay that lost the order would wait for ever, or crash.
+    events = [each for at in range(4000) for each in ((1, 64 * at + 64, 50), (2, 64 * at + 64, 0))]
+    found = synthetic([*events, (1, 1 << 40, 500), (2, 1 << 41, 0)])
+    key = ("T", "new")
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}])
+    path = plan.write(plan.make(known, [key]), tmp_path / "plan")
+    replayer = native.replayer(lambda text: None)
+    modes = [saving.Mode("malloc"), saving.Mode("1"), saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc")}, 1, 1)
+    assert all(0 < seconds < 10 for each in times.values() for seconds in each)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
+        saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
 
 
 def test_a_saving_is_what_was_recorded_less_what_was_replayed():
