@@ -273,6 +273,23 @@ private:
     std::vector<std::unique_ptr<client>> m_clients;
 };
 
+// Runs a context until the end of its scope. (libc++ 19 has no std::jthread.)
+class service_thread {
+public:
+    explicit service_thread(asio::io_context& context)
+        : m_context(context), m_thread([this] { m_context.run(); }) {}
+    ~service_thread() {
+        m_context.stop();
+        m_thread.join();
+    }
+    service_thread(service_thread const&) = delete;
+    service_thread& operator=(service_thread const&) = delete;
+
+private:
+    asio::io_context& m_context;
+    std::thread m_thread;
+};
+
 template <class Memory>
 int run(bool is_chat, std::size_t clients, std::size_t messages, bool is_malloc) {
     asio::io_context server_context(1);
@@ -283,12 +300,11 @@ int run(bool is_chat, std::size_t clients, std::size_t messages, bool is_malloc)
     for (std::size_t i = 0; i < clients; ++i)
         server_context.run_one();
 
-    std::jthread const serving([&] { server_context.run(); });
+    service_thread const serving(server_context);
     auto const start = std::chrono::steady_clock::now();
     all.start();
     client_context.run();
     std::chrono::duration<double> const time = std::chrono::steady_clock::now() - start;
-    server_context.stop();
 
     std::printf("%s, %zu clients: %zu messages received, %.1f us each\n", is_chat ? "chat" : "echo", clients,
                 all.received(), time.count() * 1e6 / static_cast<double>(all.received()));

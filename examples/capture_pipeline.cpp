@@ -283,7 +283,7 @@ result run(std::string const& from, std::string const& to, std::size_t bound) {
     bool is_done = false;
 
     auto const start = std::chrono::steady_clock::now();
-    std::jthread statistics([&] {
+    std::thread statistics([&] {
         std::unique_lock lock(mutex);
         while (!changed.wait_for(lock, 1s, [&] { return is_done; }))
             std::printf("%9llu read, %9llu written, %6llu flows, %5zu packets in use, %llu waits\n",
@@ -292,11 +292,11 @@ result run(std::string const& from, std::string const& to, std::size_t bound) {
                         static_cast<unsigned long long>(count.flows.load()), packets.in_use(),
                         static_cast<unsigned long long>(count.waits.load()));
     });
-    {
-        std::jthread const reader([&] { read_packets(file.get(), packets, parsed, count); });
-        std::jthread const matcher([&] { match_packets<Allocator>(parsed, matched, count); });
-        std::jthread const writer([&] { write_packets(matched, out.get(), count); });
-    }
+    std::thread reader([&] { read_packets(file.get(), packets, parsed, count); });
+    std::thread matcher([&] { match_packets<Allocator>(parsed, matched, count); });
+    std::thread writer([&] { write_packets(matched, out.get(), count); });
+    for (std::thread* each : {&reader, &matcher, &writer})
+        each->join();
     std::chrono::duration<double> const time = std::chrono::steady_clock::now() - start;
     {
         std::scoped_lock const lock(mutex);

@@ -4,11 +4,12 @@
 
 usage: make_docs.py [OUTPUT]
 
-The site, in build/site by default, works from disk and without a network: README.md is its first page, docs/ the guide and
-the cookbook, and each public header a page of the reference, with its comments as they are. MkDocs' strict mode makes an
-error of each warning, a link that leads nowhere among them.
+The site, in build/site by default, works from disk and without a network: README.md is its first page, docs/ the guide
+and the cookbook, and each public header a page of the reference. MkDocs' strict mode makes an error of each warning, a
+link that leads nowhere among them. Search works without a server, too.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -81,12 +82,19 @@ def page_of(header: str) -> str:
 def reference_page(header: str, names: str) -> str:
     """The story at the top of a header as text, then the header itself."""
     text = (ROOT / "include/pooled" / header).read_text(encoding="utf-8")
-    code = text.split("#pragma once\n", 1)[1].strip("\n")
-    return f"# {names}\n\n`#include <pooled/{header}>`, or `<pooled/pooled.hpp>`.\n\n```cpp\n{code}\n```\n"
+    body = text.split("#pragma once\n", 1)[1].strip("\n").splitlines()
+    story = list(itertools.takewhile(lambda line: line.startswith("//"), body))
+    # In a story, what is indented by three spaces is code.
+    lines = [line[2:].removeprefix(" ") for line in story]
+    said = "\n".join(f"    {line}" if line.startswith("  ") else line.replace("<", "&lt;") for line in lines)
+    code = "\n".join(line for line in body[len(story) :] if not line.startswith("#include"))
+    code = re.sub(r"\n{3,}", "\n\n", code).strip("\n")
+    start = f"`#include <pooled/{header}>`, or `<pooled/pooled.hpp>`."
+    return f"# {names}\n\n{start}\n\n{said}\n\n## Declarations\n\n```cpp\n{code}\n```\n"
 
 
 def redirect(text: str, source: Path, page: Path) -> str:
-    """Links of `source`, a file of the checkout, as the page of the site needs them. What is not in the site loses its link."""
+    """Links of `source`, a file of the checkout, from `page` of the site. What is not in the site loses its link."""
 
     def target(match: re.Match) -> str:
         path, anchor = match[1], match[2] or ""
@@ -128,6 +136,17 @@ def navigation() -> str:
     )
 
 
+def make_local(site: Path):
+    """Replaces the script that the theme would load from a server, for search in pages opened from disk."""
+    shutil.copy(ROOT / "tools/file_worker.js", site / "assets/file_worker.js")
+    for page in site.rglob("*.html"):
+        local = os.path.relpath(site / "assets/file_worker.js", page.parent)
+        text = page.read_text(encoding="utf-8").replace("https://unpkg.com/iframe-worker/shim", local)
+        if re.search(r'<(?:script|img|link)[^>]* (?:src|href)="https?:', text):
+            raise SystemExit(f"make_docs.py: {page} loads something from a server")
+        page.write_text(text, encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) > 1 or any(each.startswith("-") for each in arguments):
         print(__doc__, file=sys.stderr)
@@ -151,6 +170,7 @@ def main(arguments: list[str]) -> int:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(configuration)]
     status = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
     if status == 0:
+        make_local(site)
         print(site / "index.html")
     return status
 
