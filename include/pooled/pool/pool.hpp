@@ -194,11 +194,16 @@ private:
     explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
-// For one thread at a time: objects of it may only be dropped where the pool itself could be used. The checked build takes
-// for that the thread that allocated last, or once that has ended any other.
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used. It is used by the thread
+// that allocated from it or adopted it last, or once that has ended by any other; the checked build reports a drop on another.
 class local_pool : public detail::basic_pool<detail::sharing::local> {
 public:
     using basic_pool::basic_pool;
+
+    // The calling thread uses the pool from here on; the one that did so has to be done with it, and what it did to happen
+    // before. An allocation says the same, so only a thread that drops objects and allocates none needs to call it. In other
+    // builds than the checked one it does nothing. O(1).
+    void adopt() const { detail::in_pool<k_sharing>(core()).check_use(); }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE
