@@ -27,6 +27,7 @@
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/slow_path.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -160,11 +161,13 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
                                                   std::size_t bytes, std::size_t align) {
     checks::on_allocate(block, c, bytes);
+    tracking::on_allocate(place.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
         void* const given = malloc_blocks::give(place.core(), block, bytes, align);
         if (given != nullptr) return given;
         checks::on_deallocate(place.id(), c, block, bytes);
+        tracking::on_deallocate(block);
         detail::put(place, c, block);
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
     }
@@ -223,6 +226,7 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
     checks::on_deallocate(place.id(), c, block, bytes);
     if (!hardened::admits(place.id(), c, block, from)) [[unlikely]]
         return detail::deallocate_refused(place.id(), c, block, bytes);
+    tracking::on_deallocate(block);
     detail::put(place, c, block);
 }
 
@@ -230,10 +234,12 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 [[nodiscard]] inline void* hand_out_large(pool_core& core, void* block, std::size_t bytes,
                                           std::size_t align) {
     checks::on_allocate_large(block, bytes);
+    tracking::on_allocate(core.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
         void* const given = malloc_blocks::give(core, block, bytes, align);
         if (given != nullptr) return given;
+        tracking::on_deallocate(block);
         static_cast<void>(
             core.deallocate_large(block, detail::find_cache(core)));  // never the last: it is open
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
@@ -286,6 +292,7 @@ POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std
         return core->in_copy().deallocate_large(*core, p, bytes);
     void* const block = malloc_blocks::take(pool_id, k_large, p, bytes);
     checks::on_deallocate_large(pool_id, block, bytes);
+    tracking::on_deallocate(block);
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);
 }
 

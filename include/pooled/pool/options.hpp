@@ -29,7 +29,7 @@ enum class teardown : unsigned char {
 
 // Called when a pool finds no memory for an allocation, which is then tried once more: before `exhausted` is thrown, or a try_
 // form returns empty, at the bound as well as when upstream fails. On the thread that allocates and under no lock of the
-// library: it may free objects, of this pool, too, and call stats(). What it allocates from a pool itself is
+// library: it may free objects, of this pool, too, and call live_report() or stats(). What it allocates from a pool itself is
 // not reported to it again. reserve() does not call it.
 struct exhaustion_hook {
     void (*call)(std::size_t bytes, void* context) noexcept = nullptr;  // bytes: at least, of the block
