@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <iostream>
 #include <ostream>
 #include <string_view>
 #include <tuple>
@@ -22,6 +21,8 @@
 #include <vector>
 
 #if POOLED_TRACKED
+#include <iostream>  // a static object in each file that includes it
+
 #include <dlfcn.h>
 #endif
 
