@@ -7,6 +7,10 @@
 //   POOLED_CHECKED            0 | 1   the checked build: each allocation and deallocation is verified, and what is wrong
 //                                     reported: bad deallocations at the call, writes behind a block and after its
 //                                     deallocation when it is freed or used again; see docs/debugging.md
+//   POOLED_HARDENED           0 | 1   for production: a block that is freed twice, or into a pool that it is not of, is reported,
+//                                     and the order of addresses is random within a word of a bitmap; see docs/debugging.md
+//   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
+//                                     pool::live_report(); see docs/debugging.md
 //   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write, as a plain number; default 16
 //   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the
@@ -27,12 +31,21 @@
 #error "pooled needs C++20 or later: compile with -std=c++20"
 #endif
 
-#include <cstdio>   // fputs, in the default POOLED_FAIL
-#include <cstdlib>  // abort, in the default POOLED_FAIL
-#include <version>  // __cpp_lib_jthread
+#include <cstdio>           // fputs, in the default POOLED_FAIL
+#include <cstdlib>          // abort, in the default POOLED_FAIL
+#include <source_location>  // POOLED_CALLER
+#include <version>          // __cpp_lib_jthread
 
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 0
+#endif
+
+#ifndef POOLED_HARDENED
+#define POOLED_HARDENED 0
+#endif
+
+#ifndef POOLED_TRACKED
+#define POOLED_TRACKED 0
 #endif
 
 #ifndef POOLED_HAS_MEMBARRIER
@@ -91,7 +104,7 @@
 #endif
 
 // Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the size of
-// its guards, the tools' build, the gate's barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
+// its guards, the tools' build, the hardened and the tracked one, the gate's barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
@@ -103,6 +116,16 @@
 #define POOLED_ABI_BLOCKS _malloc
 #else
 #define POOLED_ABI_BLOCKS
+#endif
+#if POOLED_HARDENED
+#define POOLED_ABI_HARDENED _hardened
+#else
+#define POOLED_ABI_HARDENED
+#endif
+#if POOLED_TRACKED
+#define POOLED_ABI_TRACKED _tracked
+#else
+#define POOLED_ABI_TRACKED
 #endif
 #if POOLED_HAS_MEMBARRIER
 #define POOLED_ABI_BARRIER
@@ -116,19 +139,38 @@
 #else
 #define POOLED_ABI_LIBRARY
 #endif
-#define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, barrier, library) \
-    v##major##_##minor##_##patch##checked##blocks##barrier##library
-#define POOLED_ABI_EXPAND(major, minor, patch, checked, blocks, barrier, library) \
-    POOLED_ABI_JOIN(major, minor, patch, checked, blocks, barrier, library)
+#define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
+    v##major##_##minor##_##patch##checked##blocks##hardened##tracked##barrier##library
+#define POOLED_ABI_EXPAND(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
+    POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library)
 #define POOLED_ABI_NAMESPACE                                                                                \
     POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
-                      POOLED_ABI_BLOCKS, POOLED_ABI_BARRIER, POOLED_ABI_LIBRARY)
+                      POOLED_ABI_BLOCKS, POOLED_ABI_HARDENED, POOLED_ABI_TRACKED, POOLED_ABI_BARRIER,       \
+                      POOLED_ABI_LIBRARY)
 #define POOLED_ABI_QUOTE(name) #name
 #define POOLED_ABI_STRING(name) POOLED_ABI_QUOTE(name)
 #define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
 
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
+
+// The functions that make an object: where they return to is where a block was acquired, so the tracked build calls them.
+#if POOLED_TRACKED
+#define POOLED_INLINE_ENTRY POOLED_NOINLINE
+#define POOLED_ACQUISITION(...)                                \
+    ::pooled::detail::tracking::acquisition const acquisition( \
+        {.type = ::pooled::detail::tracking::type_name<T>(),   \
+         .address = __builtin_return_address(0),               \
+         .is_only_weak = __VA_ARGS__})
+#define POOLED_CALLER , std::source_location const& caller = std::source_location::current()
+#define POOLED_ACQUISITION_AT_CALLER \
+    ::pooled::detail::tracking::acquisition const acquisition({.source = caller})
+#else
+#define POOLED_CALLER
+#define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
+#define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
+#define POOLED_ACQUISITION(...) static_cast<void>(0)
+#endif
 
 // For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
 // sanitizer is to watch it. Elsewhere such a function is inlined.

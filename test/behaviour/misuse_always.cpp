@@ -269,6 +269,30 @@ TEST(misuse_of_a_local_pool, is_not_to_hand_it_over) {
     }).join();
 }
 
+TEST(misuse_of_a_local_pool, is_not_to_adopt_it_and_only_drop_there) {
+    pooled::local_pool pool{{.name = "packets"}};
+    std::vector<void*> blocks;
+    for (int i = 0; i < iterations(); ++i)
+        blocks.push_back(pool.allocate(48));
+    void* const kept = pool.allocate(48);
+    int reported = 0;
+    std::thread([&] {
+        pool.adopt();
+        for (void* const p : blocks)
+            reported += !report_of([&] { pool.deallocate(p, 48); }).empty();
+    }).join();
+    std::string back;
+    std::thread([&] {
+        pool.adopt();
+        // The adopting thread lives: the one that had the pool before may not drop any more.
+        std::thread([&] { back = report_of([&] { pool.deallocate(kept, 48); }); }).join();
+    }).join();
+    EXPECT_EQ(reported, 0);
+    EXPECT_TRUE(is_report(back, "another thread uses"));
+    pool.adopt();
+    pool.deallocate(kept, 48);
+}
+
 TEST(misuse_of_an_upstream, that_returns_misaligned_memory_is_reported) {
     struct misaligned : std::pmr::memory_resource {
         alignas(65536) std::byte memory[1 << 18];

@@ -15,6 +15,7 @@
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/slab_marks.hpp"
 #include "pooled/os/platform.hpp"
 
 #include <array>
@@ -45,6 +46,7 @@ struct alignas(k_cache_line) slab {
     std::uint16_t first_word = 0;  // no bit is set in a word before it
     std::uint8_t size_class = static_cast<std::uint8_t>(k_no_class);
     std::uint16_t purged_pages = 0;  // a bit each: given back to the system, and not handed out since
+    [[no_unique_address]] slab_marks marks;
     std::array<std::uint64_t, k_words> bits{};
 
     // All blocks free, of size class `c`. Requires a slab without a class.
@@ -52,6 +54,7 @@ struct alignas(k_cache_line) slab {
         size_class = static_cast<std::uint8_t>(c);
         total = free = bytes / k_geometry[c].block_bytes;
         first_word = 0;
+        marks.assign(c, bytes);
         std::size_t const whole = total / k_word_bits;
         for (std::size_t w = 0; w < whole; ++w)
             bits[w] = ~std::uint64_t{0};
@@ -62,11 +65,13 @@ struct alignas(k_cache_line) slab {
     void unassign() noexcept {
         for (std::size_t w = 0; w * k_word_bits < total; ++w)
             bits[w] = 0;
+        marks.unassign();
         size_class = static_cast<std::uint8_t>(k_no_class);
         total = free = 0;
     }
 
-    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending.
+    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending
+    // (hardened: in random order within a word of the bitmap).
     // Returns how many.
     template <class Visit>
     std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
@@ -97,11 +102,12 @@ struct alignas(k_cache_line) slab {
         free -= taken;
         std::uint32_t w = first_word;
         while (left != 0) {
-            std::uint64_t word = bits[w];
+            marks.on_take(base, bytes, w, purged_pages);
+            slab_marks::order const order(this, bits[w]);
+            std::uint64_t word = order.apply(bits[w]);
             for (; word != 0 && left != 0; --left, word &= word - 1)
-                visit(base +
-                      (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
-            bits[w] = word;
+                visit(base + (w * k_word_bits + order.index(std::countr_zero(word))) * block_bytes);
+            bits[w] = order.undo(word);
             if (word == 0) ++w;
         }
         first_word = static_cast<std::uint16_t>(w);

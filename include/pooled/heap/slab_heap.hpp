@@ -214,6 +214,7 @@ public:
         m_source.end_free(s, first, end);
         if (platform::release_pages(s.base + first, end - first) == 0) return 0;
         s.purged_pages |= fresh;
+        s.marks.forget(fresh);
         return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
     }
 

@@ -61,7 +61,7 @@ inline constexpr char const* k_interior =
     "no block in use starts there; it points into a block: free the address "
     "that allocate returned";
 inline constexpr char const* k_thread =
-    "it is a local_pool's, which another thread uses; drop it there, or use a pool";
+    "it is a local_pool's, which another thread uses; drop it there, call adopt() here before, or use a pool";
 
 inline std::size_t bytes_of(class_index c) noexcept {
     return c < k_class_count ? k_geometry[c].block_bytes : 0;

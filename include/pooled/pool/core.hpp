@@ -106,6 +106,7 @@ public:
     [[nodiscard]] bool is_immediate() const noexcept { return m_teardown == pooled::teardown::immediate; }
     [[nodiscard]] bool has_upstream() const noexcept { return !m_memory.from().is_system(); }
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
+    [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() noexcept { return m_memory; }
     [[nodiscard]] cache_set& caches() noexcept { return m_memory.caches(); }
     // A hint, but for a thread that holds the lock of the caches.
@@ -186,6 +187,7 @@ private:
           m_slot(near_slot(id)),
           m_kind(kind),
           m_teardown(options.teardown),
+          m_on_exhausted(options.on_exhausted),
           m_memory(options, m_name.data(), id, kind == sharing::shared) {
         std::size_t length = std::min(options.name.size(), m_name.size() - 1);
         // Not in the middle of a character: its further bytes in UTF-8 are 10xxxxxx.
@@ -224,6 +226,7 @@ private:
     std::atomic<pool_extension*> m_extension{nullptr};
     std::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
     std::array<char, 48> m_name{};
+    exhaustion_hook m_on_exhausted;
     alignas(thread_cache) pool_memory m_memory;
 };
 

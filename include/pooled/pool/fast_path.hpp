@@ -23,9 +23,11 @@
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/slow_path.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -159,11 +161,13 @@ template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
                                                   std::size_t bytes, std::size_t align) {
     checks::on_allocate(block, c, bytes);
+    tracking::on_allocate(place.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
         void* const given = malloc_blocks::give(place.core(), block, bytes, align);
         if (given != nullptr) return given;
         checks::on_deallocate(place.id(), c, block, bytes);
+        tracking::on_deallocate(block);
         detail::put(place, c, block);
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
     }
@@ -182,7 +186,7 @@ template <class Place>
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return detail::hand_out(place, c, allocate_slow(place.known_core(), c), bytes, align);
-    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    void* const block = hardened::claimed(allocate_cached<Place::k_sharing>(place.cache(), c));
     return detail::hand_out(place, c, block != nullptr ? block : allocate_slow(place.known_core(), c), bytes,
                             align);
 }
@@ -199,18 +203,30 @@ template <class Place>
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return allocate_slow_or_throw(place.known_core(), c, bytes);
-    void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
+    void* const block = hardened::claimed(allocate_cached<Place::k_sharing>(place.cache(), c));
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes);
+}
+
+// The hardened build: a block of another copy of the library's state, or a mistake.
+POOLED_NOINLINE inline void deallocate_refused(std::uint32_t pool_id, class_index c, void* p,
+                                               std::size_t bytes) noexcept {
+    pool_core* const core = g_registry.find(pool_id);
+    if (core == nullptr || core->id() == k_no_pool_id || detail::is_foreign(*core))
+        return detail::deallocate_in(core, c, p, bytes);
+    hardened::report(pool_id, c, p);
 }
 
 // `bytes` as it was allocated with, or 0: the caller does not know.
 template <class Place>
-POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
-                                     std::size_t bytes = 0) noexcept {
+POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
+                                     hardened::origin from = hardened::origin::unknown) noexcept {
     if (detail::is_elsewhere(place, p))
         return detail::deallocate_in(g_registry.find(place.id()), c, p, bytes);
     void* const block = malloc_blocks::take(place.id(), c, p, bytes);
     checks::on_deallocate(place.id(), c, block, bytes);
+    if (!hardened::admits(place.id(), c, block, from)) [[unlikely]]
+        return detail::deallocate_refused(place.id(), c, block, bytes);
+    tracking::on_deallocate(block);
     detail::put(place, c, block);
 }
 
@@ -218,10 +234,12 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
 [[nodiscard]] inline void* hand_out_large(pool_core& core, void* block, std::size_t bytes,
                                           std::size_t align) {
     checks::on_allocate_large(block, bytes);
+    tracking::on_allocate(core.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
         void* const given = malloc_blocks::give(core, block, bytes, align);
         if (given != nullptr) return given;
+        tracking::on_deallocate(block);
         static_cast<void>(
             core.deallocate_large(block, detail::find_cache(core)));  // never the last: it is open
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
@@ -274,6 +292,7 @@ POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std
         return core->in_copy().deallocate_large(*core, p, bytes);
     void* const block = malloc_blocks::take(pool_id, k_large, p, bytes);
     checks::on_deallocate_large(pool_id, block, bytes);
+    tracking::on_deallocate(block);
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);
 }
 

@@ -6,7 +6,7 @@
 //   a block whose pool nothing says           asked of every copy: deallocate_elsewhere()
 //   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
 //
-// In builds that watch blocks, the checked and the tools' one, only the copy that made a pool knows what its blocks are: it is
+// In builds that watch blocks, the checked, the tracked and the tools' one, only the copy that made a pool knows what its blocks are: it is
 // asked first for each, while in others the fast path finds no cache and comes here.
 //
 // Any thread may call. O(copies).
@@ -25,7 +25,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 [[nodiscard]] inline bool is_foreign(pool_core const& core) noexcept { return g_registry.is_foreign(core); }
 
-inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0;
+inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0 || POOLED_TRACKED != 0;
 
 // Whether another copy made the core. What lies there is not trusted: it may be a pool that was destroyed.
 [[nodiscard]] inline bool is_kept_elsewhere(pool_core const& core) noexcept {

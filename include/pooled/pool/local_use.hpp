@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The checked build's record of which thread uses a local pool: the one that allocated from it last or, once that has ended,
-// the first that uses it then. A block that another thread returns is reported; a program that hands a local pool over
-// allocates from it on the new thread first.
+// The checked build's record of which thread uses a local pool: the one that allocated from it or adopted it last or, once that
+// has ended, the first that uses it then. A block that another thread returns is reported. Whether a program synchronized the
+// two threads cannot be seen here, so handing a pool over has to be said: by local_pool::adopt(), or by an allocation.
 //
 // Threads are numbered, and a bit for each says that it has ended: pthread_t and kernel ids are used again. Any thread may
 // call; O(1). Not compiled in other builds.

@@ -27,6 +27,15 @@ enum class teardown : unsigned char {
     incremental,
 };
 
+// Called when a pool finds no memory for an allocation, which is then tried once more: before `exhausted` is thrown, or a try_
+// form returns empty, at the bound as well as when upstream fails. On the thread that allocates and under no lock of the
+// library: it may free objects, of this pool, too, and call live_report() or stats(). What it allocates from a pool itself is
+// not reported to it again. reserve() does not call it.
+struct exhaustion_hook {
+    void (*call)(std::size_t bytes, void* context) noexcept = nullptr;  // bytes: at least, of the block
+    void* context = nullptr;
+};
+
 struct pool_options {
     // Shown in statistics and errors; the first 47 characters are kept.
     std::string_view name = "pool";
@@ -58,6 +67,8 @@ struct pool_options {
 
     // reserve() makes the pages resident, so that the first use of a block is no page fault. Only without an upstream.
     bool touch_reserved = false;
+
+    exhaustion_hook on_exhausted = {};
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

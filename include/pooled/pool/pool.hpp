@@ -18,6 +18,7 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/in_copy.hpp"
+#include "pooled/pool/live_report.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/reserve.hpp"
@@ -28,6 +29,7 @@
 #include <memory>
 #include <memory_resource>
 #include <new>
+#include <ostream>
 #include <string_view>
 #include <type_traits>
 
@@ -54,6 +56,7 @@ public:
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
+        detail::report_at_close(*m_core);
         g_registry.close(*m_core);
     }
     basic_pool(basic_pool const&) = delete;
@@ -61,12 +64,16 @@ public:
 
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+    [[nodiscard]] void* allocate(std::size_t bytes,
+                                 std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+        POOLED_ACQUISITION_AT_CALLER;
         return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
-    [[nodiscard]] void* try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+    [[nodiscard]] void* try_allocate(std::size_t bytes,
+                                     std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+        POOLED_ACQUISITION_AT_CALLER;
         return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }
 
@@ -159,6 +166,10 @@ public:
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
+    // Which blocks are in use: in the tracked build how many of which type, from where and how old, and which of them only weak
+    // pointers keep; in other builds how many of which size. For people: the text is not fixed.
+    void live_report(std::ostream& out) const { detail::live_report(*m_core, out); }
+
     // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
     // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
@@ -194,11 +205,16 @@ private:
     explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
-// For one thread at a time: objects of it may only be dropped where the pool itself could be used. The checked build takes
-// for that the thread that allocated last, or once that has ended any other.
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used. It is used by the thread
+// that allocated from it or adopted it last, or once that has ended by any other; the checked build reports a drop on another.
 class local_pool : public detail::basic_pool<detail::sharing::local> {
 public:
     using basic_pool::basic_pool;
+
+    // The calling thread uses the pool from here on; the one that did so has to be done with it, and what it did to happen
+    // before. An allocation says the same, so only a thread that drops objects and allocates none needs to call it. In other
+    // builds than the checked one it does nothing. O(1).
+    void adopt() const { detail::in_pool<k_sharing>(core()).check_use(); }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -17,6 +17,7 @@
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/copies.hpp"
 #include "pooled/os/fork_gate.hpp"
@@ -189,6 +190,7 @@ inline void registry::prepare() {
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
+    if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED
     g_thread_numbers.create_hook();
 #endif

@@ -10,8 +10,10 @@
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/exhaustion.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/foreign.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/pool/registry.hpp"
 
 #include <atomic>
@@ -94,8 +96,11 @@ POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
             core, [&] { return core.in_copy().allocate(core, c, k_geometry[c].block_bytes, 1); });
     if (pool_extension* const above = core.extension()) above->on_allocate();
     if (core.id() >= k_far_slot && !core.is_local())
-        if (void* const block = allocate_far(core.id(), c)) return block;
-    return with_pressure(core, [&] { return core.memory().allocate(c, own_cache(core)); });
+        if (void* const block = allocate_far(core.id(), c)) return hardened::claimed(block);
+    return with_exhaustion_hook(core, k_geometry[c].block_bytes, [&] {
+        return with_pressure(core,
+                             [&] { return hardened::claimed(core.memory().allocate(c, own_cache(core))); });
+    });
 }
 POOLED_NOINLINE inline void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes) {
     void* const block = allocate_slow(known, c);
@@ -133,7 +138,9 @@ POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, 
     pool_memory& memory = core.memory();
     if (void* const p = memory.take_aside(bytes, align, find_cache(core))) [[likely]]
         return p;
-    return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
+    return with_exhaustion_hook(core, bytes, [&] {
+        return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
+    });
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

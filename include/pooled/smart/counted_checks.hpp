@@ -7,6 +7,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/teardown/block_type.hpp"
 
@@ -29,7 +30,12 @@ inline void on_deallocate_counted(void const* header) {
 
 #else
 
-POOLED_ALWAYS_INLINE void on_deallocate_counted(void const*) noexcept {}
+// The hardened build: the header of an object that is gone is where its block has the mark.
+POOLED_ALWAYS_INLINE void on_deallocate_counted([[maybe_unused]] void const* header) noexcept {
+    if constexpr (hardened::k_is_on)
+        if (free_mark::is_on(header)) [[unlikely]]
+            hardened::report_freed(header);
+}
 
 #endif
 

@@ -197,4 +197,13 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
+// Whether only weak pointers keep the object of make_rc that lies in the block.
+template <class T>
+[[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
+    std::size_t const offset = std::max(alignof(T), sizeof(count_header)) - sizeof(count_header);
+    auto const& header =
+        *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) + offset);
+    return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;
+}
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -29,7 +29,8 @@ adopt_made(std::remove_cv_t<T>* object) noexcept {
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-POOLED_ALWAYS_INLINE basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
+POOLED_INLINE_ENTRY basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, counting_of<Sharing>>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
@@ -65,12 +66,14 @@ basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overw
 // From the default pool. Throws std::bad_alloc, what the constructor throws, and std::length_error when the process has
 // more than 16256 types of counted objects.
 template <detail::not_array T, class... Args>
-[[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr<T> make_rc(Args&&... args) {
+[[nodiscard]] POOLED_INLINE_ENTRY rc_ptr<T> make_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, detail::among_threads>(detail::make_counted_by_default<std::remove_cv_t<T>>(
         detail::count_header::k_sole, std::forward<Args>(args)...));
 }
 template <detail::not_array T, class... Args>
-[[nodiscard]] POOLED_ALWAYS_INLINE local_rc_ptr<T> make_local_rc(Args&&... args) {
+[[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, detail::on_one_thread>(detail::make_counted_by_default<std::remove_cv_t<T>>(
         detail::count_header::k_sole, std::forward<Args>(args)...));
 }

@@ -48,7 +48,8 @@ template <class T, sharing Sharing, initialise How = initialise::by_value>
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-POOLED_ALWAYS_INLINE unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
+POOLED_INLINE_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
     return unique_ptr<T>(detail::make_counted<std::remove_cv_t<T>, Sharing>(*m_core, count_header::k_unique,
                                                                             std::forward<Args>(args)...));
 }
@@ -112,7 +113,8 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite(std::size_t cou
 
 // From the default pool. Throws std::bad_alloc, and what the constructor throws.
 template <detail::not_array T, class... Args>
-[[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> make_unique(Args&&... args) {
+[[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> make_unique(Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
     return unique_ptr<T>(detail::make_counted_by_default<std::remove_cv_t<T>>(detail::count_header::k_unique,
                                                                               std::forward<Args>(args)...));
 }

@@ -53,7 +53,9 @@ struct from_default {
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
-        allocator<T>{}.deallocate(p, n);
+        if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
+            return allocator<T>{}.deallocate(p, n);
+        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::control_block);
     }
     // Requires a block of at least `bytes` at `align`.
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
@@ -62,7 +64,7 @@ struct from_default {
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
                                             bytes, align);
-        detail::deallocate(detail::in_default_pool{}, c, p, bytes);
+        detail::deallocate(detail::in_default_pool{}, c, p, bytes, hardened::origin::control_block);
     }
 };
 
@@ -93,7 +95,8 @@ struct from_pool {
         map_entry const entry = malloc_blocks::find_owned(p);
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
-        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T));
+        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T),
+                           hardened::origin::control_block);
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
                                                       std::size_t align) noexcept {
@@ -101,7 +104,7 @@ struct from_pool {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes);
+        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, hardened::origin::control_block);
     }
 };
 

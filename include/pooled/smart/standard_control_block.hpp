@@ -33,6 +33,11 @@ public:
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
                                __ATOMIC_ACQUIRE) != 0;
     }
+    // Requires a block of make_shared.
+    static bool is_only_weak(void const* block) noexcept {
+        return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 8),
+                               __ATOMIC_RELAXED) == -1;
+    }
 #elif defined(__GLIBCXX__)
     static constexpr bool k_is_known = std::__default_lock_policy != std::_S_mutex;
     using base = std::_Sp_counted_base<>;
@@ -46,6 +51,10 @@ public:
         return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 12),
                                __ATOMIC_ACQUIRE) > 1;
     }
+    static bool is_only_weak(void const* block) noexcept {
+        return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 8),
+                               __ATOMIC_RELAXED) == 0;
+    }
 #else
     static constexpr bool k_is_known = false;
     struct base {};
@@ -53,6 +62,7 @@ public:
     static void add_weak(void*) noexcept {}
     static void release_weak(void*) noexcept {}
     static bool is_observed(void const*) noexcept { return false; }
+    static bool is_only_weak(void const*) noexcept { return false; }
 #endif
 
     template <class T>

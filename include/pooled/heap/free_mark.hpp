@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a number that
+// only this process knows. A block in use that carries its mark was freed before; a block that is handed out without it was
+// handed out twice, or written to after it was freed.
+//
+//   free block  | mark | untouched …          block in use  | the user's: never the mark |
+//
+// The mark lies where the objects of this library have their counts, which creating and dropping them touches anyway. So it
+// costs no cache miss, where a table of blocks in use apart from them costs one more for each.
+//
+// The number is chosen before the first block exists. Whoever owns a block, or the lock of its size class while it is free,
+// may call; O(1). In other builds none of it is used.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/random.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// The other two builds see more of each block.
+inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
+
+namespace free_mark {
+
+POOLED_EXPORT inline constinit std::uintptr_t g_secret = 0;
+POOLED_EXPORT inline constinit std::uint64_t g_order = 0;  // what the order of addresses begins with
+
+// Once, before the first pool. Odd: no mark is an address of a block, nor zero.
+inline void choose() noexcept {
+    g_secret = static_cast<std::uintptr_t>(platform::random_bits()) | 1;
+    g_order = platform::random_bits();
+}
+
+[[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t first_word(void const* block) noexcept {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, block, sizeof(word));
+    return word;
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_on(void const* block) noexcept {
+    return first_word(block) - address_of(block) == g_secret;
+}
+POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
+    std::uintptr_t const word = address_of(block) + g_secret;
+    std::memcpy(block, &word, sizeof(word));
+}
+POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
+    std::uintptr_t const word = 0;
+    std::memcpy(block, &word, sizeof(word));
+    asm volatile("" : : "r"(block) : "memory");  // it is no dead store to what is uninitialised from here on
+}
+
+}  // namespace free_mark
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

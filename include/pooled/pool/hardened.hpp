@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the hardened build (POOLED_HARDENED) verifies at every call: of a block that is freed, that it is one of this pool and
+// size class and that it carries no mark (heap/free_mark.hpp); of one that is handed out, that it carries its mark. So a
+// block that is freed twice is reported at the call. When two threads free it at one moment, or something wrote over the mark,
+// it is reported before a second caller gets it, or at the flush. In other builds all of it is empty.
+//
+// Any thread may call; O(1).
+
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/misuse.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/pool/registry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::hardened {
+
+inline constexpr bool k_is_on = k_hardened;
+
+// What is known of a block that is freed. A library's own object is reached through its control block or header, which lies
+// where the mark is: freed before, there is nothing to reach it by. So only the mark is verified, which E7 can afford.
+enum class origin : bool { unknown, control_block };
+
+// Some free blocks of the slab are not marked, or it is of another size class.
+[[nodiscard]] POOLED_NOINLINE inline bool may_be_in_use(slab const& s, class_index c,
+                                                        void const* p) noexcept {
+    auto const offset = static_cast<std::size_t>(address_of(p) - address_of(s.base));
+    return s.size_class == c && offset < s.bytes && s.marks.may_be_in_use(offset);
+}
+
+// Whether the pool with this id may take the block back; it is marked then. False for what this copy of the library does not
+// know, too.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool admits([[maybe_unused]] std::uint32_t pool_id,
+                                               [[maybe_unused]] class_index c, [[maybe_unused]] void* p,
+                                               [[maybe_unused]] origin from) noexcept {
+    if constexpr (k_is_on) {
+        if (from == origin::control_block) {
+            if (free_mark::is_on(p)) [[unlikely]]
+                return false;
+            free_mark::put_on(p);
+            return true;
+        }
+        map_entry const entry = g_page_map.find(p);
+        if (entry.empty() || entry.pool_id() != pool_id || entry.is_large()) [[unlikely]]
+            return false;
+        slab const& s = *entry.slab_at();
+        if (s.marks.whole_class() != c && !hardened::may_be_in_use(s, c, p)) [[unlikely]]
+            return false;
+        if (free_mark::is_on(p)) [[unlikely]]
+            return false;
+        free_mark::put_on(p);
+    }
+    return true;
+}
+
+[[nodiscard]] inline char const* name_of(std::uint32_t pool_id) noexcept {
+    pool_core const* const core = g_registry.find(pool_id);
+    return core != nullptr ? core->name() : "?";
+}
+
+// Requires a block that was not admitted, of a pool that this copy of the library made.
+POOLED_NOINLINE inline void report(std::uint32_t pool_id, class_index c, void* p) noexcept {
+    map_entry const entry = g_page_map.find(p);
+    char const* what = "it was freed before (double free)";
+    if (entry.empty())
+        what = "the address is of no pool";
+    else if (entry.pool_id() != pool_id)
+        what = "it belongs to another pool";
+    else if (entry.is_large() ||
+             (entry.slab_at()->size_class != c && entry.slab_at()->size_class < k_class_count))
+        what = "it is no block in use of this size (double free, or another size)";
+    fail_deallocation(name_of(pool_id), p, what);
+}
+
+// Of a block that carries its mark.
+POOLED_NOINLINE inline void report_freed(void const* block) noexcept {
+    fail_deallocation(name_of(g_page_map.find(block).pool_id()), block, "it was freed before (double free)");
+}
+
+POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
+    fail_deallocation(name_of(g_page_map.find(block).pool_id()), block,
+                      "a free block was freed again (double free), or written to");
+}
+
+// The block for its next owner; null stays null.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* claimed(void* block) noexcept {
+    if constexpr (k_is_on) {
+        if (block == nullptr) return nullptr;
+        if (!free_mark::is_on(block)) [[unlikely]]
+            hardened::report_unmarked(block);
+        free_mark::take_off(block);
+    }
+    return block;
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::hardened

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the tracked build (POOLED_TRACKED) records of each block in use: type, time, and where it was acquired. That is the
+// std::source_location of a call of allocate(); of a make_ call, whose arguments leave no place for one, the return address.
+//
+//   make_shared<T>()   acquisition: type and place  ──▶  hand_out(): on_allocate()  ──▶  g_tracked: a record by address
+//
+// An acquisition lasts for the call and serves its first block: what the object's constructor allocates is its own.
+// A block for which there is no memory for a record is not listed. Any thread may call; O(1). Empty in other builds.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/config.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <source_location>
+#include <string_view>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::tracking {
+
+// Whether only weak pointers keep the block. Requires one whose control block or header was written.
+using weak_test = bool (*)(void const* block);
+
+struct site {
+    std::string_view type = {};  // empty: not known
+    std::source_location source = {};
+    void const* address = nullptr;  // of code; null: `source` says where
+    weak_test is_only_weak = nullptr;
+};
+
+struct record {
+    record* next = nullptr;
+    void const* block = nullptr;
+    std::size_t bytes = 0;
+    std::uint32_t pool_id = 0;
+    std::chrono::steady_clock::time_point when;
+    site where;
+};
+
+#if POOLED_TRACKED
+
+// The compiler's name of T: __PRETTY_FUNCTION__ is "… [with T = name]" or "… [T = name]"; without RTTI.
+template <class T>
+[[nodiscard]] constexpr std::string_view type_name() noexcept {
+    std::string_view name = __PRETTY_FUNCTION__;
+    name.remove_prefix(name.find("T = ") + 4);
+    return name.substr(0, name.find_first_of(";]"));
+}
+
+inline constinit thread_local site const* t_acquisition = nullptr;  // null, too, once it has served
+
+// The outermost counts: the library's functions call each other.
+class acquisition {
+public:
+    explicit acquisition(site const& where) noexcept
+        : m_site(where), m_is_outermost(t_acquisition == nullptr) {
+        if (m_is_outermost) t_acquisition = &m_site;
+    }
+    ~acquisition() {
+        if (m_is_outermost) t_acquisition = nullptr;  // it has not served: the pool was exhausted
+    }
+    acquisition(acquisition const&) = delete;
+    acquisition& operator=(acquisition const&) = delete;
+
+private:
+    site m_site;
+    bool m_is_outermost;
+};
+
+class table {
+public:
+    void add(void const* block, std::uint32_t pool_id, std::size_t bytes, site const& where) noexcept {
+        void* const memory = g_metadata.try_allocate(sizeof(record));
+        if (memory == nullptr) return;
+        auto* const one =
+            ::new (memory) record{nullptr, block, bytes, pool_id, std::chrono::steady_clock::now(), where};
+        shard& s = shard_of(block);
+        std::scoped_lock const lock(s.mutex);
+        record*& first = s.bucket_of(block);
+        one->next = std::exchange(first, one);
+    }
+    void remove(void const* block) noexcept {
+        record* gone = nullptr;
+        shard& s = shard_of(block);
+        {
+            std::scoped_lock const lock(s.mutex);
+            for (record** at = &s.bucket_of(block); *at != nullptr; at = &(*at)->next)
+                if ((*at)->block == block) {
+                    gone = std::exchange(*at, (*at)->next);
+                    break;
+                }
+        }
+        if (gone != nullptr) g_metadata.deallocate(gone, sizeof(record));
+    }
+    // Calls visit(record) for each block of the pool, under a lock: it may not allocate. The block is not returned meanwhile.
+    template <class Visit>
+    void for_each(std::uint32_t pool_id, Visit&& visit) noexcept {
+        for (shard& s : m_shards) {
+            std::scoped_lock const lock(s.mutex);
+            for (record const* one : s.buckets)
+                for (; one != nullptr; one = one->next)
+                    if (one->pool_id == pool_id) visit(*one);
+        }
+    }
+
+private:
+    static constexpr std::size_t k_shards = 64;
+    static constexpr std::size_t k_buckets = 4096;
+    struct shard {
+        [[nodiscard]] record*& bucket_of(void const* block) noexcept {
+            return buckets[hash(block) / k_shards % k_buckets];
+        }
+        detail::mutex mutex;
+        std::array<record*, k_buckets> buckets{};
+    };
+    [[nodiscard]] static std::size_t hash(void const* block) noexcept {
+        return (address_of(block) >> 3) * 0x9e3779b97f4a7c15 >> 20;
+    }
+    [[nodiscard]] shard& shard_of(void const* block) noexcept { return m_shards[hash(block) % k_shards]; }
+
+    std::array<shard, k_shards> m_shards{};
+};
+
+POOLED_EXPORT inline constinit table g_tracked;
+
+// Out of line: its caller is the place, where there is no better one.
+POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std::size_t bytes) noexcept {
+    if (block == nullptr) return;
+    site where{.address = __builtin_return_address(0)};
+    if (site const* const known = std::exchange(t_acquisition, nullptr)) where = *known;
+    // With POOLED_SANITIZE the counts lie in a block of malloc's. Until they are written, what lies here says nothing.
+    if constexpr (POOLED_SANITIZE != 0) where.is_only_weak = nullptr;
+    if (where.is_only_weak != nullptr) std::memset(block, 1, std::min(bytes, std::size_t{64}));
+    g_tracked.add(block, pool_id, bytes, where);
+}
+inline void on_deallocate(void const* block) noexcept { g_tracked.remove(block); }
+
+#else
+
+POOLED_ALWAYS_INLINE void on_allocate(std::uint32_t, void*, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate(void const*) noexcept {}
+
+#endif
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::tracking

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "pooled/heap/slab_marks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace {
+
+namespace free_mark = pooled::detail::free_mark;
+using marks = pooled::detail::basic_slab_marks<true>;
+constexpr std::size_t k_slab_bytes = 65536;
+constexpr pooled::detail::class_index k_class = pooled::detail::class_for(48, 8);
+constexpr std::size_t k_block = pooled::detail::k_geometry[k_class].block_bytes;
+
+struct slab_of_marks : testing::Test {
+    slab_of_marks() : memory(k_slab_bytes) { free_mark::choose(); }
+    std::vector<std::byte> memory;
+    marks of;
+    std::uint16_t purged = 0;
+};
+
+TEST_F(slab_of_marks, puts_marks_on_all_blocks_of_the_pages_that_a_word_touches) {
+    of.assign(k_class, k_slab_bytes);
+    EXPECT_NE(of.whole_class(), k_class);
+    EXPECT_FALSE(of.may_be_in_use(0));
+    purged = 0xffff;
+    of.on_take(memory.data(), k_slab_bytes, 0, purged);
+    std::size_t const pages = (64 * k_block + 4095) / 4096;
+    for (std::size_t at = 0; at < pages * 4096; at += k_block)
+        EXPECT_TRUE(free_mark::is_on(&memory[at])) << at;
+    EXPECT_TRUE(of.may_be_in_use(0));
+    EXPECT_EQ(purged, 0xffff & ~((1U << pages) - 1));
+}
+
+TEST_F(slab_of_marks, knows_when_every_block_is_marked) {
+    of.assign(k_class, k_slab_bytes);
+    for (std::size_t word = 0; word * 64 * k_block < k_slab_bytes; ++word)
+        of.on_take(memory.data(), k_slab_bytes, word, purged);
+    EXPECT_EQ(of.whole_class(), k_class);
+    for (std::size_t at = 0; at + k_block <= k_slab_bytes; at += k_block)
+        EXPECT_TRUE(free_mark::is_on(&memory[at])) << at;
+    of.unassign();
+    EXPECT_NE(of.whole_class(), k_class);
+    of.assign(k_class, k_slab_bytes);  // the marks are where they were
+    EXPECT_EQ(of.whole_class(), k_class);
+    of.unassign();
+    of.assign(k_class + 1, k_slab_bytes);
+    EXPECT_FALSE(of.may_be_in_use(0));
+}
+
+TEST_F(slab_of_marks, forgets_those_of_purged_pages) {
+    of.assign(k_class, k_slab_bytes);
+    for (std::size_t word = 0; word * 64 * k_block < k_slab_bytes; ++word)
+        of.on_take(memory.data(), k_slab_bytes, word, purged);
+    of.forget(0x0002);
+    EXPECT_NE(of.whole_class(), k_class);
+    EXPECT_TRUE(of.may_be_in_use(0));
+    EXPECT_FALSE(of.may_be_in_use(4096));
+}
+
+TEST(order_in_a_word, visits_each_bit_once_and_keeps_what_is_left) {
+    std::set<std::vector<std::size_t>> orders;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        free_mark::g_order = seed;
+        std::uint64_t const word = seed * 0x9e3779b97f4a7c15;
+        marks::order const order(nullptr, word);
+        std::uint64_t left = order.apply(word);
+        EXPECT_EQ(order.undo(left), word);
+        std::uint64_t seen = 0;
+        std::vector<std::size_t> visited;
+        for (; left != 0; left &= left - 1) {
+            EXPECT_EQ(order.undo(left), word & ~seen);
+            std::size_t const index = order.index(std::countr_zero(left));
+            visited.push_back(index);
+            EXPECT_NE(word >> index & 1, 0U);
+            seen |= std::uint64_t{1} << index;
+        }
+        EXPECT_EQ(seen, word);
+        orders.insert(visited);
+    }
+    EXPECT_EQ(orders.size(), 200U);
+}
+
+}  // namespace
