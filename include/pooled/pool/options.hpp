@@ -41,7 +41,7 @@ struct pool_options {
     std::string_view name = "pool";
 
     // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (64 KiB, or 16 KiB
-    // when the bound is under 4 MiB), so leave room for one slab for each size in use. The library's own books (some
+    // when the bound is under 4 MiB), so add one slab for each size in use. The library's own records (some
     // 5 KiB for each thread, 0.1 % of the memory) are not counted.
     std::size_t max_bytes = 0;
 

@@ -81,11 +81,9 @@ public:
     // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
     void close(pool_core& core) noexcept {
         if (is_foreign(core)) return core.in_copy().close(core);
-        bool is_last = false;
-        {
-            std::scoped_lock const lock(m_mutex);  // no thread ends with one of its caches now
-            is_last = core.close();
-        }
+        std::unique_lock lock(m_mutex);  // no thread ends with one of its caches now
+        bool const is_last = core.close();
+        lock.unlock();
         if (is_last) destroy(core);
         free_closed_caches(t_state);  // the calling thread's cache was one of them
     }
@@ -94,15 +92,13 @@ public:
     void destroy(pool_core& core) noexcept {
         if (is_foreign(core)) return core.in_copy().destroy(core);
         std::uint32_t const id = core.id();
-        {
-            std::scoped_lock const lock(m_mutex);  // a fork finds it whole, or not at all
-            m_cores.begin_destroy(id);
-        }
+        std::unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
+        m_cores.begin_destroy(id);
+        lock.unlock();
         core.destroy();  // the page map has forgotten it before a new pool can have the id
-        {
-            std::scoped_lock const lock(m_mutex);
-            m_cores.remove(id);
-        }
+        lock.lock();
+        m_cores.remove(id);
+        lock.unlock();
         detail::directory().release_pool_id(id);
     }
 
@@ -145,7 +141,7 @@ private:
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
-    static void give_back_large(thread_cache& cache) noexcept;
+    static bool give_back_large(thread_cache& cache) noexcept;
 
     void prepare();
     [[nodiscard]] pool_core& find_default_core();
@@ -310,23 +306,25 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
-// Without a lock: the heap may not keep the block, and calls upstream then. While it is out, its pool's core lives.
-inline void registry::give_back_large(thread_cache& cache) noexcept {
-    if (cache.large.empty()) return;
+// Without a lock: the heap may not keep the block, and calls upstream then: true. While it is out, its pool's core lives.
+inline bool registry::give_back_large(thread_cache& cache) noexcept {
+    if (cache.large.empty()) return false;
     far_pass const pass(cache.pool_id);
-    if (!pass || !cache.gate.enter()) return;
+    if (!pass || !cache.gate.enter()) return false;
     large_block* const b = cache.large.remove();
     cache.gate.leave();
-    if (b == nullptr) return;
+    if (b == nullptr) return false;
     pool_core& core = *g_registry.find(cache.pool_id);
     if (core.deallocate_set_aside(*b)) g_registry.destroy(core);
+    return true;
 }
 
 // Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
-    for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
-        give_back_large(*cache);
+    for (thread_cache* cache = state.owned;
+         cache != nullptr;)  // upstream may use pools, which frees closed caches
+        cache = give_back_large(*cache) ? state.owned : cache->next_owned;
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
