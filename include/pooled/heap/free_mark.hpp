@@ -22,7 +22,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The other two builds see more of each block.
+// The other two builds see more of each block. NOLINTNEXTLINE(misc-redundant-expression): where both macros are 0
 inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 && POOLED_SANITIZE == 0;
 
 namespace free_mark {
