@@ -37,6 +37,7 @@ TARGETS = {
     "configuration": [],
     "consumer": [],
     "model": ["tests-model"],
+    "plugins": ["tests-plugins"],
 }
 
 
