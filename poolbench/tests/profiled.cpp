@@ -41,6 +41,7 @@ void work(int rounds) {
             handed.clear();
         else
             std::thread([&] { handed.clear(); }).join();
+        usleep(500);  // however quick the machine, a run of 300 rounds spans several windows
     }
 }
 
