@@ -2,6 +2,7 @@
 """`poolbench advise`: what it says of figures that are known, and the command on a stand-in."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -44,7 +45,8 @@ def test_it_says_what_to_take_and_what_that_gains(tmp_path):
     assert "1,000 objects of 200 bytes, 2 thread(s), churn" in result.stdout
     assert "Objects that are shared between owners: take pooled::make_shared<T>(...)." in result.stdout
     assert "Objects that have one owner at a time: take pooled::make_unique<T>(...)." in result.stdout
-    assert "over the standard's pointer on glibc's malloc: 30." in result.stdout
+    gain = re.search(r"over the standard's pointer on glibc's malloc: ([0-9.]+)", result.stdout)
+    assert gain and float(gain[1]) == pytest.approx(30.4, rel=0.04), result.stdout  # 40 - 10, each up to 2.6 % more
 
 
 def test_the_same_for_programs(tmp_path):
