@@ -13,21 +13,8 @@
 #if POOLED_CHECKED
 #undef POOLED_GUARD_BYTES  // the preset has none, so that the other tests meet the blocks that they expect
 
-#include <csetjmp>
-#include <string>
+#include "support/caught_report.hpp"
 
-namespace test {
-inline thread_local std::jmp_buf* t_on_report = nullptr;
-inline thread_local std::string t_report;
-[[noreturn]] inline void on_report(char const* message) noexcept {
-    t_report = message;
-    if (t_on_report == nullptr) {
-        std::fputs(message, stderr);
-        std::abort();
-    }
-    std::longjmp(*t_on_report, 1);
-}
-}  // namespace test
 #define POOLED_FAIL(message) ::test::on_report(message)
 
 #include "pooled/pooled.hpp"
@@ -43,31 +30,18 @@ inline thread_local std::string t_report;
 #include <memory_resource>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace {
 
-// What is reported while `action` runs; empty when nothing is. Nothing in `action` may need a destructor.
-template <class Action>
-[[nodiscard]] std::string report_of(Action&& action) {
-    std::jmp_buf here;
-    test::t_on_report = &here;
-    test::t_report.clear();
-    if (setjmp(here) == 0) action();
-    test::t_on_report = nullptr;
-    return test::t_report;
-}
+using test::iterations;
+using test::report_of;
 
 [[nodiscard]] bool is_report(std::string const& report, char const* what) {
     return report.find("of pool 'packets'") + report.find("pool 'packets'") != 2 * std::string::npos &&
            report.find(what) != std::string::npos;
-}
-
-// POOLED_TEST_ITERATIONS says how many; 100,000 are run by hand.
-[[nodiscard]] int iterations() {
-    char const* const asked = std::getenv("POOLED_TEST_ITERATIONS");
-    return asked != nullptr ? std::atoi(asked) : 3000;
 }
 
 template <class Pool>

@@ -15,21 +15,8 @@
 #undef POOLED_HARDENED
 #define POOLED_HARDENED 1
 
-#include <csetjmp>
-#include <string>
+#include "support/caught_report.hpp"
 
-namespace test {
-inline thread_local std::jmp_buf* t_on_report = nullptr;
-inline thread_local std::string t_report;
-[[noreturn]] inline void on_report(char const* message) noexcept {
-    t_report = message;
-    if (t_on_report == nullptr) {
-        std::fputs(message, stderr);
-        std::abort();
-    }
-    std::longjmp(*t_on_report, 1);
-}
-}  // namespace test
 #define POOLED_FAIL(message) ::test::on_report(message)
 
 #include "pooled/pooled.hpp"
@@ -45,6 +32,7 @@ inline thread_local std::string t_report;
 #include <memory>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,23 +41,11 @@ inline thread_local std::string t_report;
 
 namespace {
 
-template <class Action>
-[[nodiscard]] std::string report_of(Action&& action) {
-    std::jmp_buf here;
-    test::t_on_report = &here;
-    test::t_report.clear();
-    if (setjmp(here) == 0) action();
-    test::t_on_report = nullptr;
-    return test::t_report;
-}
+using test::iterations;
+using test::report_of;
 
 [[nodiscard]] bool is_report(std::string const& report, char const* what) {
     return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
-}
-
-[[nodiscard]] int iterations() {
-    char const* const asked = std::getenv("POOLED_TEST_ITERATIONS");
-    return asked != nullptr ? std::atoi(asked) : 3000;
 }
 
 template <class Pool>
