@@ -90,16 +90,12 @@ public:
     void flush(std::span<void* const> blocks) noexcept {
         while (!blocks.empty()) {
             slab& s = find_slab(blocks.front());
-            bool const was_full = s.free == 0;
+            if (s.free == 0) m_slabs.push_front(s);
             slab::put_result const result = s.put(blocks);
             m_free.add(result.count);
             blocks = blocks.subspan(result.count);
             if (result.error != slab::put_error::none || result.count == 0) [[unlikely]]
-                fail_deallocation(m_pool.pool_name, blocks.front(),
-                                  result.error == slab::put_error::already_free
-                                      ? "the block is free already (double free)"
-                                      : "no block starts there");
-            if (was_full) m_slabs.push_front(s);
+                fail_put(blocks.front(), result.error);
             if (s.is_empty()) remove_slab(s);
         }
     }
@@ -194,6 +190,12 @@ public:
     }
 
 private:
+    POOLED_NOINLINE void fail_put(void* block, slab::put_error error) const noexcept {
+        fail_deallocation(m_pool.pool_name, block,
+                          error == slab::put_error::already_free ? "the block is free already (double free)"
+                                                                 : "no block starts there");
+    }
+
     void gave(class_cache& cache, std::uint32_t count) noexcept {
         cache.add_net_taken(-std::int64_t{count});
         cache.begin_interval();
@@ -229,7 +231,7 @@ private:
 
     [[nodiscard]] slab& find_slab(void* block) const noexcept {
         map_entry const entry = g_page_map.find(block);
-        if (entry.empty() || entry.pool_id() != m_pool.pool_id || entry.is_large()) [[unlikely]]
+        if (entry.pool_id() != m_pool.pool_id || entry.is_large()) [[unlikely]]
             fail_deallocation(m_pool.pool_name, block, "it does not belong to this pool");
         slab* const s = entry.slab_at();
         if (s->size_class != m_class) [[unlikely]]
