@@ -29,7 +29,6 @@
 #include "pooled/os/mutex.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,29 +58,26 @@ public:
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (m_free == 0 && !add_slab()) return nullptr;
-        auto const wanted = static_cast<std::uint32_t>(
-            std::min<std::uint64_t>(m_free, std::max<std::uint32_t>(cache.capacity() / 2, 1)));
-        std::array<std::byte*, 1> alone{};
-        void** const array = cache.capacity() != 0 ? cache.fill(wanted) : nullptr;
-        std::uint32_t left = wanted;
-        take(wanted, [&](std::byte* block) {
-            if (array != nullptr)
-                array[--left] = block;
-            else
-                alone[0] = block;
-        });
-        if (array != nullptr) class_cache::prefetch(array, wanted);
+        m_refills.add(1);
+        if (cache.capacity() == 0) {
+            cache.add_net_taken(1);
+            cache.begin_interval();
+            return take_any();
+        }
+        auto const wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(m_free, cache.capacity() / 2));
+        void** const array = cache.fill(wanted);
+        void** top = array + wanted;
+        take(wanted, [&](std::byte* block) { *--top = block; });
+        class_cache::prefetch(array, wanted);
         cache.add_net_taken(wanted);
         cache.begin_interval();
-        m_refills.add(1);
-        return array != nullptr ? cache.pop_cold() : alone[0];
+        return cache.pop_cold();
     }
 
     // One block, for callers without a cache. Null as above.
     [[nodiscard]] void* take_one() noexcept {
         if (m_free == 0 && !add_slab()) return nullptr;
-        void* one = nullptr;
-        take(1, [&](std::byte* block) { one = block; });
+        void* const one = take_any();
         note_high_water(0);
         return one;
     }
@@ -210,6 +206,13 @@ private:
             count -= s.take(count, visit);
             if (s.free == 0) m_slabs.remove(s);
         }
+    }
+
+    // Requires a free block.
+    [[nodiscard]] void* take_any() noexcept {
+        void* one = nullptr;
+        take(1, [&](std::byte* block) { one = block; });
+        return one;
     }
 
     [[nodiscard]] bool add_slab() noexcept {

@@ -120,21 +120,43 @@ struct alignas(k_cache_line) slab {
         put_error error = put_error::none;
     };
 
-    // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how
-    // many; stops in front of one that is in error. Most often each block of a flush lies in another slab: the way in and out
-    // counts as much as the loop.
+    // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how many; stops in front of
+    // one that is in error. Made for two kinds of flushes: each block in another slab, where the way in and out counts as much as
+    // the loop; and blocks in the order of their addresses, which take the inner loop.
     [[nodiscard]] POOLED_ALWAYS_INLINE put_result put(std::span<void* const> blocks) noexcept {
-        class_geometry const& of_class = k_geometry[size_class];
-        class_geometry const g{of_class.block_bytes, of_class.inverse, 0};  // in registers
+        class_geometry const& g = k_geometry[size_class];
+        std::uintptr_t const block_bytes = g.block_bytes;
         std::uintptr_t const first = address_of(base);
-        std::uintptr_t const length = bytes;
+        std::uintptr_t const end_offset = total * block_bytes;
         void* const* block = blocks.data();
         void* const* const end = block + blocks.size();
         put_error error = put_error::none;
-        for (; block != end; ++block) {
-            std::uintptr_t const offset = address_of(*block) - first;
-            if (offset >= length) break;
-            error = put_at(static_cast<std::uint32_t>(offset), g);
+        while (block != end) {
+            std::uintptr_t offset = address_of(*block) - first;
+            if (offset >= end_offset) [[unlikely]] {
+                if (offset < bytes) error = put_error::not_a_block;
+                break;
+            }
+            std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
+            if (index * block_bytes != offset) [[unlikely]] {
+                error = put_error::not_a_block;
+                break;
+            }
+            std::uint32_t const w = index / k_word_bits;
+            std::uint64_t word = bits[w];
+            std::uint64_t bit = std::uint64_t{1} << (index % k_word_bits);
+            do {
+                if ((word & bit) != 0) [[unlikely]] {
+                    error = put_error::already_free;
+                    break;
+                }
+                word |= bit;
+                bit <<= 1;
+                offset += block_bytes;
+            } while (++block != end && bit != 0 && address_of(*block) - first == offset &&
+                     offset < end_offset);
+            bits[w] = word;
+            if (w < first_word) first_word = static_cast<std::uint16_t>(w);
             if (error != put_error::none) [[unlikely]]
                 break;
         }
@@ -175,22 +197,6 @@ struct alignas(k_cache_line) slab {
         bool const none_beyond =
             total % k_word_bits == 0 || bits[total / k_word_bits] >> (total % k_word_bits) == 0;
         return set == free && free <= total && none_beyond;
-    }
-
-private:
-    // Sets the bit of the block that many bytes behind the base.
-    [[nodiscard]] POOLED_ALWAYS_INLINE put_error put_at(std::uint32_t offset,
-                                                        class_geometry const& g) noexcept {
-        std::uint32_t const index = g.index_of(offset);
-        if (std::uint64_t{index} * g.block_bytes != offset || index >= total) [[unlikely]]
-            return put_error::not_a_block;
-        std::uint32_t const w = index / k_word_bits;
-        std::uint64_t const bit = std::uint64_t{1} << (index % k_word_bits);
-        if ((bits[w] & bit) != 0) [[unlikely]]
-            return put_error::already_free;
-        bits[w] |= bit;
-        if (w < first_word) first_word = static_cast<std::uint16_t>(w);
-        return put_error::none;
     }
 };
 
