@@ -167,8 +167,9 @@ TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
     test::failing_upstream failing(memory);
     upstream source(&failing, 0, false);
     slab_heap heap(shape_of(k_slab_bytes, k_mib), source);
-    failing.fail_at_next_call();
+    failing.fail_always(true);
     EXPECT_THROW(static_cast<void>(heap.grow(k_48)), test::injected_failure);
+    failing.fail_always(false);
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(source.used(), 0U);
     EXPECT_TRUE(heap.grow(k_48));
