@@ -253,7 +253,9 @@ inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("yield");
+    asm volatile("isb");  // `yield` is no wait on processors without threads of their own
+#elif defined(__riscv)
+    asm volatile(".4byte 0x0100000f");  // `pause`, which processors without Zihintpause take for an empty fence
 #endif
 }
 
