@@ -63,8 +63,8 @@ struct guarded {
     void critical_section(bool makes_place) {
         gate.enter();
         lock.lock($);
-        data($) = data($) + 1;
         if (makes_place) gate.own_place();
+        data($) = data($) + 1;
         lock.unlock($);
         gate.leave();
     }
