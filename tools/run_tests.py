@@ -4,7 +4,8 @@
 
 usage: run_tests.py [PRESET[:LABEL[,LABEL]...]]...
 
-For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. With labels, only the tests
+For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Those of other processors are
+skipped where their compiler or emulator is missing. With labels, only the tests
 that have one of them are built and run; test/CMakeLists.txt lists them. With the preset gcc go the Python tests, then
 every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the
 processor seconds that each part took, and so does the exit status.
@@ -24,7 +25,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 BENCH_PRESET = "bench-smoke"
 BENCH = ROOT / "build" / BENCH_PRESET / "bench/pooled-bench"
-PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked"]
+# Run under emulation, ten times as slow: those that have to do with the processor.
+CROSS_PRESETS = ["aarch64", "riscv64"]
+CROSS_LABELS = ["unit", "stress"]
+PRESETS = ["gcc", "clang-libstdcxx", "clang-libcxx", "asan", "gcc-asan", "tsan", "checked", *CROSS_PRESETS]
 # Label of a test -> what has to be built for it.
 TARGETS = {
     "unit": ["tests-unit"],
@@ -125,8 +129,21 @@ def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
     return Outcome(name, broken=broken, build_seconds=watch.seconds(), build_cpu=watch.cpu())
 
 
+def missing_for_cross(processor: str) -> str:
+    """What of the cross compiler and the emulator is not installed; empty when nothing is missing."""
+    compiler = f"{processor}-linux-gnu-g++"
+    missing = [] if shutil.which(compiler) or shutil.which(f"{compiler}-12") else [compiler]
+    missing += [] if shutil.which(f"qemu-{processor}") else [f"qemu-{processor}"]
+    return " and ".join(missing)
+
+
 def test_preset(preset: str, labels: list[str]) -> Outcome:
     name = ":".join([preset, ",".join(labels)]) if labels else preset
+    if preset in CROSS_PRESETS:
+        if missing := missing_for_cross(preset):
+            print(f"{preset}: skipped, {missing} is not installed", flush=True)
+            return Outcome(name, skipped=1, tests=1)
+        labels = labels or CROSS_LABELS
     built = build_preset(name, preset, [target for label in labels for target in TARGETS[label]])
     if built.broken:
         return built

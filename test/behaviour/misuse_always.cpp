@@ -200,6 +200,22 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_second_drop_before_the_destru
     EXPECT_EQ(destroyed, iterations());
 }
 
+// Neither destroyed nor freed yet: deferred until the scope ends.
+TYPED_TEST(misuse_of, a_unique_ptr_is_reported_for_every_second_drop_of_a_deferred_object) {
+    int found = 0;
+    {
+        pooled::reclaim_scope const scope;
+        for (int i = 0; i < iterations(); ++i) {
+            auto first = this->pool.template make_unique<std::vector<int>>(3);
+            std::vector<int>* const object = first.get();
+            first.reset();
+            found += report_of([&] { pooled::deleter<std::vector<int>>{}(object); }).find("double free") !=
+                     std::string::npos;
+        }
+    }
+    EXPECT_EQ(found, iterations());
+}
+
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_allocation_after_it_was_destroyed) {
     int found = 0;
     for (int i = 0; i < std::min(iterations(), 3000); ++i) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <latch>
 #include <memory>
@@ -204,6 +205,72 @@ TEST(a_thread, that_is_cancelled_in_an_upstream_call_leaves_the_pool_as_it_was) 
         pool.deallocate(p, bytes);
         EXPECT_TRUE(pool.is_valid());
     }
+}
+
+// A pool beyond the near slots, for which a thread has a far cache.
+struct far_pool {
+    pooled::pool pool{{.name = "far", .teardown = pooled::teardown::incremental}};
+};
+
+// What asynchronous cancellation may leave: a thread that ends within the gate of its cache.
+TEST(a_thread, that_ends_within_its_gate_does_not_stop_another_one_from_closing_the_pool) {
+    using namespace pooled::detail;
+    auto pool = std::make_unique<pooled::pool>();
+    pool_core& core = pool->core();
+    void* const kept = pool->allocate(48);  // the core lives on
+    std::latch is_inside(1);
+    std::thread inside([&] {
+        pool->deallocate(pool->allocate(48), 48);
+        ASSERT_TRUE(t_state.find(core.id())->gate.enter());
+        is_inside.count_down();
+        while (!core.is_closed())  // from here on, the other thread waits for this one
+            std::this_thread::yield();
+    });
+    is_inside.wait();
+    pool.reset();
+    inside.join();
+    EXPECT_TRUE(core.is_closed());
+    pooled::detail::deallocate_found(kept);
+}
+
+TEST(a_thread, that_ends_within_its_far_gate_does_not_stop_a_fork) {
+    using namespace pooled::detail;
+    if (test::k_sanitized) GTEST_SKIP() << "the sanitizers fork with locks of their own";
+    far_pool far;
+    std::latch is_inside(1);
+    std::thread inside([&] {
+        far.pool.deallocate(far.pool.allocate(48), 48);
+        ASSERT_TRUE(t_state.far_gate.enter());
+        is_inside.count_down();
+        while (!t_state.far_gate.is_stopped_for_fork())
+            std::this_thread::yield();
+    });
+    is_inside.wait();
+    EXPECT_EQ(in_child([] { return 7; }), 7);
+    inside.join();
+}
+
+TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools) {
+    using namespace pooled::detail;
+    if (test::k_sanitized) GTEST_SKIP() << "the sanitizers fork with locks of their own";
+    far_pool far;
+    static far_array* of_other = nullptr;
+    static std::uint32_t count = 0;
+    std::latch is_ready(1);
+    std::latch is_over(1);
+    std::thread other([&] {
+        far.pool.deallocate(far.pool.allocate(48), 48);
+        of_other = t_state.far;
+        count = of_other->count;
+        is_ready.count_down();
+        is_over.wait();
+    });
+    is_ready.wait();
+    // The arena gives the piece that was freed last.
+    EXPECT_EQ(in_child([] { return g_metadata.try_allocate(far_array::bytes(count)) == of_other ? 7 : 8; }),
+              7);
+    is_over.count_down();
+    other.join();
 }
 
 TEST(a_thread, that_calls_pthread_exit_returns_what_it_has_cached) {

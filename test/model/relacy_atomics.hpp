@@ -10,6 +10,7 @@
 #include <relacy/relacy.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <iostream>
 #include <ostream>
 
@@ -33,6 +34,42 @@ constexpr rl::memory_order order_of(std::memory_order order) noexcept {
     return rl::mo_seq_cst;
 }
 
+// What a model thread has of an object that is thread_local in production; new ones for each iteration.
+template <class T>
+struct thread_slots {
+    static inline T of[8]{};
+    static inline unsigned iteration[8]{};
+};
+inline unsigned g_iteration = 1;  // a suite's before() counts it up: begin_iteration()
+inline void begin_iteration() { ++g_iteration; }
+
+// Sleepers by address, as the kernel has them: who sleeps is woken by a later call for this address, and by nothing else.
+struct wake_ups {
+    void const* address = nullptr;
+    unsigned all = 0;    // calls that woke everybody
+    unsigned one = 0;    // that woke one
+    unsigned taken = 0;  // of those, which a sleeper has returned from
+    unsigned sleepers = 0;
+};
+struct sleeping {
+    static inline wake_ups of[16]{};
+    static inline unsigned iteration = 0;
+    static wake_ups& at(void const* address) {
+        if (iteration != g_iteration) {
+            iteration = g_iteration;
+            for (wake_ups& each : of)
+                each = {};
+        }
+        wake_ups* one = of;
+        while (one->address != nullptr && one->address != address)
+            ++one;
+        one->address = address;
+        return *one;
+    }
+};
+
+inline constexpr std::int64_t k_without_end = 1'000'000;  // a timed sleep that only a call of wake ends
+
 struct relacy_atomics {
     template <class T>
     class atomic {
@@ -40,14 +77,90 @@ struct relacy_atomics {
         explicit atomic(T value) : m_value(value) {}
         [[nodiscard]] T load(std::memory_order order) const { return m_value.load(order_of(order), $); }
         void store(T value, std::memory_order order) { m_value.store(value, order_of(order), $); }
+        T exchange(T value, std::memory_order order) { return m_value.exchange(value, order_of(order), $); }
+        T fetch_add(T value, std::memory_order order) { return m_value.fetch_add(value, order_of(order), $); }
+        T fetch_sub(T value, std::memory_order order) { return m_value.fetch_sub(value, order_of(order), $); }
+        bool compare_exchange_strong(T& expected, T value, std::memory_order order,
+                                     std::memory_order failed) {
+            return m_value.compare_exchange_strong(expected, value, order_of(order), $, order_of(failed), $);
+        }
+        bool compare_exchange_strong(T& expected, T value, std::memory_order order) {
+            return compare_exchange_strong(expected, value, order, std::memory_order::relaxed);
+        }
 
     private:
         rl::atomic<T> m_value;
     };
 
+    // Accompanied by an rl::var: Relacy reports every unordered pair of accesses.
+    template <class T>
+    class plain {
+    public:
+        explicit plain(T value = T{}) { *this = value; }
+        plain& operator=(T value) {
+            m_accesses($) = 0;
+            m_value = value;
+            return *this;
+        }
+        operator T() const {  // NOLINT: reads as the value
+            static_cast<void>(int(m_accesses($)));
+            return m_value;
+        }
+
+    private:
+        mutable rl::var<int> m_accesses;
+        T m_value{};
+    };
+
     // The kernel's barrier on every thread makes the owner's compiler barrier a full fence whenever it matters; the model
     // always takes it for one.
     static void light_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
+    static void heavy_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
+
+    // futex(2): the kernel looks at the newest value, and whoever is to sleep is in its list before anybody else can call
+    // wake. Nothing but a call of wake ends the sleep: a lost one is a livelock, which Relacy reports.
+    static void wait_while(atomic<unsigned>& state, unsigned value) {
+        if (state.fetch_add(0, std::memory_order::relaxed) != value) return;
+        wake_ups& calls = sleeping::at(&state);
+        unsigned const all = calls.all;
+        ++calls.sleepers;
+        while (calls.all == all && calls.taken == calls.one)
+            rl::yield(1, $);
+        if (calls.all == all) ++calls.taken;
+        --calls.sleepers;
+    }
+    // With an end to it: after any while.
+    static void wait_while(atomic<unsigned>& state, unsigned value, std::int64_t nanoseconds) {
+        if (nanoseconds == k_without_end) return wait_while(state, value);
+        if (state.fetch_add(0, std::memory_order::relaxed) != value) return;
+        wake_ups& calls = sleeping::at(&state);
+        unsigned const all = calls.all;
+        ++calls.sleepers;
+        while (calls.all == all && calls.taken == calls.one && rl::rand(4) != 0)
+            rl::yield(1, $);
+        if (calls.all == all && calls.taken != calls.one) ++calls.taken;
+        --calls.sleepers;
+    }
+    static void wake_one(atomic<unsigned>& state) {
+        rl::yield(1, $);  // between the store and the call
+        wake_ups& calls = sleeping::at(&state);
+        if (calls.one - calls.taken < calls.sleepers) ++calls.one;
+    }
+    static void wake_all(atomic<unsigned>& state) {
+        rl::yield(1, $);
+        ++sleeping::at(&state).all;
+    }
+    static void relax() { rl::yield(1, $); }
+    static void pause(unsigned) { rl::yield(1, $); }
+    template <class T>
+    [[nodiscard]] static T& per_thread(T&) {
+        unsigned const self = rl::thread_index();
+        if (thread_slots<T>::iteration[self] != g_iteration) {
+            thread_slots<T>::iteration[self] = g_iteration;
+            thread_slots<T>::of[self] = T{};
+        }
+        return thread_slots<T>::of[self];
+    }
 };
 
 // What a thread that steals does in place of platform::heavy_barrier().

@@ -9,6 +9,9 @@
 //   light_barrier()   one side of an asymmetric Dekker handshake: a store before it and a load after it are not
 //                     exchanged, provided that the other side runs platform::heavy_barrier() between its own store and
 //                     load (the idea is P1202's, Goldblatt: asymmetric fences)
+//   plain<T>          what one thread at a time uses, as the atomics order it
+//
+// What sleeps, or has a place for each thread, also uses platform_atomics (os/platform.hpp).
 //
 // Where the platform has membarrier, the light side keeps only the compiler from reordering; elsewhere it is a fence.
 
@@ -21,6 +24,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 struct std_atomics {
     template <class T>
     using atomic = std::atomic<T>;
+    template <class T>
+    using plain = T;
 
     static void light_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER

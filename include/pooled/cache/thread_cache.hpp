@@ -6,7 +6,7 @@
 //   thread_state (thread_local)            thread_cache: one for each thread and pool
 //     near[31]  ── pool id ──▶               gate, one class_cache a size class, one large block
 //     null
-//     far       ── pool id − 31 ──▶
+//     far ─▶ far_array  ── pool id − 31 ──▶
 //
 // A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first
 // 31 share a slot that is always null, so the fast path needs no comparison; what it then calls looks into `far`. The state is
@@ -21,16 +21,35 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/large_slot.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/metadata.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class pool_core;
+struct thread_cache;
 struct thread_state;
+
+// A thread's caches of pools beyond the near slots. In the metadata arena, and all of them in a list (far_arrays), so that a
+// forked child finds those of threads that it does not have.
+struct far_array {
+    thread_state* owner;
+    far_array* next;  // the list: guarded by the registry's lock
+    far_array* previous;
+    std::uint32_t count;  // of the caches that follow
+
+    [[nodiscard]] thread_cache** caches() noexcept { return reinterpret_cast<thread_cache**>(this + 1); }
+    [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t count) noexcept {
+        return sizeof(far_array) + count * sizeof(thread_cache*);
+    }
+};
 
 // Two cache lines: the adjacent-line prefetcher of Intel processors fetches pairs, and a neighbour's cache is written to by
 // another thread.
@@ -64,8 +83,7 @@ struct thread_state {
     std::array<thread_cache*, k_near_slots> near{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
     thread_cache* recent = nullptr;
-    thread_cache** far = nullptr;
-    std::uint32_t far_count = 0;
+    far_array* far = nullptr;
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
@@ -74,8 +92,6 @@ struct thread_state {
 
     // Passed, besides that of the cache, by who uses a cache in `far`: a fork stops the thread here, and not at each of them.
     detail::gate<> far_gate;
-    thread_state* next_far = nullptr;  // the list of threads that have `far`: guarded by the registry's lock
-    thread_state* previous_far = nullptr;
 
     // The cache for a pool whose id was just read from the page map, or null. If it is the same
     // pool as last time, the processor predicts that and goes on, where an index would have it wait for the map's loads
@@ -101,30 +117,53 @@ struct thread_state {
     // The cache for a pool, or null.
     [[nodiscard]] thread_cache* find(std::uint32_t pool_id) const noexcept {
         if (pool_id < k_far_slot) return near[pool_id];
-        return pool_id - k_far_slot < far_count ? far[pool_id - k_far_slot] : nullptr;
+        bool const has = far != nullptr && pool_id - k_far_slot < far->count;
+        return has ? far->caches()[pool_id - k_far_slot] : nullptr;
     }
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_EXPORT inline constinit thread_local thread_state t_state{};
 
-// The threads that have caches in `far`. Guarded by the registry's lock.
-class far_threads {
+// All far arrays. Guarded by the registry's lock, as `far` of every thread is when it changes: a fork sees both agree.
+class far_arrays {
 public:
-    [[nodiscard]] thread_state* first() const noexcept { return m_first; }
-    void add(thread_state& state) noexcept {
-        state.previous_far = nullptr;
-        state.next_far = m_first;
-        if (m_first != nullptr) m_first->previous_far = &state;
-        m_first = &state;
+    [[nodiscard]] far_array* first() const noexcept { return m_first; }
+
+    // Where the calling thread, which has `state`, keeps the cache of the pool `id`. Null: no memory.
+    [[nodiscard]] thread_cache** entry(thread_state& state, std::uint32_t id) noexcept {
+        std::uint32_t const index = id - k_far_slot;
+        far_array* const old = state.far;
+        std::uint32_t const old_count = old != nullptr ? old->count : 0;
+        if (index >= old_count) {
+            std::uint32_t const count = std::max(index + 1, 2 * old_count + 64);
+            void* const memory = g_metadata.try_allocate(far_array::bytes(count));
+            if (memory == nullptr) return nullptr;
+            auto* const grown = ::new (memory) far_array{&state, m_first, nullptr, count};
+            std::fill_n(grown->caches(), count, nullptr);
+            if (old != nullptr) std::copy_n(old->caches(), old_count, grown->caches());
+            if (m_first != nullptr) m_first->previous = grown;
+            m_first = grown;
+            if (old != nullptr) remove(*old);
+            state.far = grown;
+        }
+        return &state.far->caches()[index];
     }
-    void remove(thread_state& state) noexcept {
-        (state.previous_far != nullptr ? state.previous_far->next_far : m_first) = state.next_far;
-        if (state.next_far != nullptr) state.next_far->previous_far = state.previous_far;
+    void remove(far_array& one) noexcept {
+        (one.previous != nullptr ? one.previous->next : m_first) = one.next;
+        if (one.next != nullptr) one.next->previous = one.previous;
+        g_metadata.deallocate(&one, far_array::bytes(one.count));
+    }
+    // In a forked child, which has no other thread.
+    void remove_others(thread_state const& survivor) noexcept {
+        for (far_array *one = m_first, *next = nullptr; one != nullptr; one = next) {
+            next = one->next;
+            if (one->owner != &survivor) remove(*one);
+        }
     }
 
 private:
-    thread_state* m_first = nullptr;
+    far_array* m_first = nullptr;
 };
 
 // The owner's pass to a cache that may be one in `far`. No lock is taken while it lasts.

@@ -25,7 +25,8 @@ struct alignas(k_cache_line) chunk {
     chunk* previous = nullptr;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    map_entry outer;  // what the page map said of this memory before: upstream may be a pool
+    map_entry outer;           // what the page map said of this memory before: upstream may be a pool
+    std::uint64_t number = 0;  // next_region(), when it came from upstream
     std::uint32_t slab_count = 0;
     std::uint32_t held = 0;
 

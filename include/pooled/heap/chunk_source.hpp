@@ -14,6 +14,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
+#include "pooled/os/copies.hpp"
 #include "pooled/os/metadata.hpp"
 
 #include <algorithm>
@@ -70,6 +71,7 @@ public:
 
     // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
     // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
+    // An upstream that has not so much memory in one piece is asked for half as much, down to one slab.
     // `under_way` is to be settled when the chunk is where other threads find it.
     [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
         // A block larger than this pool's slabs gets a chunk to itself.
@@ -81,39 +83,10 @@ public:
             bytes = round_down(room, is_tiny ? k_min_block_bytes : k_granule_bytes);
         }
         if (bytes < block_bytes) return nullptr;
-
-        std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
-        std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
-        void* const descriptor = g_metadata.try_allocate(descriptor_bytes);
-        if (descriptor == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        void* base = nullptr;
-        POOLED_TRY { base = m_upstream.allocate(bytes, k_granule_bytes, under_way); }
-        POOLED_CATCH(...) {
-            g_metadata.deallocate(descriptor, descriptor_bytes);
-            POOLED_RETHROW;
+        for (;; bytes = std::max(slab_bytes, round_down(bytes / 2, k_granule_bytes))) {
+            chunk* const c = allocate_exactly(bytes, slab_bytes, under_way);
+            if (c != nullptr || bytes <= slab_bytes) return c;
         }
-        if (base == nullptr || !prepare_maps(base, bytes)) {
-            g_metadata.deallocate(descriptor, descriptor_bytes);
-            if (base == nullptr) return nullptr;
-            m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
-            POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        }
-
-        auto* const c = ::new (descriptor) chunk;
-        c->base = static_cast<std::byte*>(base);
-        c->bytes = bytes;
-        c->outer = g_page_map.find(base);
-        c->slab_count = static_cast<std::uint32_t>(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
-            s->base = c->base + i * slab_bytes;
-            s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
-            s->owner = c;
-            g_page_map.assign(
-                s->base, s->bytes,
-                map_entry(m_shape.pool_id, s, m_shape.is_shared ? map_entry::none : map_entry::local));
-        }
-        return c;
     }
 
     // Requires a chunk of which no block is in use, whose bytes are of `under_way`.
@@ -134,6 +107,49 @@ public:
     }
 
 private:
+    // Null: the bound is reached, or upstream has not so much and may have a part of it.
+    [[nodiscard]] chunk* allocate_exactly(std::size_t bytes, std::size_t slab_bytes,
+                                          upstream::call& under_way) {
+        std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
+        std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
+        void* const descriptor = g_metadata.try_allocate(descriptor_bytes);
+        if (descriptor == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        void* base = nullptr;
+        POOLED_TRY { base = m_upstream.allocate(bytes, k_granule_bytes, under_way); }
+        POOLED_CATCH(std::bad_alloc const&) {
+            g_metadata.deallocate(descriptor, descriptor_bytes);
+            if (count > 1) return nullptr;
+            POOLED_RETHROW;
+        }
+        POOLED_CATCH(...) {
+            g_metadata.deallocate(descriptor, descriptor_bytes);
+            POOLED_RETHROW;
+        }
+        if (base == nullptr || !prepare_maps(base, bytes)) {
+            g_metadata.deallocate(descriptor, descriptor_bytes);
+            if (base == nullptr) return nullptr;
+            m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
+
+        auto* const c = ::new (descriptor) chunk;
+        c->base = static_cast<std::byte*>(base);
+        c->bytes = bytes;
+        c->number = detail::next_region();
+        c->outer = g_page_map.find(base);
+        c->slab_count = static_cast<std::uint32_t>(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
+            s->base = c->base + i * slab_bytes;
+            s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
+            s->owner = c;
+            g_page_map.assign(
+                s->base, s->bytes,
+                map_entry(m_shape.pool_id, s, m_shape.is_shared ? map_entry::none : map_entry::local));
+        }
+        return c;
+    }
+
     [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
         if (!m_shape.starts_small) return m_shape.chunk_bytes;
         std::size_t const used = m_upstream.used();

@@ -30,9 +30,11 @@ namespace free_mark {
 POOLED_EXPORT inline constinit std::uintptr_t g_secret = 0;
 POOLED_EXPORT inline constinit std::uint64_t g_order = 0;  // what the order of addresses begins with
 
-// Once, before the first pool. Odd: no mark is an address of a block, nor zero.
+// Once, before the first pool. Odd: no mark is an address of a block, nor zero. Its two highest bits differ: no mark is an
+// address of anything, so that a call through it always ends the program.
 inline void choose() noexcept {
-    g_secret = static_cast<std::uintptr_t>(platform::random_bits()) | 1;
+    constexpr std::uintptr_t k_high = std::uintptr_t{1} << 62;
+    g_secret = (static_cast<std::uintptr_t>(platform::random_bits()) & (k_high - 1)) | k_high | 1;
     g_order = platform::random_bits();
 }
 
@@ -41,12 +43,24 @@ inline void choose() noexcept {
     std::memcpy(&word, block, sizeof(word));
     return word;
 }
+// The sum is what is compared and stored: one instruction less than the difference, for each block that is freed.
+[[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t mark_of(void const* block) noexcept {
+    return address_of(block) + g_secret;
+}
 [[nodiscard]] POOLED_ALWAYS_INLINE bool is_on(void const* block) noexcept {
-    return first_word(block) - address_of(block) == g_secret;
+    return first_word(block) == mark_of(block);
 }
 POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
-    std::uintptr_t const word = address_of(block) + g_secret;
+    std::uintptr_t const word = mark_of(block);
     std::memcpy(block, &word, sizeof(word));
+}
+// False: it was on already.
+[[nodiscard]] POOLED_ALWAYS_INLINE bool put_on_if_off(void* block) noexcept {
+    std::uintptr_t const word = mark_of(block);
+    if (first_word(block) == word) [[unlikely]]
+        return false;
+    std::memcpy(block, &word, sizeof(word));
+    return true;
 }
 POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     std::uintptr_t const word = 0;

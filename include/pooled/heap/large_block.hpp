@@ -66,6 +66,7 @@ struct alignas(k_cache_line) large_block {
     std::uint32_t idle_since = 0;  // in periods of release_unused()
     std::uint16_t offset = 0;
     large_reservation* reserved_for = nullptr;
+    std::uint64_t number = 0;  // next_region(), when it came from upstream
 
 #if POOLED_CHECKED
     std::byte* filled = nullptr;  // since it was freed; null: it is not

@@ -24,6 +24,7 @@
 #include "pooled/heap/large_block.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/upstream.hpp"
+#include "pooled/os/copies.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
@@ -309,6 +310,7 @@ private:
         b->total = total;
         b->align = region_align;
         b->outer = g_page_map.find(base);
+        b->number = detail::next_region();
         b->offset = m_offsets.next(align, total - std::min(total, bytes));
         g_page_map.assign(base, total, entry_of(*b, map_entry::large));
         return b;

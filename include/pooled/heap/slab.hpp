@@ -94,6 +94,13 @@ struct alignas(k_cache_line) slab {
         return static_cast<std::uint16_t>(from < to ? (1U << to) - (1U << from) : 0);
     }
 
+    // Of these, those in whole pages of the system, which may be larger.
+    [[nodiscard]] std::uint16_t system_pages(std::size_t first, std::size_t end) const noexcept {
+        std::uintptr_t const at = address_of(base);
+        auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
+        return whole.first < whole.end ? slab::pages(whole.first - at, whole.end - at) : std::uint16_t{0};
+    }
+
     template <class Visit>
     std::uint32_t take_lowest(std::uint32_t count, Visit&& visit) noexcept {
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;

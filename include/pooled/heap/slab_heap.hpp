@@ -209,7 +209,7 @@ public:
 
     // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
-        auto const fresh = static_cast<std::uint16_t>(slab::pages(first, end) & ~s.purged_pages);
+        auto const fresh = static_cast<std::uint16_t>(s.system_pages(first, end) & ~s.purged_pages);
         if (fresh == 0 || !m_source.from().is_system()) return 0;
         m_source.end_free(s, first, end);
         if (platform::release_pages(s.base + first, end - first) == 0) return 0;

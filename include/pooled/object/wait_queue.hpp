@@ -28,18 +28,23 @@ struct grant {
     [[nodiscard]] explicit operator bool() const noexcept { return object != nullptr || to_build != 0; }
 };
 
-class waiter {
+template <class Atomics>
+class basic_wait_queue;
+
+// test/model runs it, with the queue, under a model checker.
+template <class Atomics = platform_atomics>
+class basic_waiter {
 public:
-    waiter() noexcept = default;
-    waiter(waiter const&) = delete;
-    waiter& operator=(waiter const&) = delete;
+    basic_waiter() noexcept = default;
+    basic_waiter(basic_waiter const&) = delete;
+    basic_waiter& operator=(basic_waiter const&) = delete;
 
     // Its own thread only. Sleeps until it is granted or stopped, or for as long as the deadline policy says.
     template <class DeadlinePolicy>
     void wait(DeadlinePolicy const& deadline) noexcept {
         [[maybe_unused]] auto const watch = deadline.watch(*this);
         for (auto left = deadline.remaining(); is_waiting() && left.count() > 0; left = deadline.remaining())
-            platform::wait_while(m_state, k_waiting, left.count());
+            Atomics::wait_while(m_state, k_waiting, left.count());
     }
     // acquire: pairs with the release in set_grant(); what granted() returns is seen.
     [[nodiscard]] bool is_granted() const noexcept {
@@ -55,19 +60,19 @@ public:
                       std::memory_order_release);  // release: pairs with the acquire in is_granted()
     }
     // Needs the address alone: the waiter may have seen the grant, and be gone. Null: does nothing.
-    static void wake(waiter* w) noexcept {
-        if (w != nullptr) platform::wake_one(w->m_state);
+    static void wake(basic_waiter* w) noexcept {
+        if (w != nullptr) Atomics::wake_one(w->m_state);
     }
 
     // Any thread, as long as the waiter lives.
     void stop() noexcept {
         std::uint32_t expected = k_waiting;
         if (m_state.compare_exchange_strong(expected, k_stopped, std::memory_order_relaxed))
-            platform::wake_one(m_state);
+            Atomics::wake_one(m_state);
     }
 
 private:
-    friend class wait_queue;
+    friend class basic_wait_queue<Atomics>;
 
     [[nodiscard]] bool is_waiting() const noexcept {
         return m_state.load(std::memory_order_relaxed) == k_waiting;
@@ -77,15 +82,18 @@ private:
     static constexpr std::uint32_t k_stopped = 1;
     static constexpr std::uint32_t k_granted = 2;
 
-    std::atomic<std::uint32_t> m_state{k_waiting};
-    grant m_grant;
-    waiter* m_next = nullptr;
-    waiter* m_previous = nullptr;
+    typename Atomics::template atomic<std::uint32_t> m_state{k_waiting};
+    typename Atomics::template plain<grant> m_grant{};
+    basic_waiter* m_next = nullptr;
+    basic_waiter* m_previous = nullptr;
 };
 
 // First in, first out. Requires a lock for everything. O(1).
-class wait_queue {
+template <class Atomics = platform_atomics>
+class basic_wait_queue {
 public:
+    using waiter = basic_waiter<Atomics>;
+
     [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
 
@@ -114,12 +122,15 @@ public:
     }
 
     // For a forked child, where none of the waiters exists.
-    void clear() noexcept { *this = wait_queue(); }
+    void clear() noexcept { *this = basic_wait_queue(); }
 
 private:
     waiter* m_first = nullptr;
     waiter* m_last = nullptr;
     std::size_t m_size = 0;
 };
+
+using waiter = basic_waiter<>;
+using wait_queue = basic_wait_queue<>;
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -43,7 +43,8 @@ inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default
 
 // One page map and the pools in it.
 struct memory_copy {
-    // Which of the blocks that start at an address is meant, when one pool is another one's upstream: the higher.
+    // Which of the blocks that start at an address is meant, when one pool is another one's upstream: the one whose region came
+    // last (region_of); of copies that do not say, the higher.
     enum : int { none = 0, large_block = 1, slab_block = 2 };
 
     std::uint32_t bytes = 0;      // sizeof
@@ -52,6 +53,12 @@ struct memory_copy {
     int (*find)(void const* p) = nullptr;
     void (*deallocate)(void* p) = nullptr;  // requires find(p) != none
     void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
+    // next_region() of the chunk or large block in which `p` lies; requires find(p) != none. From 0.2.0 on.
+    std::uint64_t (*region_of)(void const* p) = nullptr;
+
+    [[nodiscard]] std::uint64_t region(void const* p) const noexcept {
+        return bytes >= sizeof(memory_copy) && region_of != nullptr ? region_of(p) : 0;
+    }
 };
 
 // What block_type offers, for objects whose number another copy gave.
@@ -70,6 +77,7 @@ struct copy_directory {
     std::atomic<memory_copy*> memory_copies{nullptr};
     std::array<std::atomic<type_copy const*>, k_type_runs> type_owners{};
     std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
+    std::atomic<std::uint64_t> regions{0};  // that came from upstream so far; from 0.2.0 on
 
     // release: pairs with the acquire in first(); the record is seen whole.
     void add(memory_copy& one) noexcept {
@@ -88,15 +96,21 @@ struct copy_directory {
         return *oldest;
     }
 
-    // The copy, other than `self`, that has a block which starts at `p`; null: none.
+    // The copy, other than `self`, that has a block which starts at `p`; null: none. A region that lies in a block of another
+    // copy came after that copy's own.
     [[nodiscard]] memory_copy* owner_of(void const* p, memory_copy const& self) const noexcept {
         memory_copy* best = nullptr;
         int best_kind = memory_copy::none;
+        std::uint64_t best_region = 0;
         for (memory_copy* one = first(); one != nullptr; one = one->next) {
             int const kind = one == &self ? memory_copy::none : one->find(p);
-            if (kind <= best_kind) continue;
+            if (kind == memory_copy::none) continue;
+            std::uint64_t const region = one->region(p);
+            bool const both_say = region != 0 && best_region != 0;
+            if (both_say ? region < best_region : kind <= best_kind) continue;
             best = one;
             best_kind = kind;
+            best_region = region;
         }
         return best;
     }
@@ -273,6 +287,13 @@ inline void pin_this_library() noexcept {}
 inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; }
 
 #endif
+
+// The number of a region that came from upstream, in the order in which all copies of the process had them; 0: not known.
+[[nodiscard]] inline std::uint64_t next_region() noexcept {
+    copy_directory* const all = detail::find_directory(true);
+    if (all->bytes.load(std::memory_order_relaxed) < sizeof(copy_directory)) return 0;
+    return all->regions.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 // Pins the calling file first: what it enters into the directory stays. Not under a lock of the library.
 [[nodiscard]] inline copy_directory& directory() noexcept {

@@ -40,29 +40,31 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-class fork_gate {
+// `Places`: threads that may have one; 256 take 16 KiB. test/model runs the class under a model checker.
+template <class Atomics = platform_atomics, std::size_t Places = 256>
+class basic_fork_gate {
 public:
-    constexpr fork_gate() noexcept = default;
-    fork_gate(fork_gate const&) = delete;
-    fork_gate& operator=(fork_gate const&) = delete;
+    constexpr basic_fork_gate() noexcept = default;
+    basic_fork_gate(basic_fork_gate const&) = delete;
+    basic_fork_gate& operator=(basic_fork_gate const&) = delete;
 
     POOLED_NOINLINE void enter() noexcept {
-        per_thread& self = t_thread;
+        per_thread& self = own_state();
         if (self.locks++ != 0 || self.forks != 0) return;
         if (self.own == nullptr) return enter_counted();
         for (;;) {
             self.own->inside.store(1, std::memory_order_relaxed);
-            std_atomics::light_barrier();
+            Atomics::light_barrier();
             // acquire: pairs with the release in end().
             if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
                 return;
             self.own->inside.store(0, std::memory_order_release);
-            platform::wait_while(m_is_forking, 1);
+            Atomics::wait_while(m_is_forking, 1);
         }
     }
     // release: pairs with the loads in wait_until_zero(); what was done inside is seen.
     POOLED_NOINLINE void leave() noexcept {
-        per_thread& self = t_thread;
+        per_thread& self = own_state();
         if (--self.locks != 0 || self.forks != 0) return;
         if (self.own != nullptr)
             self.own->inside.store(0, std::memory_order_release);
@@ -73,11 +75,11 @@ public:
     // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. When all places that
     // it may have are taken, it goes on counting.
     void own_place() noexcept {
-        per_thread& self = t_thread;
+        per_thread& self = own_state();
         if (self.own != nullptr || self.forks != 0) return;
         std::size_t const first = number();
         for (std::size_t i = 0; i < k_probes; ++i) {
-            place& one = m_places[(first + i) % k_places];
+            place& one = m_places[(first + i) % Places];
             // acquire: pairs with the release in release_place().
             if (one.is_owned.load(std::memory_order_relaxed) ||
                 one.is_owned.exchange(true, std::memory_order_acquire))
@@ -91,36 +93,37 @@ public:
     }
     // The calling thread ends. Requires that it is not inside, and not between begin() and end().
     static void release_place() noexcept {
-        if (place* const own = std::exchange(t_thread.own, nullptr))
+        if (place* const own = std::exchange(own_state().own, nullptr))
             own->is_owned.store(false, std::memory_order_release);  // pairs with the acquire in own_place()
     }
 
     // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
     // at a time. From begin() to end(), no other thread is inside.
     void begin() noexcept {
-        if (t_thread.forks++ != 0) return;
+        if (own_state().forks++ != 0) return;
         m_turn.lock();
         // seq_cst: pairs with the fetch_add in enter_counted().
         m_is_forking.store(1, std::memory_order_seq_cst);
         for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
             wait_until_zero(one.inside);
-        // Only who is inside makes a place its own: from here on they stay as they are.
-        auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_relaxed); };
+        // Only who is inside makes a place its own: from here on they stay as they are, or are given up. acquire: pairs with the
+        // release in release_place(); what was done inside is seen.
+        auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_acquire); };
         if (std::none_of(m_places.begin(), m_places.end(), is_owned)) return;
-        platform::heavy_barrier();
+        Atomics::heavy_barrier();
         for (place const& one : m_places)
             wait_until_zero(one.inside);
     }
     void end() noexcept {
-        if (--t_thread.forks != 0) return;
+        if (--own_state().forks != 0) return;
         m_is_forking.store(0, std::memory_order_seq_cst);
-        platform::wake_all(m_is_forking);
+        Atomics::wake_all(m_is_forking);
         m_turn.unlock();
     }
     // In the child, before end(). Writes to no page without need.
     void forget_others() noexcept {
         for (place& one : m_places)
-            if (&one != t_thread.own && one.is_owned.load(std::memory_order_relaxed)) {
+            if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed)) {
                 one.inside.store(0, std::memory_order_relaxed);
                 one.is_owned.store(false, std::memory_order_relaxed);
             }
@@ -131,18 +134,20 @@ public:
     }
 
     // The calling thread forks.
-    [[nodiscard]] static bool is_passed() noexcept { return t_thread.forks != 0; }
+    [[nodiscard]] static bool is_passed() noexcept { return own_state().forks != 0; }
 
 private:
-    static constexpr std::size_t k_places = 256;  // 16 KiB; a thread more counts
-    static constexpr std::size_t k_probes = 16;
-    static constexpr std::size_t k_counters = 16;
+    template <class T>
+    using atomic = typename Atomics::template atomic<T>;
+
+    static constexpr std::size_t k_probes = std::min<std::size_t>(16, Places);  // a thread more counts
+    static constexpr std::size_t k_counters = std::min<std::size_t>(16, Places);
     struct alignas(64) place {
-        std::atomic<std::uint32_t> inside{0};
-        std::atomic<bool> is_owned{false};
+        atomic<std::uint32_t> inside{0};
+        atomic<bool> is_owned{false};
     };
     struct alignas(64) padded_counter {
-        std::atomic<std::uint32_t> inside{0};
+        atomic<std::uint32_t> inside{0};
     };
     struct per_thread {
         std::uint32_t locks;  // that it holds
@@ -152,40 +157,44 @@ private:
 
     POOLED_NOINLINE void enter_counted() noexcept {
         for (;;) {
-            std::atomic<std::uint32_t>& inside = counter();
+            atomic<std::uint32_t>& inside = counter();
             // seq_cst: pairs with the store and the loads in begin(). Either the fork sees this thread inside, or this thread
             // sees the fork.
             inside.fetch_add(1, std::memory_order_seq_cst);
             if (m_is_forking.load(std::memory_order_seq_cst) == 0) [[likely]]
                 return;
             inside.fetch_sub(1, std::memory_order_release);
-            platform::wait_while(m_is_forking, 1);
+            Atomics::wait_while(m_is_forking, 1);
         }
     }
 
     // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_place().
-    static void wait_until_zero(std::atomic<std::uint32_t> const& inside) noexcept {
+    static void wait_until_zero(atomic<std::uint32_t> const& inside) noexcept {
         for (unsigned attempt = 0; inside.load(std::memory_order_seq_cst) != 0; ++attempt)
-            platform::pause(attempt);
+            Atomics::pause(attempt);
     }
 
     // The thread-local data of threads lie at regular distances: all bits of the address count (Fibonacci hashing, Knuth).
     [[nodiscard]] static std::size_t number() noexcept {
-        std::uint64_t const hash = std::uint64_t{address_of(&t_thread) >> 6} * 0x9e37'79b9'7f4a'7c15U;
+        std::uint64_t const hash = std::uint64_t{address_of(&own_state()) >> 6} * 0x9e37'79b9'7f4a'7c15U;
         return static_cast<std::size_t>(hash >> 56);
     }
-    [[nodiscard]] std::atomic<std::uint32_t>& counter() noexcept {
+    [[nodiscard]] atomic<std::uint32_t>& counter() noexcept {
         return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
+    [[nodiscard]] static per_thread& own_state() noexcept { return Atomics::per_thread(t_thread); }
+
     POOLED_EXPORT static inline constinit thread_local per_thread t_thread{};
 
-    std::array<place, k_places> m_places{};
+    std::array<place, Places> m_places{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};
-    std::atomic<std::uint32_t> m_table{0};
-    std::atomic<std::uint32_t> m_is_forking{0};
-    raw_mutex m_turn;
+    atomic<std::uint32_t> m_table{0};
+    atomic<std::uint32_t> m_is_forking{0};
+    basic_raw_mutex<Atomics> m_turn;
 };
+
+using fork_gate = basic_fork_gate<>;
 
 POOLED_EXPORT inline constinit fork_gate g_fork_gate;
 

@@ -11,6 +11,7 @@
 // Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
 // std_atomics::light_barrier() then matches. All functions may be called from any thread.
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 
@@ -253,7 +254,10 @@ inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("yield");
+    asm volatile("isb");  // `yield` is no wait on processors without threads of their own
+#elif defined(__riscv)
+    asm volatile(
+        ".4byte 0x0100000f");  // `pause`, which processors without Zihintpause take for an empty fence
 #endif
 }
 
@@ -269,3 +273,28 @@ inline void pause(unsigned attempt) noexcept {
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// The policy of base/atomics.hpp with what the system adds to it.
+struct platform_atomics : std_atomics {
+    static void heavy_barrier() noexcept { platform::heavy_barrier(); }
+    static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
+        platform::wait_while(state, value);
+    }
+    static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
+                           std::int64_t nanoseconds) noexcept {
+        platform::wait_while(state, value, nanoseconds);
+    }
+    static void wake_one(std::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }
+    static void wake_all(std::atomic<std::uint32_t>& state) noexcept { platform::wake_all(state); }
+    static void relax() noexcept { platform::relax(); }
+    static void pause(unsigned attempt) noexcept { platform::pause(attempt); }
+    // A thread_local object of the calling thread.
+    template <class T>
+    [[nodiscard]] static T& per_thread(T& own) noexcept {
+        return own;
+    }
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -17,11 +17,13 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-class raw_mutex {
+// `Attempts`: looks before a thread sleeps. test/model runs the class under a model checker.
+template <class Atomics = platform_atomics, unsigned Attempts = 16384>
+class basic_raw_mutex {
 public:
-    constexpr raw_mutex() noexcept = default;
-    raw_mutex(raw_mutex const&) = delete;
-    raw_mutex& operator=(raw_mutex const&) = delete;
+    constexpr basic_raw_mutex() noexcept = default;
+    basic_raw_mutex(basic_raw_mutex const&) = delete;
+    basic_raw_mutex& operator=(basic_raw_mutex const&) = delete;
 
     void lock() noexcept {
         if (!try_lock()) [[unlikely]]
@@ -37,29 +39,30 @@ public:
 
     // release: pairs with the acquires in try_lock and lock_slow.
     void unlock() noexcept {
-        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) platform::wake_one(m_state);
+        if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
     }
 
 private:
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;
-    static constexpr unsigned k_attempts = 16384;  // up to a millisecond
 
-    // acquire: pairs with the release in unlock.
+    // acquire: pairs with the release in unlock. 16,384 attempts: up to a millisecond.
     POOLED_NOINLINE void lock_slow() noexcept {
         // A critical section takes less than a call to the system, which threads that hand objects over must not need after
         // reserve(); a holder whose processor does something else for a moment is waited for, too. With 128 attempts, 1 of
         // 7 such hand-overs of 100,000 objects called the system; with 16384, none of 60.
-        for (unsigned attempt = 0; attempt < k_attempts; ++attempt) {
-            platform::relax();
+        for (unsigned attempt = 0; attempt < Attempts; ++attempt) {
+            Atomics::relax();
             if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
         }
         while (m_state.exchange(k_contended, std::memory_order_acquire) != k_free)
-            platform::wait_while(m_state, k_contended);
+            Atomics::wait_while(m_state, k_contended);
     }
 
-    std::atomic<std::uint32_t> m_state{k_free};
+    typename Atomics::template atomic<std::uint32_t> m_state{k_free};
 };
+
+using raw_mutex = basic_raw_mutex<>;
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -40,21 +40,14 @@ enum class origin : bool { unknown, control_block };
                                                [[maybe_unused]] class_index c, [[maybe_unused]] void* p,
                                                [[maybe_unused]] origin from) noexcept {
     if constexpr (k_is_on) {
-        if (from == origin::control_block) {
-            if (free_mark::is_on(p)) [[unlikely]]
-                return false;
-            free_mark::put_on(p);
-            return true;
-        }
+        if (from == origin::control_block) return free_mark::put_on_if_off(p);
         map_entry const entry = g_page_map.find(p);
         if (entry.empty() || entry.pool_id() != pool_id || entry.is_large()) [[unlikely]]
             return false;
         slab const& s = *entry.slab_at();
         if (s.marks.whole_class() != c && !hardened::may_be_in_use(s, c, p)) [[unlikely]]
             return false;
-        if (free_mark::is_on(p)) [[unlikely]]
-            return false;
-        free_mark::put_on(p);
+        return free_mark::put_on_if_off(p);
     }
     return true;
 }

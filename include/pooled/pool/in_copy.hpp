@@ -30,6 +30,11 @@ inline int find_for_others(void const* p) {
     return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
 }
 
+inline std::uint64_t region_for_others(void const* p) {
+    map_entry const entry = g_page_map.find(malloc_blocks::behind(p));
+    return entry.is_large() ? entry.large_at()->number : entry.slab_at()->owner->number;
+}
+
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
 inline void* allocate_in_copy(pool_core& core, class_index c, std::size_t bytes, std::size_t align) {
@@ -64,7 +69,8 @@ inline constexpr copy_functions k_copy_functions{.core = {.allocate = allocate_i
                                                           .owns = owns},
                                                  .find = find_for_others,
                                                  .deallocate = deallocate_for_others,
-                                                 .default_core = default_core_for_others};
+                                                 .default_core = default_core_for_others,
+                                                 .region_of = region_for_others};
 
 // 101: ahead of the library's other constructors.
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_copy_functions() noexcept {

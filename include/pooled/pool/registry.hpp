@@ -37,6 +37,7 @@
 #include <mutex>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -49,6 +50,7 @@ struct copy_functions {
     int (*find)(void const* p);
     void (*deallocate)(void* p);
     void* (*default_core)();
+    std::uint64_t (*region_of)(void const* p);
 };
 
 class registry {
@@ -163,7 +165,7 @@ private:
     std::atomic<bool> m_is_ready{false};  // what the next three need was set up
     bool m_has_barrier = false;           // the system offers the gate's barrier
     unsigned m_begun_forks = 0;           // by before_fork(), which nests
-    far_threads m_far_threads;
+    far_arrays m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
     copy_functions const* m_functions = nullptr;
@@ -201,7 +203,8 @@ inline void registry::prepare() {
               .abi = POOLED_ABI_NAME,
               .find = m_functions->find,
               .deallocate = m_functions->deallocate,
-              .default_core = m_functions->default_core};
+              .default_core = m_functions->default_core,
+              .region_of = m_functions->region_of};
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
@@ -226,24 +229,8 @@ POOLED_NOINLINE inline pool_core& registry::find_default_core() {
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
     if (id < k_far_slot) return &state.near[id];
-    std::uint32_t const index = id - k_far_slot;
-    if (index >= state.far_count) {
-        std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
-        auto** const far =
-            static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
-        if (far == nullptr) return nullptr;
-        std::copy_n(state.far, state.far_count, far);
-        std::fill(far + state.far_count, far + count, nullptr);
-        if (state.far != nullptr)
-            g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
-        else {
-            std::scoped_lock const lock(g_registry.m_mutex);
-            g_registry.m_far_threads.add(state);
-        }
-        state.far = far;
-        state.far_count = count;
-    }
-    return &state.far[index];
+    std::scoped_lock const lock(g_registry.m_mutex);
+    return g_registry.m_far_arrays.entry(state, id);
 }
 
 inline thread_cache* registry::attach(pool_core& core) noexcept {
@@ -285,7 +272,10 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
     (cache.previous_owned != nullptr ? cache.previous_owned->next_owned : state.owned) = cache.next_owned;
     if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
-    if (thread_cache** const entry = entry_for(state, cache.pool_id); *entry == &cache) *entry = nullptr;
+    thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near[cache.pool_id]
+                                 : state.far == nullptr     ? nullptr
+                                                        : &state.far->caches()[cache.pool_id - k_far_slot];
+    if (entry != nullptr && *entry == &cache) *entry = nullptr;
     state.forget(&cache);
     cache.release();
     g_metadata.deallocate(&cache, sizeof(thread_cache));
@@ -322,6 +312,11 @@ inline bool registry::give_back_large(thread_cache& cache) noexcept {
 // Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
+    // A thread that was cancelled within its gates leaves them first: who closes a pool, or forks, waits for it with a lock
+    // that the following needs.
+    state.far_gate.leave();
+    for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
+        cache->gate.leave();
     for (thread_cache* cache = state.owned;
          cache != nullptr;)  // upstream may use pools, which frees closed caches
         cache = give_back_large(*cache) ? state.owned : cache->next_owned;
@@ -331,19 +326,13 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     std::unique_lock lock(g_registry.m_mutex);  // no pool is closed meanwhile
     state.closed.store(nullptr, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned) {
-        cache->gate.leave();  // the thread may have been cancelled inside
         if (pool_core* const core = cache->core) {
             std::scoped_lock const caches_lock(core->caches().mutex());
             core->retire(*cache);
         }
         disown(state, *cache);
     }
-    if (state.far != nullptr) {
-        g_registry.m_far_threads.remove(state);
-        g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
-    }
-    state.far = nullptr;
-    state.far_count = 0;
+    if (far_array* const far = std::exchange(state.far, nullptr)) g_registry.m_far_arrays.remove(*far);
     lock.unlock();
     fork_gate::release_place();
 }
@@ -355,8 +344,8 @@ inline void registry::before_fork() noexcept {
     if (g_registry.m_begun_forks++ != 0) return;
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
-        for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
-            if (each != &t_state) visit(each->far_gate);
+        for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
+            if (each->owner != &t_state) visit(each->owner->far_gate);
         g_registry.for_each_core([&](pool_core& core) {
             if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
         });
@@ -373,8 +362,8 @@ inline void registry::before_fork() noexcept {
 // The gates of caches are resumed by their owners.
 inline void registry::after_fork_in_parent() noexcept {
     if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
-    for (thread_state* each = g_registry.m_far_threads.first(); each != nullptr; each = each->next_far)
-        each->far_gate.resume();
+    for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
+        each->owner->far_gate.resume();
     g_registry.for_each_core([](pool_core& core) {
         if (pool_extension* const above = core.extension()) above->after_fork();
     });
@@ -385,8 +374,7 @@ inline void registry::after_fork_in_parent() noexcept {
 // looks at the caches of a pool frees what the others had cached.
 inline void registry::after_fork_in_child() noexcept {
     if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
-    g_registry.m_far_threads = {};
-    if (t_state.far != nullptr) g_registry.m_far_threads.add(t_state);
+    g_registry.m_far_arrays.remove_others(t_state);
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();

@@ -63,12 +63,18 @@ struct deleter {
         detail::checks::on_deallocate_counted(header);
         auto& counts = *static_cast<detail::count_header*>(header);
         std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
-        if constexpr (std::is_trivially_destructible_v<T>) {
-            [[maybe_unused]] bool const is_gone = counts.retires(word, detail::count_header::k_unique);
-            POOLED_EXPENSIVE_CHECK(is_gone, "pooled::unique_ptr: no object starts there that it could own");
-        } else {
+#if POOLED_CHECKED
+        // The block of one that is deferred is still in use: its header tells that it was dropped.
+        POOLED_CHECK(
+            detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
+            "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "
+            "a second owner");
+        counts.word.store(word - detail::count_header::k_unique, std::memory_order_relaxed);
+#endif
+        if constexpr (std::is_trivially_destructible_v<T>)
+            static_cast<void>(counts.retires(word, detail::count_header::k_unique));
+        else
             detail::g_block_types[word].retire(header);
-        }
     }
 };
 

@@ -23,16 +23,42 @@ TEST(thread_state, has_no_cache_at_first) {
 TEST(thread_state, finds_near_and_far_caches_by_the_pools_id) {
     thread_state state;
     std::array<thread_cache, 3> caches;
-    std::array<thread_cache*, 2> far{&caches[1], &caches[2]};
+    far_arrays all;
     state.near[7] = &caches[0];
-    state.far = far.data();
-    state.far_count = 2;
+    *all.entry(state, k_far_slot) = &caches[1];
+    *all.entry(state, k_far_slot + 1) = &caches[2];
     EXPECT_EQ(state.find(7), &caches[0]);
     EXPECT_EQ(state.find(k_far_slot), &caches[1]);
     EXPECT_EQ(state.find(k_far_slot + 1), &caches[2]);
     EXPECT_EQ(state.find(k_far_slot + 2), nullptr);
     EXPECT_EQ(state.near[near_slot(k_far_slot + 1)], nullptr)
         << "the slot that all far pools share stays empty";
+    all.remove(*state.far);
+}
+
+TEST(far_arrays, keep_what_is_in_them_when_they_grow) {
+    thread_state state;
+    thread_cache cache;
+    far_arrays all;
+    *all.entry(state, k_far_slot) = &cache;
+    *all.entry(state, k_far_slot + 1000) = &cache;
+    EXPECT_EQ(state.find(k_far_slot), &cache);
+    EXPECT_EQ(state.find(k_far_slot + 999), nullptr);
+    EXPECT_EQ(all.first(), state.far);
+    EXPECT_EQ(state.far->next, nullptr) << "the smaller one is gone";
+    all.remove(*state.far);
+    EXPECT_EQ(all.first(), nullptr);
+}
+
+TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {
+    std::array<thread_state, 4> states;
+    far_arrays all;
+    for (thread_state& one : states)
+        static_cast<void>(all.entry(one, k_far_slot));
+    all.remove_others(states[2]);
+    EXPECT_EQ(all.first(), states[2].far);
+    EXPECT_EQ(all.first()->next, nullptr);
+    all.remove(*states[2].far);
 }
 
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {

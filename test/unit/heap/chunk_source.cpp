@@ -130,6 +130,47 @@ TEST_F(chunk_source_test, gives_a_block_larger_than_its_slabs_a_chunk_of_one_sla
     EXPECT_EQ(c->slabs()[0].bytes, 32'768U);
 }
 
+// Refuses what is over `m_most` bytes, as fragmented memory does.
+class fragmented_upstream : public std::pmr::memory_resource {
+public:
+    fragmented_upstream(std::pmr::memory_resource& next, std::size_t most) noexcept
+        : m_next(next), m_most(most) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        if (bytes > m_most) throw std::bad_alloc();
+        return m_next.allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_next.deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    std::pmr::memory_resource& m_next;
+    std::size_t m_most;
+};
+
+TEST_F(chunk_source_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_ones) {
+    fragmented_upstream pieces(memory, 200'000);
+    upstream fragmented(&pieces, 0, false);
+    tested_source source(shape_of(k_slab_bytes, k_mib), fragmented);
+    EXPECT_EQ(source.take()->bytes, k_mib / 8);
+    EXPECT_EQ(fragmented.used(), k_mib / 8) << "what was refused is not counted";
+    source.give_all_back();
+    EXPECT_EQ(fragmented.used(), 0U);
+}
+
+TEST_F(chunk_source_test, takes_no_chunk_that_is_smaller_than_a_slab) {
+    fragmented_upstream crumbs(memory, k_slab_bytes - 1);
+    upstream fragmented(&crumbs, 0, false);
+    tested_source source(shape_of(k_slab_bytes, k_mib + k_granule_bytes), fragmented);
+    EXPECT_THROW(static_cast<void>(source.take()), std::bad_alloc);
+    EXPECT_EQ(fragmented.used(), 0U);
+    EXPECT_EQ(memory.allocations(), 0U);
+}
+
 TEST_F(chunk_source_test, takes_whole_granules_of_what_a_bound_leaves) {
     upstream bounded(&memory, 3 * k_granule_bytes + 100, false);
     tested_source source(shape_of(k_small_slab_bytes, 2 * k_small_slab_bytes), bounded);
@@ -154,9 +195,10 @@ TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
     std::size_t const piece = chunk::descriptor_bytes(k_mib / k_slab_bytes);
     void* const next = g_metadata.allocate(piece);
     g_metadata.deallocate(next, piece);
-    failing.fail_at_next_call();
+    failing.fail_always(true);
     EXPECT_THROW(source.take(), test::injected_failure);
     EXPECT_EQ(source_of_memory.used(), 0U);
+    failing.fail_always(false);
     EXPECT_EQ(static_cast<void*>(source.take()), next) << "the descriptors' memory was given back";
 }
 

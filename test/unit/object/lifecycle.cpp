@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/death_tests.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -227,7 +228,7 @@ TYPED_TEST(lifecycle, of_functions_may_leave_any_of_them_empty) {
 }
 
 TYPED_TEST(lifecycle, that_creates_elsewhere_ends_the_program_with_a_message) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    test::start_death_tests_anew();
     static int elsewhere = 0;
     typename TypeParam::template pool<int, pooled::function_lifecycle<int>> pool(
         {}, {.create = [](void*) { return &elsewhere; }});

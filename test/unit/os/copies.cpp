@@ -85,6 +85,49 @@ TEST(the_directory_of_copies, tells_a_pool_from_the_pool_that_is_its_upstream) {
     EXPECT_EQ(all->owner_of(&block, slabs), &large);
 }
 
+// Copies whose pools lie in one another, in each order in which they may have registered.
+TEST(the_directory_of_copies, finds_the_innermost_of_pools_that_lie_in_each_others_blocks) {
+    auto const kind = [](void const*) -> int { return memory_copy::large_block; };
+    int block = 0;
+    for (bool const is_inner_first : {false, true}) {
+        auto const all = std::make_unique<copy_directory>();
+        memory_copy outer = copy_with("a", kind);
+        memory_copy inner = copy_with("b", kind);
+        memory_copy self = copy_with("c", kind);
+        outer.bytes = inner.bytes = self.bytes = sizeof(memory_copy);
+        outer.region_of = [](void const*) -> std::uint64_t { return 7; };
+        inner.region_of = [](void const*) -> std::uint64_t { return 9; };
+        self.region_of = [](void const*) -> std::uint64_t { return 11; };
+        for (memory_copy* one : {is_inner_first ? &inner : &outer, is_inner_first ? &outer : &inner, &self})
+            all->add(*one);
+        EXPECT_EQ(all->owner_of(&block, self), &inner);
+    }
+}
+
+TEST(the_directory_of_copies, asks_an_older_copy_for_no_more_than_it_knows) {
+    auto const all = std::make_unique<copy_directory>();
+    memory_copy older = copy_with("a", [](void const*) -> int { return memory_copy::slab_block; });
+    older.bytes = sizeof(memory_copy) - sizeof(older.region_of);
+    older.region_of = [](void const*) -> std::uint64_t {
+        ADD_FAILURE();
+        return 1;
+    };
+    memory_copy newer = copy_with("b", [](void const*) -> int { return memory_copy::large_block; });
+    newer.bytes = sizeof(memory_copy);
+    newer.region_of = [](void const*) -> std::uint64_t { return 9; };
+    memory_copy const self = copy_with("c", nullptr);
+    all->add(older);
+    all->add(newer);
+    int block = 0;
+    EXPECT_EQ(all->owner_of(&block, self), &older);
+}
+
+TEST(the_directory_of_copies, numbers_regions_in_the_order_in_which_they_came) {
+    std::uint64_t const before = next_region();
+    EXPECT_NE(before, 0U);
+    EXPECT_GT(next_region(), before);
+}
+
 TEST(the_directory_of_copies, has_one_default_pool_for_each_layout) {
     auto const all = std::make_unique<copy_directory>();
     memory_copy first = copy_with("a", nullptr);

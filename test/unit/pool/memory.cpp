@@ -5,6 +5,7 @@
 #include "pooled/pool/memory.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/death_tests.hpp"
 #include "support/failing_upstream.hpp"
 
 #include <gtest/gtest.h>
@@ -293,7 +294,7 @@ TEST_F(pool_memory_test, counts_deallocations_once_it_is_closed) {
 }
 
 TEST_F(pool_memory_test, ends_the_process_for_an_address_that_is_no_large_block_in_use) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    test::start_death_tests_anew();
     void* const p = take_large(0);
     EXPECT_DEATH(give_large(0, static_cast<std::byte*>(p) + 16), "'packets': no large block in use");
     give_large(0, p);

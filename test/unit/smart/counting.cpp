@@ -3,6 +3,8 @@
 
 #include "pooled/smart/counting.hpp"
 
+#include "support/death_tests.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,7 +20,7 @@ using pooled::detail::on_one_thread;
 template <class Counting>
 class count_word : public testing::Test {
 protected:
-    count_word() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+    count_word() { test::start_death_tests_anew(); }
 
     static std::uint64_t strong(count_header const& h) { return count_header::strong_in(h.word.load()); }
     static std::uint64_t weak(count_header const& h) {

@@ -3,6 +3,8 @@
 
 #include "pooled/smart/handle.hpp"
 
+#include "support/death_tests.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -62,7 +64,7 @@ TEST(handle, leads_there_from_a_base_too_and_back) {
 }
 
 TEST(handle, refuses_a_base_that_lies_64_kib_into_its_object) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    test::start_death_tests_anew();
     auto* const start = reinterpret_cast<std::byte*>(0x1000);  // NOLINT: never read
     EXPECT_EQ(handle<std::byte>(start + 65'535, start).offset(), 65'535U);
     EXPECT_DEATH(handle<std::byte>(start + 65'536, start), "64 KiB or more into its object");

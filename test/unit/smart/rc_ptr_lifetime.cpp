@@ -5,6 +5,7 @@
 #include "pooled/smart/rc_ptr.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/death_tests.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -132,7 +133,7 @@ TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
 
 class at_the_end_of_the_process : public testing::Test {
 protected:
-    at_the_end_of_the_process() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+    at_the_end_of_the_process() { test::start_death_tests_anew(); }
 };
 
 struct makes_more {

@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
+#include "support/death_tests.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ struct derived : base, second {
 
 class a_change_of_counting : public testing::Test {
 protected:
-    a_change_of_counting() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+    a_change_of_counting() { test::start_death_tests_anew(); }
     ~a_change_of_counting() override {
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(pool.stats().in_use, 0U);

@@ -4,6 +4,7 @@
 
 #include "pooled/teardown/deferred_queue.hpp"
 
+#include "support/death_tests.hpp"
 #include "support/no_metadata.hpp"
 #include "support/sanitizer.hpp"
 
@@ -180,7 +181,7 @@ using deferred_queue_death_test = deferred_queue_test;
 
 TEST_F(deferred_queue_death_test, without_memory_links_its_objects_and_refuses_those_that_are_observed) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer needs memory of its own";
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    test::start_death_tests_anew();
     EXPECT_EXIT(
         {
             g_finished.reserve(objects.size());

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// The gate of forks (os/fork_gate.hpp) and the lock (os/raw_mutex.hpp), production code, under Relacy's scheduler and memory
+// model. What critical sections touch is an rl::var, on which Relacy reports every unordered pair of accesses; the thread
+// that forks touches it without the lock.
+//
+//   raw_mutex     three threads, of which some sleep
+//   fork          a thread with a place of its own, one that counts, one that forks, where its heirs are those of the parent
+//   two forks     two threads fork at once, one of which has a place; a third one is inside now and then
+//   places        a thread that ends hands its place to another one, while a third one forks
+//   controls      the same with one part left out: Relacy must find the race, or the sleep without end
+//
+// Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
+
+#include "pooled/os/fork_gate.hpp"
+
+#include "model/relacy_atomics.hpp"
+
+namespace {
+
+using model::relacy_atomics;
+
+struct no_light_barrier : relacy_atomics {
+    static void light_barrier() {}
+};
+struct no_heavy_barrier : relacy_atomics {
+    static void heavy_barrier() {}
+};
+struct no_wake_up : relacy_atomics {
+    static void wake_one(atomic<unsigned>&) {}
+    static void wake_all(atomic<unsigned>&) {}
+};
+
+template <class Atomics, rl::test_result_e Expected>
+struct lock_of_three : rl::test_suite<lock_of_three<Atomics, Expected>, 3, Expected> {
+    pooled::detail::basic_raw_mutex<Atomics, 1> lock;
+    rl::var<int> data;
+
+    void before() {
+        model::begin_iteration();
+        data($) = 0;
+    }
+    void thread(unsigned) {
+        for (int i = 0; i < 2; ++i) {
+            lock.lock();
+            data($) = data($) + 1;
+            lock.unlock();
+        }
+    }
+    void after() { RL_ASSERT(data($) == 6); }
+};
+
+template <class Atomics>
+struct guarded {
+    pooled::detail::basic_fork_gate<Atomics, 2> gate;
+    rl::mutex lock;
+    rl::var<int> data;
+
+    void begin_iteration() {
+        model::begin_iteration();
+        data($) = 0;
+    }
+    void critical_section(bool makes_place) {
+        gate.enter();
+        lock.lock($);
+        if (makes_place) gate.own_place();
+        data($) = data($) + 1;
+        lock.unlock($);
+        gate.leave();
+    }
+    // As pthread_atfork's handlers do; what is between them finds all whole.
+    void fork() {
+        gate.begin();
+        data($) = data($) + 1;
+        gate.end();
+    }
+};
+
+template <class Atomics, rl::test_result_e Expected>
+struct fork_among_threads : rl::test_suite<fork_among_threads<Atomics, Expected>, 3, Expected> {
+    guarded<Atomics> all;
+
+    void before() { all.begin_iteration(); }
+    void thread(unsigned index) {
+        if (index == 2) return all.fork();
+        // Into the place, then twice with it: who withdraws must not hide what it did before.
+        for (int i = 0; i < (index == 0 ? 3 : 2); ++i)
+            all.critical_section(index == 0);
+        if (index == 0) all.gate.release_place();
+    }
+    void after() { RL_ASSERT(all.data($) == 6); }
+};
+
+template <class Atomics, rl::test_result_e Expected>
+struct forks_at_once : rl::test_suite<forks_at_once<Atomics, Expected>, 3, Expected> {
+    guarded<Atomics> all;
+
+    void before() { all.begin_iteration(); }
+    void thread(unsigned index) {
+        if (index != 2) all.critical_section(index == 0);
+        if (index != 1) all.fork();
+        if (index != 2) all.critical_section(false);
+        if (index == 0) all.gate.release_place();
+    }
+    void after() { RL_ASSERT(all.data($) == 6); }
+};
+
+// Both want places; there are two, so that each looks at one that the other has or gives up.
+template <class Atomics, rl::test_result_e Expected>
+struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expected>, 4, Expected> {
+    guarded<Atomics> all;
+
+    void before() { all.begin_iteration(); }
+    void thread(unsigned index) {
+        if (index == 3) return all.fork();
+        all.critical_section(true);
+        all.critical_section(false);
+        all.gate.release_place();
+    }
+    void after() { RL_ASSERT(all.data($) == 7); }
+};
+
+constexpr auto k_success = rl::test_result_success;
+constexpr auto k_race = rl::test_result_data_race;
+constexpr auto k_endless = rl::test_result_livelock;
+
+constexpr unsigned k_iterations = 100'000;
+
+}  // namespace
+
+int main() {
+    bool ok = true;
+    ok &= model::run<lock_of_three<relacy_atomics, k_success>>(
+        "the lock excludes threads, and wakes who sleeps", k_iterations);
+    ok &= model::run<fork_among_threads<relacy_atomics, k_success>>(
+        "while one thread forks, no other is in a critical section", k_iterations);
+    ok &= model::run<forks_at_once<relacy_atomics, k_success>>("two threads fork one after the other",
+                                                               k_iterations);
+    ok &= model::run<places_change_hands<relacy_atomics, k_success>>(
+        "a place may be given up and taken during a fork", k_iterations);
+
+    ok &= model::run<lock_of_three<no_wake_up, k_endless>>("without a call of wake a thread sleeps for ever",
+                                                           k_iterations);
+    ok &= model::run<fork_among_threads<no_wake_up, k_endless>>(
+        "without a call of wake who waits for a fork sleeps for ever", k_iterations);
+    ok &= model::run<fork_among_threads<no_light_barrier, k_race>>("without the light barrier a fork races",
+                                                                   k_iterations);
+    ok &= model::run<fork_among_threads<no_heavy_barrier, k_race>>("without the heavy barrier a fork races",
+                                                                   k_iterations);
+    return ok ? 0 : 1;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How many pages of 4 KiB are in memory, as the system says. qemu's user mode calls madvise() done whatever it was asked, and
+// counts the pages of the machine that it runs on.
+
+#include "pooled/os/platform.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <sys/mman.h>
+
+namespace test {
+
+// Requires `p` at the beginning of a page, and can_count_resident_pages().
+[[nodiscard]] inline std::size_t resident_pages(void const* p, std::size_t bytes) {
+    std::vector<unsigned char> state(bytes / pooled::detail::platform::k_page_bytes);
+    if (::mincore(const_cast<void*>(p), bytes, state.data()) != 0) return ~std::size_t{0};
+    return static_cast<std::size_t>(
+        std::ranges::count_if(state, [](unsigned char one) { return (one & 1) != 0; }));
+}
+
+// The system's pages are of 4 KiB, and it makes those resident that it says it has.
+[[nodiscard]] inline bool can_count_resident_pages() {
+    namespace platform = pooled::detail::platform;
+    std::size_t const page = platform::k_page_bytes;
+    if (platform::page_bytes() != page) return false;
+    void* const p = platform::map_pages(page, page);
+    bool is_done = false;
+#ifdef MADV_POPULATE_WRITE
+    is_done = ::madvise(p, page, MADV_POPULATE_WRITE) == 0;
+#endif
+    if (!is_done) *static_cast<std::byte volatile*>(p) = std::byte{1};
+    bool const can = test::resident_pages(p, page) == 1;
+    platform::unmap_pages(p, page);
+    return can;
+}
+
+}  // namespace test
