@@ -4,6 +4,7 @@
 // The longer steps of a world, and which byte means which step. The rest is in world.hpp.
 
 #include "fuzz/world.hpp"
+#include "support/internals.hpp"
 
 namespace fuzz {
 
@@ -137,7 +138,7 @@ inline void world::compare() {
         if (node const* const object = get(one)) object->check_contents();
     for (pool_place const& place : m_pools)
         with(place, [&](auto& pool) {
-            check(pool.is_valid(), "a pool's structures are valid");
+            check(test::is_valid(pool), "a pool's structures are valid");
             pooled::pool_stats const stats = pool.stats();
             check(place.options.max_bytes == 0 || stats.upstream_bytes <= place.options.max_bytes,
                   "a bound is hard");

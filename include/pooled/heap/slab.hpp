@@ -14,6 +14,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/slab_marks.hpp"
 #include "pooled/os/platform.hpp"
@@ -22,7 +23,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -122,7 +122,7 @@ struct alignas(k_cache_line) slab {
 
     // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how many; stops in front of
     // one that is in error.
-    [[nodiscard]] put_result put(std::span<void* const> blocks) noexcept {
+    [[nodiscard]] put_result put(span<void* const> blocks) noexcept {
         class_geometry const g = k_geometry[size_class];
         put_result result;
         std::uint32_t w = first_word;

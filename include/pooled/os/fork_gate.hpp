@@ -25,13 +25,13 @@
 //            in the other one of two tables.
 // Any thread may call. O(1); begin() and forget_others() O(places).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -106,7 +106,7 @@ public:
             wait_until_zero(one.inside);
         // Only who is inside makes a place its own: from here on they stay as they are.
         auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_relaxed); };
-        if (std::none_of(m_places.begin(), m_places.end(), is_owned)) return;
+        if (!detail::any_of(m_places, is_owned)) return;
         platform::heavy_barrier();
         for (place const& one : m_places)
             wait_until_zero(one.inside);

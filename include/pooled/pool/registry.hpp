@@ -13,6 +13,7 @@
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -30,7 +31,6 @@
 #include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -228,12 +228,12 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     if (id < k_far_slot) return &state.near[id];
     std::uint32_t const index = id - k_far_slot;
     if (index >= state.far_count) {
-        std::uint32_t const count = std::max(index + 1, 2 * state.far_count + 64);
+        std::uint32_t const count = detail::max(index + 1, 2 * state.far_count + 64);
         auto** const far =
             static_cast<thread_cache**>(g_metadata.try_allocate(count * sizeof(thread_cache*)));
         if (far == nullptr) return nullptr;
-        std::copy_n(state.far, state.far_count, far);
-        std::fill(far + state.far_count, far + count, nullptr);
+        detail::copy_n(state.far, state.far_count, far);
+        detail::fill_n<thread_cache*>(far + state.far_count, count - state.far_count, nullptr);
         if (state.far != nullptr)
             g_metadata.deallocate(state.far, state.far_count * sizeof(thread_cache*));
         else {
