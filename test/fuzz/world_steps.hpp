@@ -146,7 +146,7 @@ inline void world::compare() {
                 check(stats.in_use == m_shadow.blocks(place.number),
                       "a pool knows how many blocks are in use");
         });
-    check(m_recycler->is_valid(), "an object pool's structures are valid");
+    check(test::is_valid(*m_recycler), "an object pool's structures are valid");
     auto const stats = m_recycler->stats();
     check(stats.in_use == m_recycled_out, "an object pool knows how many objects are in use");
     check(stats.capacity == recycled::alive, "an object pool knows how many objects there are");

@@ -100,7 +100,7 @@ public:
     template <class U, class OtherCounting>
         requires std::convertible_to<U*, T*> && (!std::same_as<Counting, OtherCounting>)
     counted_ptr(counted_ptr<U, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
-        if (other == nullptr) return;
+        if (other.m_handle.empty()) return;
         POOLED_CHECK(count_header::is_sole(other.m_handle.header().word.load(std::memory_order_acquire)),
                      "pooled::rc_ptr: only a sole owner can change between rc_ptr and local_rc_ptr");
         m_handle = {other.m_handle, other.get()};
