@@ -35,6 +35,7 @@ HEADERS = {
     "smart/make_rc.hpp": "make_rc, make_local_rc",
     "smart/deleter.hpp": "deleter, unique_ptr",
     "smart/rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
+    "smart/to_shared.hpp": "to_shared",
     "smart/rc_from_this.hpp": "enable_rc_from_this",
     "object/object_pool.hpp": "object_pool, local_object_pool",
     "object/options.hpp": "object_pool_options",

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <memory_resource>  // before
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -46,6 +47,32 @@ pooled::weak_rc_ptr<Packet> w = p;
 pooled::rc_ptr<Base> b = p;                                    // also a second or a virtual base
 pooled::rc_ptr<Packet> q = packets.make_unique<Packet>();      // no allocation
     expect(p->number == 7 && !w.expired() && b.use_count() == 2 && q.use_count() == 1);
+}
+
+struct config {
+    explicit config(int p) : port(p) {}
+    int port;
+};
+class latest_config {
+public:
+    pooled::rc_ptr<config const> load() const {
+        std::scoped_lock const lock(m_mutex);
+        return m_config;                                       // one count up; the lock is held no longer
+    }
+    void store(pooled::rc_ptr<config const> next) {
+        std::scoped_lock const lock(m_mutex);
+        m_config.swap(next);
+    }                                                          // the lock ends first, then the old one is dropped
+
+private:
+    mutable std::mutex m_mutex;
+    pooled::rc_ptr<config const> m_config;
+};
+void atomic_alternative() {
+    latest_config latest;
+    latest.store(pooled::make_rc<config const>(80));
+    std::thread([&] { latest.store(pooled::make_rc<config const>(443)); }).join();
+    expect(latest.load()->port == 443);
 }
 
 // page: docs/debugging.md
@@ -240,9 +267,9 @@ std::pmr::vector<int> ports{packets.resource()};  // a std::pmr::memory_resource
 
 int main() {
     for (void (*page)() :
-         {counted_pointers, debugging, migration_recycle, migration_recycle_later, object_pools,
-          one_allocation, teardown_scope, teardown_incremental, migration_bde, migration_foonathan,
-          migration_pmr_before, migration_pmr, migration_pmr_later, readme})
+         {counted_pointers, atomic_alternative, debugging, migration_recycle, migration_recycle_later,
+          object_pools, one_allocation, teardown_scope, teardown_incremental, migration_bde,
+          migration_foonathan, migration_pmr_before, migration_pmr, migration_pmr_later, readme})
         page();
     return g_is_right ? 0 : 1;
 }

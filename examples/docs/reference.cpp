@@ -241,6 +241,12 @@ void dynamic_pointer_cast() {
     assert(pooled::dynamic_pointer_cast<Square>(shape) == nullptr);
 }
 
+void to_shared() {
+    pooled::rc_ptr<Packet> counted = pooled::make_rc<Packet>(7);
+    std::shared_ptr<Packet> shared = pooled::to_shared(counted);
+    assert(shared.get() == counted.get() && counted.use_count() == 2);
+}
+
 void enable_rc_from_this() {
     struct Session : pooled::enable_rc_from_this<Session> {
         pooled::rc_ptr<Session> self() { return rc_from_this(); }
@@ -369,6 +375,7 @@ int main() {
                               static_pointer_cast,
                               const_pointer_cast,
                               dynamic_pointer_cast,
+                              to_shared,
                               enable_rc_from_this,
                               reclaim_scope,
                               pending,
