@@ -49,7 +49,7 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "debugging"]
+GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
 MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
 # Wider than the theme's, so that 110 columns of code fit; a table without titles shows no empty row for them.
 STYLE = """\
