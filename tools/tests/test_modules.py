@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The module exports the public names of the API reference and no others; its page shows the CMake of the tested consumer."""
+"""The module exports the public names of the API reference alone; its page shows the CMake of the tested consumer."""
 
 import re
 import sys
