@@ -15,12 +15,16 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATAD
 install(FILES "${PROJECT_SOURCE_DIR}/tools/debuggers/pooled_gdb.py" "${PROJECT_SOURCE_DIR}/tools/debuggers/pooled.natvis"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/pooled")
 
+# The source of the module: each project compiles it with its own flags.
+set(pooled_module_dir "${CMAKE_INSTALL_DATADIR}/pooled/modules")
+install(FILES "${PROJECT_SOURCE_DIR}/modules/pooled.cppm" DESTINATION "${pooled_module_dir}")
+
 set(pooled_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/pooled")
 install(TARGETS pooled EXPORT pooledTargets)
 install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_dir}")
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/pooledConfig.cmake.in" "${PROJECT_BINARY_DIR}/pooledConfig.cmake"
-  INSTALL_DESTINATION "${pooled_package_dir}" NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION "${pooled_package_dir}" PATH_VARS pooled_module_dir NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor version may break its users (semver.org, item 4).
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/pooledConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)

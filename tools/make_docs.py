@@ -5,8 +5,8 @@
 usage: make_docs.py [OUTPUT]
 
 The site, in build/site by default, works from disk and without a network: README.md is its first page, docs/ the guide
-and the cookbook, and each public header a page of the reference. MkDocs' strict mode makes an error of each warning, a
-link that leads nowhere among them. Search works without a server, too.
+and the cookbook; the reference has each public name (reference.py) and each public header. MkDocs' strict mode makes an
+error of each warning, a link that leads nowhere among them. Search works without a server, too.
 """
 
 import itertools
@@ -16,6 +16,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import reference  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "build/site-source"
@@ -32,6 +35,7 @@ HEADERS = {
     "smart/make_rc.hpp": "make_rc, make_local_rc",
     "smart/deleter.hpp": "deleter, unique_ptr",
     "smart/rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
+    "smart/to_shared.hpp": "to_shared",
     "smart/rc_from_this.hpp": "enable_rc_from_this",
     "object/object_pool.hpp": "object_pool, local_object_pool",
     "object/options.hpp": "object_pool_options",
@@ -45,8 +49,14 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "debugging"]
+GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
 MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
+# Wider than the theme's, so that 110 columns of code fit; a table without titles shows no empty row for them.
+STYLE = """\
+.md-grid { max-width: 76rem; }
+.md-typeset thead:not(:has(th:not(:empty))) { display: none; }
+.md-typeset__table td:first-child { white-space: normal; }
+"""
 CONFIGURATION = """\
 site_name: pooled
 site_url: ""
@@ -66,6 +76,7 @@ theme:
       scheme: slate
       primary: teal
       toggle: {{ icon: material/weather-sunny, name: Light }}
+extra_css: [style.css]
 plugins: [search, offline]
 markdown_extensions: [tables, pymdownx.highlight, pymdownx.superfences]
 validation:
@@ -76,7 +87,7 @@ nav:
 
 
 def page_of(header: str) -> str:
-    return f"reference/{header.removesuffix('.hpp').replace('/', '-')}.md"
+    return f"headers/{header.removesuffix('.hpp').replace('/', '-')}.md"
 
 
 def reference_page(header: str, names: str) -> str:
@@ -131,7 +142,8 @@ def navigation() -> str:
         "  - Home: index.md\n"
         + part("Guide", [f"{page}.md" for page in GUIDE])
         + part("Cookbook", ["cookbook/README.md", *(f"cookbook/{page}" for page in cookbook)])
-        + part("Reference", [f"'{names}': {page_of(header)}" for header, names in HEADERS.items()])
+        + part("Reference", [f"reference/{page['file']}.md" for page in reference.pages()])
+        + part("Headers", [f"'{names}': {page_of(header)}" for header, names in HEADERS.items()])
         + part("More", [*(f"{page}.md" for page in MORE), *migrations])
     )
 
@@ -154,7 +166,7 @@ def main(arguments: list[str]) -> int:
     site = Path(arguments[0]).resolve() if arguments else ROOT / "build/site"
     shutil.rmtree(STAGE, ignore_errors=True)
     for source in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*"))]:
-        if source.is_dir():
+        if source.is_dir() or source == reference.SOURCE:
             continue
         page = STAGE / ("index.md" if source == ROOT / "README.md" else source.relative_to(ROOT / "docs"))
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +174,9 @@ def main(arguments: list[str]) -> int:
             page.write_text(redirect(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
         else:
             shutil.copy(source, page)
-    (STAGE / "reference").mkdir(parents=True)
+    reference.write(STAGE / "reference", lambda text, page: redirect(text, ROOT / "docs/reference" / page.name, page))
+    (STAGE / "style.css").write_text(STYLE, encoding="utf-8")
+    (STAGE / "headers").mkdir(parents=True)
     for header, names in HEADERS.items():
         (STAGE / page_of(header)).write_text(reference_page(header, names), encoding="utf-8")
     configuration = ROOT / "build/mkdocs.yml"

@@ -23,11 +23,21 @@
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
+//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"
 
-#if __cplusplus < 202002L
+// What is not supported is refused in words, before anything else can fail. os/platform.hpp is the one file to port.
+#if defined(_MSC_VER) && !defined(__clang__)
+#error "pooled does not support MSVC: use GCC 12, Clang 19 or later for Linux, for example in WSL"
+#elif defined(_WIN32)
+#error "pooled does not support Windows: compile for Linux, for example in WSL"
+#elif defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ != 8
+#error "pooled needs 64-bit addresses: compile without -m32 or -mx32"
+#elif !defined(__linux__) && !POOLED_UNTESTED_PLATFORM
+#error "pooled is tested on Linux alone: define POOLED_UNTESTED_PLATFORM=1 to try it here"
+#elif __cplusplus < 202002L
 #error "pooled needs C++20 or later: compile with -std=c++20"
 #endif
 

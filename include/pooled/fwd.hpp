@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
@@ -29,23 +30,22 @@ struct deleter;
 template <class T>
 using unique_ptr = std::unique_ptr<T, deleter<T>>;
 
-template <class T, class Counting>
-class basic_rc_ptr;
-template <class T, class Counting>
-class basic_weak_rc_ptr;
+template <class T>
+class rc_ptr;
+template <class T>
+class weak_rc_ptr;
+template <class T>
+class local_rc_ptr;
+template <class T>
+class weak_local_rc_ptr;
+
 namespace detail {
+// How a counted pointer counts; which one it is by that.
 struct among_threads;
 struct on_one_thread;
+template <class T, class Counting>
+using rc_ptr_of = std::conditional_t<std::is_same_v<Counting, among_threads>, rc_ptr<T>, local_rc_ptr<T>>;
 }  // namespace detail
-
-template <class T>
-using rc_ptr = basic_rc_ptr<T, detail::among_threads>;
-template <class T>
-using weak_rc_ptr = basic_weak_rc_ptr<T, detail::among_threads>;
-template <class T>
-using local_rc_ptr = basic_rc_ptr<T, detail::on_one_thread>;
-template <class T>
-using weak_local_rc_ptr = basic_weak_rc_ptr<T, detail::on_one_thread>;
 
 template <class T>
 class enable_rc_from_this;

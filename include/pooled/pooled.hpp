@@ -16,6 +16,7 @@
 #include "pooled/smart/make_unique.hpp"
 #include "pooled/smart/rc_from_this.hpp"
 #include "pooled/smart/rc_ptr.hpp"
+#include "pooled/smart/to_shared.hpp"
 #include "pooled/teardown/destroy_in_place.hpp"
 #include "pooled/teardown/pending.hpp"
 #include "pooled/teardown/reclaim_scope.hpp"

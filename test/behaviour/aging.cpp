@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sanitizer.hpp"
 
@@ -83,7 +84,7 @@ TYPED_TEST(aged, pool_has_no_slab_in_use_when_everything_is_free) {
         << "slabs whose blocks are cached, and no others";
     this->pool.trim();
     EXPECT_EQ(this->pool.stats().classes[k_class].slab_bytes, 0U);
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TYPED_TEST(aged, pool_builds_in_ascending_addresses_of_one_slab_after_another) {

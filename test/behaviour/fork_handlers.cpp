@@ -5,6 +5,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -111,11 +112,11 @@ TEST_F(fork_handlers, of_a_program_use_pools_while_the_library_holds_its_locks) 
     for (int i = 0; i < 3; ++i)
         ASSERT_EQ(in_child([&] {
                       use_everything(pool);
-                      return pool.is_valid() ? 0 : 1;
+                      return test::is_valid(pool) ? 0 : 1;
                   }),
                   0);
     use_everything(pool);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
@@ -139,14 +140,14 @@ TEST_F(fork_handlers, of_a_program_use_pools_while_other_threads_do) {
         EXPECT_EQ(in_child([&] {
                       use_everything(pool);
                       use_everything(bounded);
-                      return pool.is_valid() && bounded.is_valid() ? 0 : 1;
+                      return test::is_valid(pool) && test::is_valid(bounded) ? 0 : 1;
                   }),
                   0)
             << "fork " << i;
     stop = true;
     for (std::thread& one : threads)
         one.join();
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
@@ -187,7 +188,7 @@ TEST_F(fork_handlers, of_a_program_find_the_blocks_that_other_threads_have_cache
     stop = true;
     other.join();
     EXPECT_EQ(count(), capacity) << "a cache stayed closed";
-    EXPECT_TRUE(bounded.is_valid());
+    EXPECT_TRUE(test::is_valid(bounded));
 }
 
 TEST_F(fork_handlers, of_a_program_acquire_and_release_recycled_objects) {
@@ -248,7 +249,7 @@ TEST_F(fork_handlers, of_a_program_hand_a_new_pool_to_other_threads) {
     for (int i = 0; i < 50; ++i)
         EXPECT_EQ(in_child([&] {
                       use_everything(*all.back());
-                      return all.back()->is_valid() ? 0 : 1;
+                      return test::is_valid(*all.back()) ? 0 : 1;
                   }),
                   0);
     stop = true;
@@ -266,7 +267,7 @@ TEST_F(fork_handlers, of_a_child_start_threads_that_use_pools_when_the_fork_is_o
     for (int i = 0; i < 20; ++i)
         EXPECT_EQ(in_child([&] {
                       made_in_child.join();
-                      return pool.is_valid() ? 0 : 1;
+                      return test::is_valid(pool) ? 0 : 1;
                   }),
                   0);
     stop = true;

@@ -5,6 +5,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 #include "support/sleeper.hpp"
 
@@ -63,7 +64,7 @@ TEST_P(phases, of_sixteen_sizes_and_32_mib_each_hold_at_most_48_mib) {
             pool.deallocate(p, bytes, 8);
     }
     EXPECT_LE(pool.stats().upstream_bytes, 48 * k_mib);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 INSTANTIATE_TEST_SUITE_P(freed, phases, testing::Bool(), [](auto const& one) {
     return std::string(one.param ? "in_random_order" : "in_order");
@@ -117,7 +118,7 @@ TEST(exhausted_pool, with_half_of_its_blocks_free_refuses_another_size_and_chang
     EXPECT_EQ(after.free, before.free) << "no block moved";
     EXPECT_EQ(after.upstream_calls, before.upstream_calls);
     EXPECT_LT(took, std::chrono::seconds(1)) << "version 0.1 took 134 ms each";
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     for (std::size_t i = 0; i < blocks.size(); i += 2)
         ASSERT_NE(blocks[i] = pool.try_allocate(48, 8), nullptr);
     EXPECT_EQ(pool.try_allocate(48, 8), nullptr);
@@ -199,7 +200,7 @@ TEST(trimmed_pool, gives_back_the_free_pages_of_slabs_in_use) {
     EXPECT_GT(pool.trim(), 100 * k_mib);
     std::size_t const index = blocks.capacity() * sizeof(raw);
     EXPECT_LE(resident_bytes() - base, live * 5 / 2 + index + 4 * k_mib) << "live: " << live;
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     for (std::size_t i = 0; i < kept; ++i) {
         auto const* const bytes = static_cast<unsigned char const*>(blocks[i].p);
         ASSERT_EQ(std::count(bytes, bytes + blocks[i].bytes, 1),
@@ -240,7 +241,7 @@ TEST(unused_memory, goes_back_by_itself) {
     });
     ASSERT_GE(upstream.most_bytes(), 32 * k_mib);
     EXPECT_TRUE(within_deadline(pool, [&] { return upstream.bytes() <= 8 * k_mib; })) << upstream.bytes();
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(pool.stats().large_cached_bytes, 0U);
 }
 
@@ -283,7 +284,7 @@ TEST(threads, of_which_a_thousand_came_and_went_return_all_they_cached) {
     EXPECT_LE(s.upstream_bytes, 4 * k_mib);
     pool.trim();
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(closed_pool, loses_a_threads_cache_of_it_at_the_threads_next_slow_call) {

@@ -21,6 +21,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ TYPED_TEST(hardened, pool_reports_every_double_free_of_the_block_freed_last) {
         found += is_report(report_of([&] { this->pool.deallocate(p, bytes); }), "double free");
     }
     EXPECT_EQ(found, iterations());
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TYPED_TEST(hardened, pool_reports_every_double_free_of_a_cached_block) {
@@ -90,7 +91,7 @@ TYPED_TEST(hardened, pool_reports_every_double_free_of_a_cached_block) {
         found += is_report(report_of([&] { this->pool.deallocate(again, bytes); }), "double free");
     }
     EXPECT_EQ(found, iterations());
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TYPED_TEST(hardened, pool_reports_every_double_free_after_a_flush) {
@@ -120,7 +121,7 @@ TYPED_TEST(hardened, pool_reports_every_double_free_after_a_flush) {
             this->pool.deallocate(p, bytes + 200);
     }
     EXPECT_EQ(found, expected);
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TYPED_TEST(hardened, pool_reports_every_foreign_free) {
@@ -135,7 +136,7 @@ TYPED_TEST(hardened, pool_reports_every_foreign_free) {
         other.deallocate(p, bytes);
     }
     EXPECT_EQ(found, 2 * iterations());
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TYPED_TEST(hardened, pool_reports_a_second_owner_of_a_unique_ptr) {
@@ -187,7 +188,7 @@ TEST(hardened_pool, reports_every_double_free_from_another_thread) {
         }).join();
     }
     EXPECT_EQ(found, (iterations() + 99) / 100 * 100);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(hardened, pool_reports_nothing_in_a_program_that_is_right) {
@@ -219,7 +220,7 @@ TYPED_TEST(hardened, pool_reports_nothing_in_a_program_that_is_right) {
     for (block const& b : blocks)
         this->pool.deallocate(b.p, b.bytes);
     EXPECT_EQ(this->pool.stats().in_use, 0U);
-    EXPECT_TRUE(this->pool.is_valid());
+    EXPECT_TRUE(test::is_valid(this->pool));
 }
 
 TEST(hardened_pool, reports_nothing_when_many_threads_are_right) {
@@ -237,7 +238,7 @@ TEST(hardened_pool, reports_nothing_when_many_threads_are_right) {
         });
     for (std::thread& each : threads)
         each.join();
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // The order of the first addresses, relative to each other.

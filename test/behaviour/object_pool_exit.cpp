@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/sleeper.hpp"
 #include "unit/object/kinds.hpp"
 
@@ -87,7 +88,7 @@ TEST(object_pool_at_thread_exit, recycles_after_the_threads_cache_is_gone) {
     }).join();
     EXPECT_EQ(pool.idle(), 1U);
     EXPECT_EQ(pool.capacity(), 1U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     pthread_key_delete(g_key);
 }
 
@@ -111,10 +112,10 @@ TEST(object_pool_after_fork, works_in_the_child_with_objects_that_other_threads_
         std::vector<std::shared_ptr<int>> all;
         while (auto p = pool.try_acquire())
             all.push_back(std::move(p));
-        return all.size() == 10 && pool.is_valid();
+        return all.size() == 10 && test::is_valid(pool);
     }));
     other.run([&] { test::settle(pool); });
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
@@ -128,7 +129,7 @@ TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
         held.reset();
         for (int i = 0; i < test::k_settling; ++i)
             if (!pool.try_acquire()) return false;
-        return pool.is_valid();
+        return test::is_valid(pool);
     }));
     EXPECT_EQ(pool.waiting(), 1U);
     held.reset();

@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -116,7 +117,7 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
             return ends.make_shared<node>();
         }();
         survivor.reset();
-        return bounded.is_valid() && incremental.is_valid() ? other_status : 7;
+        return test::is_valid(bounded) && test::is_valid(incremental) ? other_status : 7;
     });
     if (status == 77) GTEST_SKIP() << "seccomp is not available";
     EXPECT_EQ(status, 0);
@@ -147,7 +148,7 @@ TEST(a_child, of_vfork_or_posix_spawn_leaves_the_pools_of_its_parent_as_they_wer
         static_cast<void>(pool.make_shared<node>());
     }
     EXPECT_EQ(*kept, 7);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // Its allocate() is a cancellation point.
@@ -203,7 +204,7 @@ TEST(a_thread, that_is_cancelled_in_an_upstream_call_leaves_the_pool_as_it_was) 
         EXPECT_EQ(pool.stats().in_use, 0U);
         void* const p = pool.allocate(bytes);
         pool.deallocate(p, bytes);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
 }
 

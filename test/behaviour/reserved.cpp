@@ -5,6 +5,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/malloc_counter.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
@@ -85,7 +86,7 @@ TYPED_TEST(reservation, serves_any_mixture_of_pointers) {
     this->template expect_nothing_taken<packet>(pool, 1'000);
     pool.template reserve<frame>(5);
     this->template expect_nothing_taken<frame>(pool, 5);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // Sizes at which the blocks of the pointers' kinds fall on either side of a region's size.

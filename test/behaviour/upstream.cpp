@@ -5,6 +5,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 #include "support/sleeper.hpp"
 
@@ -61,8 +62,8 @@ TEST(upstream_that_is_a_pool, has_everything_back_and_is_valid) {
             ASSERT_TRUE(above.owns(blocks.back().first));
             ASSERT_FALSE(below.owns(blocks.back().first));
         }
-        EXPECT_TRUE(above.is_valid());
-        EXPECT_TRUE(below.is_valid());
+        EXPECT_TRUE(test::is_valid(above));
+        EXPECT_TRUE(test::is_valid(below));
         for (auto const& [p, bytes] : blocks)
             above.deallocate(p, bytes);
         above.trim();
@@ -83,7 +84,7 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
         for (std::size_t const bytes : {std::size_t{48}, std::size_t{1500}, std::size_t{50'000}})
             if (void* const p = self->try_allocate(bytes)) self->deallocate(p, bytes);
         static_cast<void>(self->stats());
-        EXPECT_TRUE(self->is_valid());
+        EXPECT_TRUE(test::is_valid(*self));
         --depth;
     };
     hooked_upstream upstream(memory, use);
@@ -98,7 +99,7 @@ TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
             pool.deallocate(p, 1024);
         pool.deallocate(pool.allocate(500 * k_kib), 500 * k_kib);
         pool.trim();
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         self = nullptr;
     }
     EXPECT_EQ(memory.bytes(), 0U);
@@ -127,7 +128,7 @@ void expect_no_refusal(std::size_t max_bytes, std::size_t bytes_a, std::size_t b
     a.join();
     b.join();
     EXPECT_EQ(refused, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(slow_upstream, is_waited_for_before_a_pool_is_called_exhausted) {
@@ -221,14 +222,14 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
         while (void* const p = pool.try_allocate(1024))
             all.push_back(p);
         good = good && all.size() >= 6 * k_kib;
-        ::_exit(good && pool.is_valid() ? 0 : 1);
+        ::_exit(good && test::is_valid(pool) ? 0 : 1);
     }
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
     caller.join();
     pool.deallocate(mine, 48);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --prefix "${inst
 
 file(GLOB_RECURSE expected RELATIVE "${source}" "${source}/include/*.hpp")
 list(APPEND expected share/cmake/pooled/pooledConfig.cmake share/cmake/pooled/pooledConfigVersion.cmake
-     share/cmake/pooled/pooledTargets.cmake share/licenses/pooled/LICENSE share/pkgconfig/pooled.pc share/pooled/pooled.natvis
+     share/cmake/pooled/pooledTargets.cmake share/licenses/pooled/LICENSE share/pkgconfig/pooled.pc
+     share/pooled/modules/pooled.cppm share/pooled/pooled.natvis
      share/pooled/pooled_gdb.py)
 file(GLOB_RECURSE actual RELATIVE "${installed}" "${installed}/*")
 list(SORT expected)

@@ -11,6 +11,7 @@
 
 #include "fuzz/input.hpp"
 #include "fuzz/objects.hpp"
+#include "support/internals.hpp"
 
 #include <array>
 #include <atomic>
@@ -262,10 +263,10 @@ struct round_of_threads {
                 destroyed += one->drain();
         }
         for (auto& one : pools) {
-            check(one->is_valid(), "a pool's structures are valid");
+            check(test::is_valid(*one), "a pool's structures are valid");
             check(one->stats().in_use == 0, "every block was returned");
         }
-        check(connections.is_valid() && connections.in_use() == 0, "every connection was released");
+        check(test::is_valid(connections) && connections.in_use() == 0, "every connection was released");
         check(connections.capacity() <= k_most_connections, "the bound on objects is hard");
         for (auto& one : pools)
             one.reset();

@@ -4,6 +4,7 @@
 // The longer steps of a world, and which byte means which step. The rest is in world.hpp.
 
 #include "fuzz/world.hpp"
+#include "support/internals.hpp"
 
 namespace fuzz {
 
@@ -137,7 +138,7 @@ inline void world::compare() {
         if (node const* const object = get(one)) object->check_contents();
     for (pool_place const& place : m_pools)
         with(place, [&](auto& pool) {
-            check(pool.is_valid(), "a pool's structures are valid");
+            check(test::is_valid(pool), "a pool's structures are valid");
             pooled::pool_stats const stats = pool.stats();
             check(place.options.max_bytes == 0 || stats.upstream_bytes <= place.options.max_bytes,
                   "a bound is hard");
@@ -145,7 +146,7 @@ inline void world::compare() {
                 check(stats.in_use == m_shadow.blocks(place.number),
                       "a pool knows how many blocks are in use");
         });
-    check(m_recycler->is_valid(), "an object pool's structures are valid");
+    check(test::is_valid(*m_recycler), "an object pool's structures are valid");
     auto const stats = m_recycler->stats();
     check(stats.in_use == m_recycled_out, "an object pool knows how many objects are in use");
     check(stats.capacity == recycled::alive, "an object pool knows how many objects there are");

@@ -3,6 +3,8 @@
 
 #include "plugins/side.hpp"
 
+#include "support/internals.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -93,7 +95,7 @@ std::uint64_t blocks_in_use() {
     if (g_pool) {
         g_pool->trim();
         sum += g_pool->stats().in_use;
-        if (!g_pool->is_valid()) std::puts("the pool is not valid"), std::abort();
+        if (!test::is_valid(*g_pool)) std::puts("the pool is not valid"), std::abort();
     }
     if (g_far) sum += g_far->stats().in_use;
     if (g_local) sum += g_local->stats().in_use;
@@ -112,7 +114,7 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.alive = [] { return g_alive.load(); };
         s.in_use = blocks_in_use;
         s.owns_default_pool = [] {
-            return !pooled::detail::g_registry.is_foreign(pooled::default_pool().core());
+            return !pooled::detail::g_registry.is_foreign(test::core_of(pooled::default_pool()));
         };
         s.close = [] {
             g_objects.reset();

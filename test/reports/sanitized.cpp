@@ -7,6 +7,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -165,7 +167,8 @@ void use(Pool& pool) {
     auto large = pool.template make_unique<char[]>(100'000);
     auto weak = std::weak_ptr<packet>(pool.template make_shared<packet>());
     auto counted = pool.template make_rc<derived>();
-    pooled::basic_rc_ptr<base, pooled::detail::counting_of<Pool::k_sharing>> second = counted;
+    pooled::detail::rc_ptr_of<base, pooled::detail::counting_of<pooled::detail::pool_access::k_sharing<Pool>>>
+        second = counted;
     counted.reset();
     if (array[99] != 1 || large[99'999] != 0 || !weak.expired() || second->value != 1) std::abort();
     for (std::size_t align = 1; align <= 65536; align *= 2) {
@@ -178,7 +181,7 @@ void use(Pool& pool) {
     }
     void* const empty = pool.allocate(0, 1);
     pool.deallocate(empty, 0, 1);
-    if (!pool.is_valid() || pool.stats().in_use != 4) std::abort();
+    if (!test::is_valid(pool) || pool.stats().in_use != 4) std::abort();
 }
 
 void exhaust() {

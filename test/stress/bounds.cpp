@@ -8,6 +8,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -87,7 +88,7 @@ protected:
         m_exchange.drain([&](block b) { deallocate(pool, b); });
         EXPECT_EQ(m_lies, 0U) << "\"exhausted\" was said while a block was free";
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         EXPECT_EQ(count_blocks(bytes), blocks) << "blocks were lost";
         EXPECT_LE(upstream.most_bytes(), k_bound);
     }
@@ -166,7 +167,7 @@ TEST_F(bounds_stress, an_owner_and_a_stealing_thread_never_take_the_same_block) 
     drop(handed_over, 3);
     EXPECT_GT(stolen, 0U);
     EXPECT_EQ(small.stats().in_use, 0U);
-    EXPECT_TRUE(small.is_valid());
+    EXPECT_TRUE(test::is_valid(small));
 }
 
 TEST_F(bounds_stress, sizes_take_turns_within_the_bound) {
@@ -190,7 +191,7 @@ TEST_F(bounds_stress, sizes_take_turns_within_the_bound) {
     }
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_LE(upstream.most_bytes(), k_bound);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
@@ -209,7 +210,7 @@ TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_EQ(pool.stats().large_bytes, 0U);
     EXPECT_LE(upstream.most_bytes(), k_bound);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     pool.trim();
     EXPECT_EQ(upstream.bytes(), 0U);
 }
@@ -264,7 +265,7 @@ TEST_F(bounds_stress, an_upstream_that_throws_under_contention_loses_nothing) {
     blocks.drain([&](block b) { deallocate(moody_pool, b); });
     EXPECT_GT(thrown, 0U);
     EXPECT_EQ(moody_pool.stats().in_use, 0U);
-    EXPECT_TRUE(moody_pool.is_valid());
+    EXPECT_TRUE(test::is_valid(moody_pool));
     moody_pool.trim();
     EXPECT_EQ(books.bytes(), 0U);
 }

@@ -8,6 +8,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
                 if (worst != k_fine) return static_cast<enum status>(worst.load());
                 pool.trim();
                 pooled::default_pool().trim();
-                if (!pool.is_valid() || !pooled::default_pool().is_valid()) return k_is_invalid;
+                if (!test::is_valid(pool) || !test::is_valid(pooled::default_pool())) return k_is_invalid;
                 return g_damaged == 0 ? k_fine : k_new_damaged;
             });
             EXPECT_EQ(status, k_fine) << "child " << i;
@@ -144,7 +145,7 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
         deallocate(pool, b);
     EXPECT_EQ(g_damaged, 0U);
     EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) {
@@ -230,7 +231,7 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
         for (block const& b : mine)
             deallocate(bounded, b);
         // Nearly always in the middle of an operation, as a preempted thread is.
-        auto& gate = pooled::detail::t_state.find(bounded.core().id())->gate;
+        auto& gate = pooled::detail::t_state.find(test::core_of(bounded).id())->gate;
         while (!stop) {
             if (!gate.enter()) {
                 deallocate(

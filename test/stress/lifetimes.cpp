@@ -7,6 +7,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -216,7 +217,7 @@ TEST_F(lifetimes_stress, thousands_of_pools_come_and_go_while_threads_live_on) {
     shared.drain([](auto const&) {});
     for (entry& e : pools) {
         EXPECT_EQ(e.pool->stats().in_use, 0U) << "a block went to another pool that has the id now";
-        EXPECT_TRUE(e.pool->is_valid());
+        EXPECT_TRUE(test::is_valid(*e.pool));
         e.pool.reset();
     }
     EXPECT_EQ(upstream.bytes(), 0U);

@@ -8,6 +8,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -104,7 +105,7 @@ protected:
     }
 
     static void expect_all_there(pool_type& pool, std::size_t count) {
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         EXPECT_EQ(pool.in_use(), 0U);
         EXPECT_EQ(pool.waiting(), 0U);
         std::set<buffer*> distinct;
@@ -227,7 +228,7 @@ TEST_F(object_pool_stress, growing_pools_build_no_more_than_are_in_use_at_once) 
     EXPECT_LE(pool.capacity(), k_threads * k_each);
     EXPECT_EQ(pool.high_water(), pool.capacity());
     EXPECT_EQ(g_alive, static_cast<std::int64_t>(pool.capacity()));
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST_F(object_pool_stress, trim_clear_and_counts_lose_no_object) {
@@ -246,7 +247,7 @@ TEST_F(object_pool_stress, trim_clear_and_counts_lose_no_object) {
                 EXPECT_LE(pool.idle(), pool.capacity() + 24);
                 break;
             default:
-                EXPECT_TRUE(pool.is_valid());
+                EXPECT_TRUE(test::is_valid(pool));
                 break;
             }
             std::this_thread::sleep_for(50us);

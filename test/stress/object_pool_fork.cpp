@@ -7,6 +7,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -59,14 +60,14 @@ TEST(object_pool_fork_stress, a_child_can_use_the_pool) {
             for (int n = 0; n < 2000; ++n)
                 all.push_back(plenty.acquire());
             std::thread([&] { all.clear(); }).join();
-            ::_exit(scarce.is_valid() && plenty.is_valid() ? 0 : 3);
+            ::_exit(test::is_valid(scarce) && test::is_valid(plenty) ? 0 : 3);
         }
         int status = -1;
         ASSERT_EQ(::waitpid(child, &status, 0), child);
         ASSERT_TRUE(WIFEXITED(status)) << "round " << i << ", signal " << WTERMSIG(status);
         ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << i;
     }
-    EXPECT_TRUE(scarce.is_valid());
+    EXPECT_TRUE(test::is_valid(scarce));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +56,7 @@ struct left_behind {
         for (std::size_t i = 0; i < 1000; ++i)
             deallocate(pool_at_the_end, allocate(pool_at_the_end, 16 + 8 * (i % 100)));
         check(pool_at_the_end.stats().in_use == 0, "a pool works in a static destructor");
-        check(pooled::default_pool().is_valid(), "the default pool is whole in a static destructor");
+        check(test::is_valid(pooled::default_pool()), "the default pool is whole in a static destructor");
         check(g_damaged == 0, "no block is shared");
     }
 };
@@ -72,15 +73,15 @@ TEST(process_end_stress, static_destructors_use_pools) {
 TEST(process_end_stress, atexit_handlers_use_pools) {
     static std::shared_ptr<int>* kept = nullptr;
     kept = new std::shared_ptr<int>(pooled::make_shared<int>(7));
-    ASSERT_EQ(std::atexit([] {
-                  check(**kept == 7, "objects live until they are dropped");
-                  delete kept;
-                  for (std::size_t i = 0; i < 1000; ++i)
-                      deallocate(pooled::default_pool(),
-                                 allocate(pooled::default_pool(), 16 + 8 * (i % 100)));
-                  check(pooled::default_pool().is_valid(), "the default pool is whole in an atexit handler");
-              }),
-              0);
+    ASSERT_EQ(
+        std::atexit([] {
+            check(**kept == 7, "objects live until they are dropped");
+            delete kept;
+            for (std::size_t i = 0; i < 1000; ++i)
+                deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * (i % 100)));
+            check(test::is_valid(pooled::default_pool()), "the default pool is whole in an atexit handler");
+        }),
+        0);
 }
 
 // Not joined and not stopped: it runs into the end of the process.

@@ -12,6 +12,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -85,7 +86,7 @@ protected:
         EXPECT_EQ(g_damaged.exchange(0), 0U) << "an object was used after its end or destroyed before it";
         EXPECT_EQ(witness::s_alive.exchange(0), 0) << "an object was never destroyed";
         EXPECT_EQ(pool.stats().in_use, 0U) << "a block was never freed";
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     pooled::pool pool;
 };

@@ -13,6 +13,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -190,9 +191,9 @@ protected:
         work(0, count, before);
         other.join();
         EXPECT_EQ(m_books.wrong.count(), 0U) << m_books.wrong.last() << ", last in turn " << m_turn;
-        EXPECT_TRUE(pool.is_valid());
-        EXPECT_TRUE(slow.is_valid());
-        EXPECT_TRUE(pooled::default_pool().is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
+        EXPECT_TRUE(test::is_valid(slow));
+        EXPECT_TRUE(test::is_valid(pooled::default_pool()));
     }
 
     void report(std::size_t count) const {

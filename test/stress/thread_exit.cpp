@@ -7,6 +7,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ protected:
         EXPECT_EQ(s.in_use, 0U);
         EXPECT_EQ(s.cached, 0U) << "a thread that ended kept free blocks to itself";
         EXPECT_EQ(s.threads, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         pool.trim();
         EXPECT_EQ(upstream.bytes(), 0U);
     }

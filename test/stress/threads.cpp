@@ -7,6 +7,7 @@
 
 #include "stress/common.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ protected:
         pooled::pool_stats const s = pool.stats();
         EXPECT_EQ(s.in_use, 0U);
         EXPECT_EQ(s.bytes_in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         pool.trim();
         EXPECT_EQ(upstream.bytes(), 0U) << "a block was lost: its chunk is not wholly free";
     }
@@ -83,7 +84,7 @@ TEST_F(threads_stress, trim_stats_reserve_and_is_valid_run_beside_traffic) {
             if (turn % 2 == 0) pool.trim();
             if (turn % 4 == 0) pool.reserve_bytes(1000, 64);
             if (turn % 8 == 0) {
-                EXPECT_TRUE(pool.is_valid());
+                EXPECT_TRUE(test::is_valid(pool));
             }
             pooled::pool_stats const s = pool.stats();
             EXPECT_LE(s.in_use, 100'000U);  // never wildly off: a wrapped count would be astronomic
@@ -118,7 +119,7 @@ TEST_F(threads_stress, default_pool_serves_threads_that_come_and_go) {
         });
     shared.drain([](auto const& p) { EXPECT_TRUE(p == nullptr || p->size() == 3); });
     EXPECT_EQ(pooled::default_pool().stats().in_use, before);
-    EXPECT_TRUE(pooled::default_pool().is_valid());
+    EXPECT_TRUE(test::is_valid(pooled::default_pool()));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -51,7 +53,7 @@ protected:
 
     ~handles_test() override {
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     template <class T, class... Args>
     [[nodiscard]] typename Kind::template ptr<T> make(Args&&... args) {

@@ -87,7 +87,7 @@ class CountedPrinter:
     """Counts, and the object as a child; a weak pointer whose object is gone shows no child."""
 
     def __init__(self, value):
-        self._is_weak = "weak_rc_ptr" in value.type.strip_typedefs().name
+        self._name = value.type.strip_typedefs().name.partition("<")[0].rpartition("::")[2]
         self._element = value.type.strip_typedefs().template_argument(0)
         bits = int(value["m_handle"]["m_bits"])
         self._address = bits & ((1 << ADDRESS_BITS) - 1)
@@ -100,11 +100,10 @@ class CountedPrinter:
             self._weak = (word >> STRONG_BITS & ((1 << WEAK_BITS) - 1)) - (1 if self._strong else 0)
 
     def to_string(self):
-        name = "weak_rc_ptr" if self._is_weak else "rc_ptr"
         if not self._address:
-            return f"{name} (empty)"
+            return f"{self._name} (empty)"
         state = f"use count {self._strong}, weak count {self._weak}" if self._strong else "expired"
-        return f"{name} ({state})"
+        return f"{self._name} ({state})"
 
     def children(self):
         if self._address and self._strong:
@@ -117,7 +116,7 @@ def build():
     printers.add_printer("pool", inside + r"(?:local_)?pool$", PoolPrinter)
     printers.add_printer("pool_allocator", inside + r"pool_allocator<.*>$", PoolAllocatorPrinter)
     printers.add_printer("object_pool", inside + r"(?:local_)?object_pool<.*>$", ObjectPoolPrinter)
-    printers.add_printer("rc_ptr", inside + r"basic_(?:weak_)?rc_ptr<.*>$", CountedPrinter)
+    printers.add_printer("rc_ptr", inside + r"(?:weak_)?(?:local_)?rc_ptr<.*>$", CountedPrinter)
     return printers
 
 

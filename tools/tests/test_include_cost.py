@@ -9,30 +9,56 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 INCLUDE = ROOT / "include"
-# GCC 12: 73,379 lines, of which <memory> alone is 35,486; the difference of a few hundred is for small changes.
-MOST_LINES = 74_500
+TOOLCHAINS = [["g++-12"], ["clang++-19", "-stdlib=libc++"]]
+# Preprocessed lines with GCC 12 and libstdc++, and with Clang 19 and libc++. <memory> alone is 35,486 and 20,286; each
+# bound is what was measured and a few hundred for small changes.
+MOST_LINES = {
+    "pooled/pooled.hpp": (55_500, 47_200),
+    "pooled/fwd.hpp": (35_900, 20_900),
+    "pooled/pool/options.hpp": (30_800, 36_700),
+    "pooled/pool/stats.hpp": (21_800, 36_000),
+    "pooled/pool/pool.hpp": (50_200, 43_200),
+    "pooled/smart/allocator.hpp": (50_300, 43_300),
+    "pooled/smart/make_shared.hpp": (51_900, 44_900),
+    "pooled/smart/rc_ptr.hpp": (51_600, 44_600),
+    "pooled/object/object_pool.hpp": (55_000, 46_700),
+    "pooled/compat/pmr.hpp": (50_400, 43_700),
+    "pooled/compat/boost_pool.hpp": (50_700, 55_400),
+    "pooled/compat/recycle.hpp": (61_300, 60_500),
+    "pooled/compat/boost_intrusive_pool.hpp": (62_200, 61_100),
+}
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
+# Each has what the library needs of it in base/: 4,000 to 33,000 lines less, according to the library.
+HEAVY |= {"algorithm", "chrono", "functional", "span", "ostream"}
+# Of headers that replace another library's: its interface speaks of std::function, or its file sorts.
+IN_COMPAT = {"algorithm", "functional"}
 
 # What a build that looks for leaks includes besides costs no other one.
 TRACKED_ALONE = re.compile(r"^#if POOLED_TRACKED\n.*?^#endif", re.MULTILINE | re.DOTALL)
 
 
 class IncludeCostTest(unittest.TestCase):
-    @unittest.skipUnless(shutil.which("g++-12"), "the bound is for GCC 12")
-    def test_the_umbrella_header_keeps_to_its_preprocessed_lines(self):
-        command = ["g++-12", "-std=c++20", f"-I{INCLUDE}", "-E", "-P", "-x", "c++", "-"]
-        source = "#include <pooled/pooled.hpp>\n"
-        done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
-        self.assertLessEqual(done.stdout.count("\n"), MOST_LINES)
+    def test_public_headers_keep_to_their_preprocessed_lines(self):
+        for i, toolchain in enumerate(TOOLCHAINS):
+            if not shutil.which(toolchain[0]):
+                continue
+            command = [*toolchain, "-std=c++20", f"-I{INCLUDE}", "-E", "-P", "-x", "c++", "-"]
+            for header, most in MOST_LINES.items():
+                source = f"#include <{header}>\n"
+                done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+                if "boost/" in done.stderr:  # Boost is not installed
+                    continue
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertLessEqual(done.stdout.count("\n"), most[i], f"{header}, {toolchain[0]}")
 
     def test_no_header_includes_a_heavy_one_of_the_standard_library(self):
         for header in sorted((INCLUDE / "pooled").rglob("*.hpp")):
-            if header.parent.name == "compat":
-                continue
+            name = header.relative_to(INCLUDE).as_posix()
             text = TRACKED_ALONE.sub("", header.read_text(encoding="utf-8"))
             included = set(re.findall(r"^#include <(\w+)>", text, re.MULTILINE))
-            self.assertEqual(included & HEAVY, set(), header.relative_to(INCLUDE).as_posix())
+            allowed = IN_COMPAT if "/compat/" in name else set()
+            self.assertEqual(included & (HEAVY - allowed), set(), name)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import make_docs  # noqa: E402
+import reference  # noqa: E402
 
 
 class MakeDocsTest(unittest.TestCase):
@@ -20,7 +22,7 @@ class MakeDocsTest(unittest.TestCase):
         for text, expected in {
             "[a](concepts.md#x)": "[a](concepts.md#x)",
             "[a](../bench/CMakeLists.txt)": "a",
-            "[a](../include/pooled/pool/pool.hpp)": "[a](reference/pool-pool.md)",
+            "[a](../include/pooled/pool/pool.hpp)": "[a](headers/pool-pool.md)",
             "[a](../README.md)": "[a](index.md)",
             "[a](#here) [b](https://example.org)": "[a](#here) [b](https://example.org)",
         }.items():
@@ -30,6 +32,19 @@ class MakeDocsTest(unittest.TestCase):
         umbrella = (make_docs.ROOT / "include/pooled/pooled.hpp").read_text(encoding="utf-8")
         self.assertEqual(set(re.findall(r'#include "pooled/(.*)"', umbrella)) - set(make_docs.HEADERS), set())
 
+    @unittest.skipUnless(shutil.which("doxygen"), "doxygen is missing")
+    def test_each_public_name_is_in_the_reference_with_an_example_and_nothing_else_is(self):
+        entries = [entry for page in reference.pages() for entry in page["names"].items()]
+        headers = reference.Headers(sorted({entry["header"] for _, entry in entries}))
+        listed = {name for key, entry in entries for name in entry.get("names", [key])}
+        self.assertEqual(headers.public_names(), listed)
+        for name, entry in entries:
+            self.assertTrue(reference.example_of(name).strip(), name)
+            self.assertIn(entry["header"], make_docs.HEADERS)
+            for fact in ("text", *reference.FACTS):
+                self.assertTrue(entry[fact].endswith("."), f"{name}: {fact}")
+
+    @unittest.skipUnless(shutil.which("doxygen"), "doxygen is missing")
     @unittest.skipUnless(importlib.util.find_spec("material"), "Material for MkDocs is not in .venv")
     def test_the_site_builds_in_strict_mode_and_loads_nothing_from_a_server(self):
         with tempfile.TemporaryDirectory() as site:

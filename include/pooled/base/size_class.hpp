@@ -16,11 +16,11 @@
 //
 // All constexpr; a lookup at run time is one table read.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -57,7 +57,7 @@ struct class_geometry {
 
 [[nodiscard]] constexpr class_geometry geometry_for(std::size_t block_bytes) noexcept {
     auto const cached = std::bit_floor(
-        std::clamp<std::size_t>(cached_bytes_for(block_bytes) / block_bytes, 2, k_max_cached_blocks));
+        detail::clamp<std::size_t>(cached_bytes_for(block_bytes) / block_bytes, 2, k_max_cached_blocks));
     return {static_cast<std::uint32_t>(block_bytes),
             static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + block_bytes - 1) / block_bytes),
             static_cast<std::uint32_t>(cached)};
@@ -116,11 +116,17 @@ inline constexpr std::size_t k_guard_bytes =
 }
 
 static_assert(k_geometry.back().block_bytes == k_max_block_bytes);
-static_assert(std::ranges::is_sorted(k_geometry, {}, &class_geometry::block_bytes));
-static_assert(std::ranges::all_of(k_geometry, [](class_geometry g) {
-    return g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes && g.cache_blocks % 2 == 0 &&
-           g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
-}));
+static_assert([] {
+    std::size_t before = 0;
+    for (class_geometry const g : k_geometry) {
+        bool const is_right = g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes &&
+                              g.cache_blocks % 2 == 0 &&
+                              g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
+        if (!is_right || g.block_bytes <= before) return false;
+        before = g.block_bytes;
+    }
+    return true;
+}());
 static_assert(k_guard_bytes != 0 || (k_geometry[class_for(0, 1)].block_bytes == 16 &&
                                      k_geometry[class_for(24, 16)].block_bytes == 32 &&
                                      k_geometry[class_for(100, 4096)].block_bytes == 4096));

@@ -11,6 +11,7 @@
 // below. Functions require mutex() unless they say otherwise.
 // Invariant: held_by_others(c) + held by the caller <= outside of central c.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/central.hpp"
@@ -22,7 +23,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -326,12 +326,12 @@ private:
     static bool grow(class_cache& cache, class_index c) noexcept {
         std::uint32_t const most = k_geometry[c].cache_blocks;
         if (cache.capacity() == most) return false;
-        return cache.reserve(std::min(most, std::max(k_first_capacity, k_growth * cache.capacity())));
+        return cache.reserve(detail::min(most, detail::max(k_first_capacity, k_growth * cache.capacity())));
     }
 
     [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
         return !cache.large.empty() ||
-               std::ranges::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+               detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
     caches_mutex m_mutex;

@@ -17,9 +17,11 @@
 //             outside = capacity - free: blocks in threads' caches or in use
 // Everything but the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/base/span.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/misuse.hpp"
@@ -28,10 +30,8 @@
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/mutex.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -64,7 +64,8 @@ public:
             cache.begin_interval();
             return take_any();
         }
-        auto const wanted = static_cast<std::uint32_t>(std::min<std::uint64_t>(m_free, cache.capacity() / 2));
+        auto const wanted =
+            static_cast<std::uint32_t>(detail::min<std::uint64_t>(m_free, cache.capacity() / 2));
         void** const array = cache.fill(wanted);
         void** top = array + wanted;
         take(wanted, [&](std::byte* block) { *--top = block; });
@@ -83,7 +84,7 @@ public:
     }
 
     // Requires blocks of the class that nobody uses any more.
-    void flush(std::span<void* const> blocks) noexcept {
+    void flush(span<void* const> blocks) noexcept {
         while (!blocks.empty()) {
             slab& s = find_slab(blocks.front());
             if (s.free == 0) m_slabs.push_front(s);
@@ -98,7 +99,7 @@ public:
 
     // The older half of a full cache.
     void flush_half(class_cache& cache) noexcept {
-        std::span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
+        span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
         flush(oldest);
         gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(oldest.size())));
         m_flushes.add(1);
@@ -107,7 +108,7 @@ public:
     // Those blocks of a cache that its owner did not need since the last exchange: the oldest ones.
     void flush_unused(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        std::span<void* const> const unused = cache.oldest(cache.least_held());
+        span<void* const> const unused = cache.oldest(cache.least_held());
         flush(unused);
         gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(unused.size())));
     }
@@ -115,7 +116,7 @@ public:
     // Everything, of a cache whose owner ended or is stopped.
     void collect(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        std::span<void* const> const all = cache.oldest(k_max_cached_blocks);
+        span<void* const> const all = cache.oldest(k_max_cached_blocks);
         flush(all);
         std::uint32_t count = cache.drop_oldest(static_cast<std::uint32_t>(all.size()));
         if (void* const hot = cache.pop_hot()) {
@@ -139,7 +140,7 @@ public:
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
             if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
-        return std::min(free, count);
+        return detail::min(free, count);
     }
 
     // The heap is about to take all slabs back, with the blocks in use.
@@ -157,7 +158,7 @@ public:
     // Clamped: another thread may be between the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept {
         std::uint64_t const capacity = m_capacity;
-        return capacity - std::min<std::uint64_t>(capacity, m_free);
+        return capacity - detail::min<std::uint64_t>(capacity, m_free);
     }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return m_slab_bytes; }
     [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
@@ -167,7 +168,7 @@ public:
     // The most blocks used at once. `unused`: blocks that are outside and were in a cache all the time since this was last
     // asked; exact when they are known of all threads.
     std::uint64_t note_high_water(std::uint64_t unused) noexcept {
-        m_high_water = std::max<std::uint64_t>(m_high_water, outside() - std::min(outside(), unused));
+        m_high_water = detail::max<std::uint64_t>(m_high_water, outside() - detail::min(outside(), unused));
         return m_high_water;
     }
 

@@ -12,14 +12,14 @@
 // Only the owner (inside its gate, or under the class's lock) changes it, or a thread that has stopped the owner and holds
 // the class's lock. Sizes may be read at any time. O(1) unless said otherwise.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -49,7 +49,7 @@ public:
         if (size > k_ahead) [[likely]]
             __builtin_prefetch(m_array[size - 1 - k_ahead], 1);
         m_size = size - 1;
-        m_least = std::min<std::uint32_t>(m_least, size - 1);
+        m_least = detail::min<std::uint32_t>(m_least, size - 1);
         return m_array[size - 1];
     }
 
@@ -78,7 +78,7 @@ public:
     [[nodiscard]] bool reserve(std::uint32_t capacity) noexcept {
         auto** const array = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
         if (array == nullptr) return false;
-        std::copy_n(m_array, std::uint32_t{m_size}, array);
+        detail::copy_n(m_array, std::uint32_t{m_size}, array);
         free_array();
         m_array = array;
         m_capacity = capacity;
@@ -93,12 +93,12 @@ public:
     }
 
     // Up to `n` addresses, those that were put into the array first.
-    [[nodiscard]] std::span<void* const> oldest(std::uint32_t n) const noexcept {
-        return {m_array, std::min<std::uint32_t>(n, m_size)};
+    [[nodiscard]] span<void* const> oldest(std::uint32_t n) const noexcept {
+        return {m_array, detail::min<std::uint32_t>(n, m_size)};
     }
     // Requires n <= the addresses in the array. O(held).
     std::uint32_t drop_oldest(std::uint32_t n) noexcept {
-        std::copy(m_array + n, m_array + m_size, m_array);
+        detail::copy_n(m_array + n, m_size - n, m_array);
         m_size = m_size - n;
         return n;
     }
@@ -126,7 +126,7 @@ public:
 
     // The fewest blocks that were held at once since begin_interval().
     [[nodiscard]] std::uint32_t least_held() const noexcept {
-        return std::min<std::uint32_t>(m_least, m_size);
+        return detail::min<std::uint32_t>(m_least, m_size);
     }
     void begin_interval() noexcept { m_least = m_size; }
 

@@ -14,6 +14,7 @@
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
@@ -23,7 +24,6 @@
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -136,12 +136,12 @@ public:
         far_array* const old = state.far;
         std::uint32_t const old_count = old != nullptr ? old->count : 0;
         if (index >= old_count) {
-            std::uint32_t const count = std::max(index + 1, 2 * old_count + 64);
+            std::uint32_t const count = detail::max(index + 1, 2 * old_count + 64);
             void* const memory = g_metadata.try_allocate(far_array::bytes(count));
             if (memory == nullptr) return nullptr;
             auto* const grown = ::new (memory) far_array{&state, m_first, nullptr, count};
-            std::fill_n(grown->caches(), count, nullptr);
-            if (old != nullptr) std::copy_n(old->caches(), old_count, grown->caches());
+            detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
+            if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
             if (m_first != nullptr) m_first->previous = grown;
             m_first = grown;
             if (old != nullptr) remove(*old);

@@ -12,12 +12,12 @@
 // Any number of threads may take and drop items, and ask, check() and clear() a pool. To construct, destroy, move or init()
 // it, and to set its recycle method, is for one thread alone. docs/migration.md lists what differs from the original.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/config.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <new>
@@ -143,7 +143,7 @@ public:
     [[nodiscard]] std::size_t unused_count() const { return m_stock ? m_stock->items().idle() : 0; }
     [[nodiscard]] std::size_t inuse_count() const {
         std::size_t const unused = unused_count();  // first: the pool may be growing
-        return std::max(capacity(), unused) - unused;
+        return pooled::detail::max(capacity(), unused) - unused;
     }
     // How often items were made, the first ones included, since init() or clear().
     [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {

@@ -10,13 +10,13 @@
 // Guarded by the lock of the heap's slab lists.
 
 #include "pooled/base/geometry.hpp"
+#include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -31,7 +31,7 @@ struct alignas(k_cache_line) chunk {
     std::uint32_t held = 0;
 
     // The slabs' descriptors follow the chunk's.
-    [[nodiscard]] std::span<slab> slabs() noexcept { return {reinterpret_cast<slab*>(this + 1), slab_count}; }
+    [[nodiscard]] span<slab> slabs() noexcept { return {reinterpret_cast<slab*>(this + 1), slab_count}; }
     [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t slab_count) noexcept {
         return sizeof(chunk) + slab_count * sizeof(slab);
     }

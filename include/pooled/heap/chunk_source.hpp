@@ -4,6 +4,7 @@
 // Chunks from upstream: their memory, their descriptors and their entries in the page map.
 // Any thread may call; no lock is held while upstream runs.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
@@ -17,7 +18,6 @@
 #include "pooled/os/copies.hpp"
 #include "pooled/os/metadata.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
 [[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
     if (max_bytes == 0) return k_default_chunk_bytes;
-    return std::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
+    return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
 }
 [[nodiscard]] constexpr std::size_t slab_bytes_for(std::size_t max_bytes) noexcept {
     return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
@@ -75,7 +75,8 @@ public:
     // `under_way` is to be settled when the chunk is where other threads find it.
     [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
         // A block larger than this pool's slabs gets a chunk to itself.
-        std::size_t const slab_bytes = std::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
+        std::size_t const slab_bytes =
+            detail::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
         std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
         if (std::size_t const room = m_upstream.room(); bytes > room) {
             // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
@@ -83,7 +84,7 @@ public:
             bytes = round_down(room, is_tiny ? k_min_block_bytes : k_granule_bytes);
         }
         if (bytes < block_bytes) return nullptr;
-        for (;; bytes = std::max(slab_bytes, round_down(bytes / 2, k_granule_bytes))) {
+        for (;; bytes = detail::max(slab_bytes, round_down(bytes / 2, k_granule_bytes))) {
             chunk* const c = allocate_exactly(bytes, slab_bytes, under_way);
             if (c != nullptr || bytes <= slab_bytes) return c;
         }
@@ -141,7 +142,7 @@ private:
         for (std::size_t i = 0; i < count; ++i) {
             slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
             s->base = c->base + i * slab_bytes;
-            s->bytes = static_cast<std::uint32_t>(std::min(slab_bytes, bytes - i * slab_bytes));
+            s->bytes = static_cast<std::uint32_t>(detail::min(slab_bytes, bytes - i * slab_bytes));
             s->owner = c;
             g_page_map.assign(
                 s->base, s->bytes,
@@ -154,7 +155,7 @@ private:
         if (!m_shape.starts_small) return m_shape.chunk_bytes;
         std::size_t const used = m_upstream.used();
         return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
-                                           : std::max(m_shape.slab_bytes, std::bit_ceil(used));
+                                           : detail::max(m_shape.slab_bytes, std::bit_ceil(used));
     }
 
     shape m_shape;

@@ -4,13 +4,13 @@
 // The descriptor of a large block, and the sizes that freed ones are sorted by.
 // Guarded by the lock of the heap of large blocks.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
 #include "pooled/heap/page_map.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -30,10 +30,10 @@ public:
 
     // An odd step visits all offsets, neighbours in time far apart. `slack`: bytes to spare.
     [[nodiscard]] std::uint16_t next(std::size_t align, std::size_t slack) noexcept {
-        std::size_t const offsets = std::min(k_offsets, slack / k_cache_line + 1);
+        std::size_t const offsets = detail::min(k_offsets, slack / k_cache_line + 1);
         std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
         std::size_t const offset = std::size_t{n} * 13 % offsets * k_cache_line;
-        return static_cast<std::uint16_t>(round_down(offset, std::max(align, k_cache_line)));
+        return static_cast<std::uint16_t>(round_down(offset, detail::max(align, k_cache_line)));
     }
 
 private:

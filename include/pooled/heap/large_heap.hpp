@@ -17,6 +17,7 @@
 // Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
 // Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
@@ -29,7 +30,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -144,7 +144,7 @@ public:
             idle_bytes = m_idle_bytes - m_reserved_idle_bytes;
         }
         idle_bytes += have * bytes;
-        if (!m_upstream.may_give(count * bytes - std::min(count * bytes, idle_bytes))) return false;
+        if (!m_upstream.may_give(count * bytes - detail::min(count * bytes, idle_bytes))) return false;
         upstream::call under_way(m_upstream);
         large_block* made = nullptr;
         auto const undo = [&]() noexcept {
@@ -276,7 +276,7 @@ private:
     // Whole granules, if the bound allows: the page map then claims nobody else's memory. A bounded pool spends nothing on
     // offsets and buckets.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
-        std::size_t const exact = std::max<std::size_t>(bytes, 1);
+        std::size_t const exact = detail::max<std::size_t>(bytes, 1);
         if (exact > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), k_size_max);
         std::size_t const granules = round_up(exact, k_granule_bytes);
         if (m_upstream.is_bounded()) return granules <= m_upstream.max_bytes() ? granules : exact;
@@ -290,7 +290,7 @@ private:
     [[nodiscard]] large_block* new_block(std::size_t bytes, std::size_t align, upstream::call& under_way) {
         std::size_t const total = total_for(bytes, align);
         if (total == k_size_max || total > m_upstream.room()) return nullptr;
-        std::size_t const region_align = std::max(align, k_granule_bytes);
+        std::size_t const region_align = detail::max(align, k_granule_bytes);
         void* const memory = g_metadata.try_allocate(sizeof(large_block));
         if (memory == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         void* base = nullptr;
@@ -311,7 +311,7 @@ private:
         b->align = region_align;
         b->outer = g_page_map.find(base);
         b->number = detail::next_region();
-        b->offset = m_offsets.next(align, total - std::min(total, bytes));
+        b->offset = m_offsets.next(align, total - detail::min(total, bytes));
         g_page_map.assign(base, total, entry_of(*b, map_entry::large));
         return b;
     }
@@ -351,7 +351,7 @@ private:
     }
     [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {
         return b.total <= large_buckets::k_largest &&
-               m_idle_bytes - m_reserved_idle_bytes + b.bytes <= std::max(k_kept_bytes, in_use_bytes);
+               m_idle_bytes - m_reserved_idle_bytes + b.bytes <= detail::max(k_kept_bytes, in_use_bytes);
     }
     // True when the heap is closed.
     [[nodiscard]] bool count_deallocated(std::size_t bytes) noexcept {
@@ -363,8 +363,8 @@ private:
     // Out of its bucket; null when none fits.
     [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
         std::size_t const first =
-            large_buckets::at_most(round_up(std::max<std::size_t>(bytes, 1), k_granule_bytes));
-        for (std::size_t i = first; i < std::min(first + k_buckets_tried, large_buckets::k_count); ++i)
+            large_buckets::at_most(round_up(detail::max<std::size_t>(bytes, 1), k_granule_bytes));
+        for (std::size_t i = first; i < detail::min(first + k_buckets_tried, large_buckets::k_count); ++i)
             if (large_block* const b = detail::take_fitting(m_idle[i], bytes, align)) return b;
         return nullptr;
     }

@@ -14,6 +14,7 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/slab_marks.hpp"
 #include "pooled/os/platform.hpp"
@@ -22,7 +23,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -130,7 +130,7 @@ struct alignas(k_cache_line) slab {
     // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how many; stops in front of
     // one that is in error. Made for two kinds of flushes: each block in another slab, where the way in and out counts as much as
     // the loop; and blocks in the order of their addresses, which take the inner loop.
-    [[nodiscard]] POOLED_ALWAYS_INLINE put_result put(std::span<void* const> blocks) noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE put_result put(span<void* const> blocks) noexcept {
         class_geometry const& g = k_geometry[size_class];
         std::uintptr_t const block_bytes = g.block_bytes;
         std::uintptr_t const first = address_of(base);

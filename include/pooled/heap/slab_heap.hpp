@@ -11,6 +11,7 @@
 // Any thread may call; one lock, innermost but for that of the metadata arena. Upstream is called without it. O(1) unless
 // said otherwise.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -22,7 +23,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -271,7 +271,7 @@ private:
         if (s.reserved_for != nullptr) return s.reserved_for->free.remove(s);
         m_free.remove(s);
         ++s.owner->held;
-        m_fewest_free = std::min(m_fewest_free, --m_free_slabs);
+        m_fewest_free = detail::min(m_fewest_free, --m_free_slabs);
     }
     void make_free(slab& s) noexcept {
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
@@ -293,8 +293,8 @@ private:
     chunk& detach(chunk& c) noexcept {
         for (slab& s : c.slabs())
             if (s.size_class == k_no_class) m_free.remove(s);
-        m_free_slabs -= std::min<std::size_t>(m_free_slabs, c.slab_count - c.held);
-        m_fewest_free = std::min(m_fewest_free, m_free_slabs);
+        m_free_slabs -= detail::min<std::size_t>(m_free_slabs, c.slab_count - c.held);
+        m_fewest_free = detail::min(m_fewest_free, m_free_slabs);
         (c.previous != nullptr ? c.previous->next : m_chunks) = c.next;
         if (c.next != nullptr) c.next->previous = c.previous;
         return c;

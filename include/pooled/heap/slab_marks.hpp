@@ -10,6 +10,7 @@
 //
 // Guarded by the slab's lock; who frees a block may look at the two atomics. O(1); on_take: O(blocks). Empty in other builds.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -17,7 +18,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/os/random.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -97,7 +97,7 @@ private:
     POOLED_NOINLINE void mark_word(std::byte* base, std::size_t bytes, std::size_t word,
                                    std::uint16_t& purged) noexcept {
         std::size_t const block_bytes = k_geometry[m_marked_for].block_bytes;
-        std::size_t const end = std::min(bytes, (word + 1) * 64 * block_bytes);
+        std::size_t const end = detail::min(bytes, (word + 1) * 64 * block_bytes);
         for (std::size_t page = word * 64 * block_bytes / platform::k_page_bytes;
              page * platform::k_page_bytes < end; ++page) {
             if ((m_unmarked_pages >> page & 1U) == 0) continue;

@@ -7,11 +7,10 @@
 //   for_duration, until_time      remaining() counts down
 //   until_stopped                 no limit, but a stop may be requested (where the standard library has std::stop_token)
 
+#include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/wait_queue.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <type_traits>
 #include <utility>
 

@@ -14,6 +14,7 @@
 // Invariant: idle = list + Σ held of the caches <= capacity of the list
 // O(1), but for a refill, a flush and a steal: O(threads + addresses moved).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/cache/cache_set.hpp"
@@ -24,7 +25,6 @@
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -61,7 +61,7 @@ public:
     // What the caller has to reserve before it may add addresses, so that there are `capacity`; 0: nothing. Without the lock,
     // by the one thread that adds.
     [[nodiscard]] std::size_t room_for(std::size_t capacity) const noexcept {
-        return capacity <= m_list.capacity() ? 0 : std::max(capacity, 2 * m_list.capacity());
+        return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
     }
 
     // From here on: under the lock. `mine` is the calling thread's cache, or null.
@@ -161,9 +161,9 @@ private:
     // The newest half a cache, if it is empty: the newest is the first that comes out.
     void refill(thread_cache* mine, std::size_t capacity) noexcept {
         if (m_list.empty() || !has_room(mine, capacity) || mine->recycled.held() != 0) return;
-        std::size_t const count = std::min<std::size_t>((m_limit + 1) / 2, m_list.size());
+        std::size_t const count = detail::min<std::size_t>((m_limit + 1) / 2, m_list.size());
         std::size_t const left = m_list.size() - count;
-        std::copy_n(m_list.data() + left, count, mine->recycled.fill(static_cast<std::uint32_t>(count)));
+        detail::copy_n(m_list.data() + left, count, mine->recycled.fill(static_cast<std::uint32_t>(count)));
         m_list.resize(left);
     }
 
@@ -172,7 +172,7 @@ private:
         std::size_t threads = 0;
         m_core.caches().for_each([&](thread_cache&) { ++threads; });
         std::size_t const share = threads < 2 ? k_most_cached : capacity / (k_least_share * threads);
-        m_limit = static_cast<std::uint32_t>(std::min<std::size_t>(share, k_most_cached));
+        m_limit = static_cast<std::uint32_t>(detail::min<std::size_t>(share, k_most_cached));
         return mine != nullptr && m_limit != 0 &&
                (mine->recycled.capacity() != 0 || mine->recycled.reserve(k_most_cached));
     }

@@ -13,6 +13,7 @@
 //             a thread leaves idle == 0 behind only when no step may be made, or one is being made
 // take() and put(): O(1), but for a step. Any thread may call.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
@@ -20,7 +21,6 @@
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -87,7 +87,7 @@ public:
     [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
     [[nodiscard]] std::size_t idle() noexcept {
         std::scoped_lock const lock(m_free.mutex());
-        return std::min<std::size_t>(m_free.idle(), m_capacity);
+        return detail::min<std::size_t>(m_free.idle(), m_capacity);
     }
     // None is free, and no step may be made, or there was no memory for the last.
     [[nodiscard]] bool is_exhausted() noexcept {
@@ -190,7 +190,8 @@ private:
     [[nodiscard]] std::size_t next_step() const noexcept {
         std::size_t const capacity = m_capacity;
         std::size_t const wanted = m_limits.step == 0 && capacity == 0 ? m_limits.initial : m_limits.step;
-        return m_limits.max == 0 ? wanted : std::min(wanted, m_limits.max - std::min(m_limits.max, capacity));
+        return m_limits.max == 0 ? wanted
+                                 : detail::min(wanted, m_limits.max - detail::min(m_limits.max, capacity));
     }
     void set_capacity(std::size_t capacity) noexcept {
         m_capacity = capacity;

@@ -153,7 +153,7 @@ struct unique_handle {
 
 template <class T, class Recycler, class Counting>
 struct rc_handle {
-    using pointer = basic_rc_ptr<T, Counting>;
+    using pointer = rc_ptr_of<T, Counting>;
 
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {

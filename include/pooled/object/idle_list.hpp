@@ -12,11 +12,11 @@
 // Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1),
 // but for a refill, a flush and collect(): O(objects moved).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/slot.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ public:
 
     // `cache_capacity`, of the array in a thread's cache: from 2 to k_max_cached.
     explicit idle_list(std::uint32_t cache_capacity) noexcept : m_cache_capacity(cache_capacity) {
-        POOLED_ASSERT(std::clamp<std::uint32_t>(cache_capacity, 2, k_max_cached) == cache_capacity,
+        POOLED_ASSERT(detail::clamp<std::uint32_t>(cache_capacity, 2, k_max_cached) == cache_capacity,
                       "pooled: object_pool: a thread's cache holds 2 to 128 objects");
     }
 
@@ -84,7 +84,7 @@ public:
     // The caller has one object more, or one less.
     void add_outside() noexcept {
         ++m_outside;
-        m_high_water = std::max(m_high_water, capacity());
+        m_high_water = detail::max(m_high_water, capacity());
     }
     void remove_outside() noexcept { --m_outside; }
 
@@ -119,7 +119,8 @@ private:
 // what others have cached.
 [[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
     constexpr std::size_t k_share = 16;
-    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
+    return static_cast<std::uint32_t>(
+        detail::clamp<std::size_t>(bound / k_share, 2, idle_list::k_max_cached));
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

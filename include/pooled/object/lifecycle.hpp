@@ -16,11 +16,11 @@
 //
 // Several threads may call them at the same time, for different objects. What they may throw: see object_pool.hpp.
 
+#include "pooled/base/callable.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -48,12 +48,12 @@ struct reset_on_release {
     }
 };
 
-// Functions that are set at run time. `Args` are those of acquire.
+// Functions that are set at run time, each a copyable callable as std::function holds, or null. `Args` are those of acquire.
 template <class T, class... Args>
 struct function_lifecycle {
-    std::function<T*(void* where)> create{};
-    std::function<void(T&, Args...)> on_acquire{};
-    std::function<void(T&)> on_release{};
+    detail::callable<T*(void* where)> create{};
+    detail::callable<void(T&, Args...)> on_acquire{};
+    detail::callable<void(T&)> on_release{};
 };
 
 namespace detail {

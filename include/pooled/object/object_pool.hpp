@@ -22,6 +22,7 @@
 // that validate or on_acquire was called with is idle again. Only an object that is not valid is gone when `create` throws. An object whose on_release throws is destroyed and no longer counts under the
 // bound; the exception is discarded.
 
+#include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/object/deadline.hpp"
@@ -37,7 +38,6 @@
 #include "pooled/pool/stats.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -61,7 +61,7 @@ concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_
 
 template <class T, class Factory>
 [[nodiscard]] object_factory make_factory(Factory&& factory) {
-    // In a shared_ptr: std::function wants to be copied, a factory need not.
+    // In a shared_ptr: a callable is copied, a factory need not.
     return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
         if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
             detail::create_with<T>(*f, where);
@@ -80,7 +80,7 @@ public:
     using value_type = T;
     using lifecycle_type = Lifecycle;
     // rc_ptr; local_rc_ptr in a local pool.
-    using rc_pointer = basic_rc_ptr<T, counting_of<Sharing>>;
+    using rc_pointer = rc_ptr_of<T, counting_of<Sharing>>;
 
     // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::length_error for more objects
     // at a time than an address space holds, std::bad_alloc, and what upstream and building an object throw.
@@ -253,10 +253,9 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
 
-    // Walks every structure, with other threads kept out: for tests.
-    [[nodiscard]] bool is_valid() const { return m_recycler->is_valid(); }
-
 private:
+    friend struct object_pool_access;
+
     using in_use_objects = object_stock::in_use;
 
     static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
@@ -278,6 +277,14 @@ private:
     }
 
     recycler_type* m_recycler;
+};
+
+// For tests: walks every structure, with other threads kept out.
+struct object_pool_access {
+    template <class T, class Lifecycle, sharing Sharing>
+    [[nodiscard]] static bool is_valid(basic_object_pool<T, Lifecycle, Sharing> const& one) {
+        return one.m_recycler->is_valid();
+    }
 };
 
 }  // namespace detail

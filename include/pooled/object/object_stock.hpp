@@ -22,6 +22,7 @@
 // Locks: the core's, then m_mutex. Any thread may call; user code and upstream are never called under a lock. O(1), but for
 // entering a mode, take_idle(), close() and count(): O(threads + idle objects).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/idle_list.hpp"
@@ -33,7 +34,6 @@
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -55,7 +55,7 @@ public:
     object_stock(pool_core& core, object_pool_options const& options) noexcept
         : m_caches(core),
           m_bound(bound_of(options)),
-          m_growth(std::max<std::size_t>(options.growth, 1)),
+          m_growth(detail::max<std::size_t>(options.growth, 1)),
           m_growth_factor(options.growth_factor),
           m_mutex(!core.is_local()),
           m_is_central(core.is_local()),
@@ -170,7 +170,7 @@ inline std::size_t object_stock::next_growth() const noexcept {
     std::size_t const room = m_bound - m_objects;
     double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
     if (more >= static_cast<double>(room)) return room;
-    return std::min(room, std::max(m_growth, static_cast<std::size_t>(more)));
+    return detail::min(room, detail::max(m_growth, static_cast<std::size_t>(more)));
 }
 
 inline grant object_stock::take() {
@@ -369,7 +369,7 @@ inline object_counts object_stock::count() noexcept {
     std::size_t held = 0;
     m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
     return {.capacity = m_used.capacity() + m_fresh.size(),
-            .idle = m_fresh.size() + m_used.size() + std::min(held, m_used.outside()),
+            .idle = m_fresh.size() + m_used.size() + detail::min(held, m_used.outside()),
             .high_water = m_used.high_water(),
             .waiting = m_waiters.size(),
             .built = m_built};

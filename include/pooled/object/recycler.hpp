@@ -11,6 +11,8 @@
 // Between release and recycle lie the weak_ptrs; for handles without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
 
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/callable.hpp"
 #include "pooled/base/error.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/lifecycle.hpp"
@@ -23,9 +25,7 @@
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
@@ -35,13 +35,13 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Null, for a pool that builds its objects with its lifecycle.
-using object_factory = std::function<void(void* where)>;
+using object_factory = callable<void(void* where)>;
 
 // What no address space holds is refused before the first object is built. A single object that is too large is out of
 // memory when it is asked for.
 template <class T>
 void check_fits_memory(std::size_t objects, char const* what) {
-    if (objects > std::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
+    if (objects > detail::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
         POOLED_THROW(std::length_error(what));
 }
 
@@ -339,7 +339,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     detail::check_fits_memory<T>(
         options.initial_objects,
         "pooled: object_pool_options: initial_objects is more than an address space holds");
-    detail::check_fits_memory<T>(std::min(options.growth, detail::bound_of(options)),
+    detail::check_fits_memory<T>(detail::min(options.growth, detail::bound_of(options)),
                                  "pooled: object_pool_options: growth is more than an address space holds");
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},

@@ -15,12 +15,12 @@
 //   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
 //                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,9 +97,9 @@ private:
 
 template <class T>
 struct slot_layout {
-    static constexpr std::size_t k_align = std::max(alignof(T), k_cache_line);
+    static constexpr std::size_t k_align = detail::max(alignof(T), k_cache_line);
     static constexpr std::size_t k_offset =
-        round_up(sizeof(slot) + sizeof(count_header), std::max(alignof(T), alignof(count_header)));
+        round_up(sizeof(slot) + sizeof(count_header), detail::max(alignof(T), alignof(count_header)));
     static constexpr std::size_t k_bytes = round_up(k_offset + sizeof(T), k_cache_line);
 
     [[nodiscard]] static void* memory_of(slot& s) noexcept {

@@ -9,7 +9,7 @@
 #include "pooled/pool/stats.hpp"
 
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 #include <string>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
@@ -41,7 +41,9 @@ inline std::string object_pool_stats::to_json() const {
 }
 
 // A line for people.
-inline std::ostream& operator<<(std::ostream& out, object_pool_stats const& s) {
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
+                                             object_pool_stats const& s) {
     out << "object_pool '" << s.name << "': " << s.in_use << " objects in use, " << s.idle << " idle";
     if (s.max_objects != 0) out << " of at most " << s.max_objects;
     return out << ", high water " << s.high_water << ", " << s.built << " built; " << s.waiting

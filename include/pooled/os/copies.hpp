@@ -167,13 +167,15 @@ POOLED_HIDDEN inline constinit std::atomic<bool> g_is_pinned{false};
 #if defined(__ELF__)
 
 // R: --gc-sections keeps it. The offset needs no relocation when the file is loaded.
-asm(".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n"
-    ".balign 4\n"
-    ".long 7, 8, 1\n"
-    ".asciz \"pooled\"\n"
-    ".balign 4\n"
-    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"
-    ".popsection\n");
+#define POOLED_COPY_NOTE                                                               \
+    ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
+    ".balign 4\n"                                                                      \
+    ".long 7, 8, 1\n"                                                                  \
+    ".asciz \"pooled\"\n"                                                              \
+    ".balign 4\n"                                                                      \
+    "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"                                  \
+    ".popsection\n"
+asm(POOLED_COPY_NOTE);
 
 struct copy_note {
     std::uint32_t name_bytes = 7;

@@ -25,13 +25,13 @@
 //            in the other one of two tables.
 // Any thread may call. O(1); begin() and forget_others() O(places).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/os/raw_mutex.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -109,7 +109,7 @@ public:
         // Only who is inside makes a place its own: from here on they stay as they are, or are given up. acquire: pairs with the
         // release in release_place(); what was done inside is seen.
         auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_acquire); };
-        if (std::none_of(m_places.begin(), m_places.end(), is_owned)) return;
+        if (!detail::any_of(m_places, is_owned)) return;
         Atomics::heavy_barrier();
         for (place const& one : m_places)
             wait_until_zero(one.inside);
@@ -140,8 +140,8 @@ private:
     template <class T>
     using atomic = typename Atomics::template atomic<T>;
 
-    static constexpr std::size_t k_probes = std::min<std::size_t>(16, Places);  // a thread more counts
-    static constexpr std::size_t k_counters = std::min<std::size_t>(16, Places);
+    static constexpr std::size_t k_probes = detail::min<std::size_t>(16, Places);  // a thread more counts
+    static constexpr std::size_t k_counters = detail::min<std::size_t>(16, Places);
     struct alignas(64) place {
         atomic<std::uint32_t> inside{0};
         atomic<bool> is_owned{false};

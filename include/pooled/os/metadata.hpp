@@ -13,6 +13,7 @@
 //             a region is in the list of its size if and only if live < capacity.
 // Any thread may call; one lock, taken only on slow paths. O(1).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
@@ -20,7 +21,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/os/sanitizer.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +64,7 @@ public:
         r.put(p);
         if (r.live != 0) return;
         std::size_t const l = list_of(size);
-        if (m_empty[l] < std::max<std::uint32_t>(m_keep[l], 1)) {
+        if (m_empty[l] < detail::max<std::uint32_t>(m_keep[l], 1)) {
             ++m_empty[l];
             return;
         }
@@ -83,7 +83,7 @@ public:
             free += r->capacity - r->live;
         for (; free < count; free += m_regions[list_of(size)]->capacity)
             if (!add_region(size)) POOLED_THROW(std::bad_alloc());
-        m_keep[list_of(size)] = std::max(m_keep[list_of(size)], m_empty[list_of(size)]);
+        m_keep[list_of(size)] = detail::max(m_keep[list_of(size)], m_empty[list_of(size)]);
     }
 
 private:

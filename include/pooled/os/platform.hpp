@@ -20,7 +20,7 @@
 #include <cstdint>
 
 #if !defined(__unix__) && !defined(__APPLE__)
-#error "pooled: source/platform.hpp has no implementation for this operating system yet; it needs POSIX"
+#error "pooled: os/platform.hpp needs POSIX"
 #endif
 
 #include <limits.h>

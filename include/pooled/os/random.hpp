@@ -4,9 +4,9 @@
 // Numbers that a program's input does not predict: for marks and orders, not for keys. Any thread may call.
 
 #include "pooled/base/bits.hpp"
+#include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"
 
-#include <chrono>
 #include <cstdint>
 
 #if defined(__linux__)

@@ -8,6 +8,7 @@
 //
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -22,7 +23,6 @@
 #include "pooled/pool/local_use.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -176,7 +176,7 @@ inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t byte
                bytes_of(class_of(entry)));
     large_block& block = *entry.large_at();
     if (block.payload == nullptr) report(pool_id, p, k_double, bytes, 0);
-    std::size_t const asked = block.bytes - std::min(block.bytes, k_guard_bytes);
+    std::size_t const asked = block.bytes - detail::min(block.bytes, k_guard_bytes);
     if (block.payload != p) report(pool_id, p, k_interior, bytes, asked);
     if (bytes != 0 && bytes != asked) report(pool_id, p, k_size, bytes, asked);
     check_user(entry, pool_id, p, bytes);

@@ -10,6 +10,7 @@
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/error.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
@@ -22,7 +23,6 @@
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/stats.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -189,7 +189,7 @@ private:
           m_teardown(options.teardown),
           m_on_exhausted(options.on_exhausted),
           m_memory(options, m_name.data(), id, kind == sharing::shared) {
-        std::size_t length = std::min(options.name.size(), m_name.size() - 1);
+        std::size_t length = detail::min(options.name.size(), m_name.size() - 1);
         // Not in the middle of a character: its further bytes in UTF-8 are 10xxxxxx.
         if (length < options.name.size())
             while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)

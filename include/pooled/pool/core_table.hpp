@@ -5,11 +5,11 @@
 //
 // find(): any thread, one load. The rest requires the registry's lock, and is O(1) but for for_each().
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -29,7 +29,7 @@ public:
 
     void add(std::uint32_t id, pool_core& core) noexcept {
         m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
-        m_end = std::max(m_end, id + 1);
+        m_end = detail::max(m_end, id + 1);
     }
     // The id stays taken until remove(); for_each() leaves it out.
     void begin_destroy(std::uint32_t id) noexcept {

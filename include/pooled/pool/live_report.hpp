@@ -9,19 +9,19 @@
 #include "pooled/pool/stats.hpp"
 #include "pooled/pool/tracking.hpp"
 
+#include <iosfwd>
+
+#if POOLED_TRACKED
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <ostream>
+#include <iostream>  // a static object in each file that includes it
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#if POOLED_TRACKED
-#include <iostream>  // a static object in each file that includes it
 
 #include <dlfcn.h>
 #endif
@@ -121,7 +121,8 @@ inline void report_at_close(pool_core& core) {
 
 #else
 
-inline void live_report(pool_core& core, std::ostream& out) {
+template <class Traits>
+void live_report(pool_core& core, std::basic_ostream<char, Traits>& out) {
     pool_stats const stats = core.stats();
     out << "pool '" << stats.name << "': " << stats.in_use << " blocks in use, " << stats.bytes_in_use
         << " bytes; build with -DPOOLED_TRACKED=1 to see types and places\n";

@@ -11,6 +11,7 @@
 // runs may use this pool.
 // Invariants: those of the parts. Any thread may call.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -25,7 +26,6 @@
 #include "pooled/pool/release_clock.hpp"
 #include "pooled/pool/stats.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -253,8 +253,8 @@ inline std::size_t pool_memory::collect_for_room() noexcept {
 
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
 inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
-    class_index const larger = a == k_large ? b : b == k_large ? a : std::max(a, b);
-    class_index const smaller = a == k_large || b == k_large ? larger : std::min(a, b);
+    class_index const larger = a == k_large ? b : b == k_large ? a : detail::max(a, b);
+    class_index const smaller = a == k_large || b == k_large ? larger : detail::min(a, b);
     std::size_t const block_bytes = k_geometry[larger].block_bytes;
     if (!may_reserve(block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
@@ -269,7 +269,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     }
     std::size_t const free_large = free_in(larger);
     std::size_t const least =
-        count - (smaller != larger ? std::min(free_large, free_in(smaller)) : free_large);
+        count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
     std::size_t wanted = least;
     if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes;
         least != 0 && smaller != larger && per_slab != 0)
@@ -324,7 +324,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     m_large.release_idle(large_heap::idle::unused);
     std::size_t const unused = m_slabs.take_fewest_free();
     std::size_t const released = m_slabs.release_chunks(unused * m_slabs.slab_bytes());
-    m_slabs.purge(unused - std::min(unused, released / m_slabs.slab_bytes()));
+    m_slabs.purge(unused - detail::min(unused, released / m_slabs.slab_bytes()));
 }
 
 inline std::int64_t pool_memory::close() noexcept {
@@ -354,7 +354,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
             unused += cache.classes[c].least_held();
             one.remote_frees += cache.classes[c].net_frees();
         });
-        one.in_use = list.outside() - std::min(list.outside(), one.cached);
+        one.in_use = list.outside() - detail::min(list.outside(), one.cached);
         one.free = list.free();
         one.high_water = list.note_high_water(unused);
         one.slab_bytes = list.slab_bytes();
@@ -366,7 +366,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
     m_caches.for_each([&](thread_cache const& cache) {
         if (cache.large.empty() || large.in_use == 0) return;
         --large.in_use;
-        large.in_use_bytes -= std::min<std::uint64_t>(large.in_use_bytes, cache.large.bytes());
+        large.in_use_bytes -= detail::min<std::uint64_t>(large.in_use_bytes, cache.large.bytes());
         large.idle_bytes += cache.large.total();
     });
     sum.large_in_use = large.in_use;

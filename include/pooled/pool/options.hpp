@@ -3,10 +3,10 @@
 
 // What a pool is made with. An aggregate, to be written with designated initialisers: {.name = "packets"}.
 
+#include "pooled/base/duration.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <memory_resource>
 #include <string_view>

@@ -24,12 +24,11 @@
 #include "pooled/pool/reserve.hpp"
 #include "pooled/pool/stats.hpp"
 
-#include <algorithm>
 #include <cstddef>
+#include <iosfwd>
 #include <memory>
 #include <memory_resource>
 #include <new>
-#include <ostream>
 #include <string_view>
 #include <type_traits>
 
@@ -49,8 +48,6 @@ using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads
 template <sharing Sharing>
 class basic_pool {
 public:
-    static constexpr sharing k_sharing = Sharing;
-
     // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
@@ -88,7 +85,7 @@ public:
     template <not_array T, class... Args>
     [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
     template <not_array T, class... Args>
-    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> make_rc(Args&&... args);
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(Args&&... args);
     template <not_array T, class... Args>
     [[nodiscard]] local_rc_ptr<T> make_local_rc(Args&&... args);
 
@@ -99,7 +96,7 @@ public:
     template <not_array T, class... Args>
     [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args);
     template <not_array T, class... Args>
-    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> try_make_rc(Args&&... args);
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args&&... args);
 
     // `count` value-initialised elements, or copies of `value`.
     template <unbounded_array T>
@@ -123,7 +120,7 @@ public:
     template <unbounded_array T>
     [[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count);
     template <not_array T>
-    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> make_rc_for_overwrite();
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite();
     template <not_array T>
     [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite();
     template <unbounded_array T>
@@ -133,7 +130,7 @@ public:
     template <unbounded_array T>
     [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite(std::size_t count);
     template <not_array T>
-    [[nodiscard]] basic_rc_ptr<T, counting_of<Sharing>> try_make_rc_for_overwrite();
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite();
 
     // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
     // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
@@ -168,7 +165,10 @@ public:
 
     // Which blocks are in use: in the tracked build how many of which type, from where and how old, and which of them only weak
     // pointers keep; in other builds how many of which size. For people: the text is not fixed.
-    void live_report(std::ostream& out) const { detail::live_report(*m_core, out); }
+    template <class Traits>
+    void live_report(std::basic_ostream<char, Traits>& out) const {
+        detail::live_report(*m_core, out);
+    }
 
     // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
     // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
@@ -179,16 +179,30 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
-    // Walks every structure, with other threads kept out: for tests.
-    [[nodiscard]] bool is_valid() const { return m_core->memory().is_valid(); }
-
-    [[nodiscard]] pool_core& core() const noexcept { return *m_core; }  // for the library's own pointers
-
 protected:
     explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
 
 private:
+    friend struct pool_access;
+    static constexpr sharing k_sharing = Sharing;
+
     pool_core* m_core;
+};
+
+// What the library's own allocators and tests see of a pool, and its users do not.
+struct pool_access {
+    template <class Pool>
+    static constexpr sharing k_sharing = Pool::k_sharing;
+
+    template <sharing Sharing>
+    [[nodiscard]] static pool_core& core(basic_pool<Sharing> const& one) noexcept {
+        return *one.m_core;
+    }
+    // Walks every structure, with other threads kept out.
+    template <sharing Sharing>
+    [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {
+        return one.m_core->memory().is_valid();
+    }
 };
 
 struct default_pool_access;
@@ -214,7 +228,9 @@ public:
     // The calling thread uses the pool from here on; the one that did so has to be done with it, and what it did to happen
     // before. An allocation says the same, so only a thread that drops objects and allocates none needs to call it. In other
     // builds than the checked one it does nothing. O(1).
-    void adopt() const { detail::in_pool<k_sharing>(core()).check_use(); }
+    void adopt() const {
+        detail::in_pool<detail::sharing::local>(detail::pool_access::core(*this)).check_use();
+    }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

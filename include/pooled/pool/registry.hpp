@@ -13,6 +13,7 @@
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -30,7 +31,6 @@
 #include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

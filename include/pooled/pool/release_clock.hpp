@@ -4,12 +4,12 @@
 // When a pool looks for memory that it can give back: at most once in a period, and only on calls that are slow anyway.
 // Any thread may call; one thread is told that a period is over.
 
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/platform.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -18,9 +18,8 @@ class release_clock {
 public:
     // `period` not positive: never.
     explicit release_clock(std::chrono::milliseconds period) noexcept
-        : m_period(
-              std::chrono::nanoseconds(std::clamp(period, std::chrono::milliseconds(0), k_longest)).count()) {
-    }
+        : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
+                       .count()) {}
 
     // `calls`: of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {

@@ -3,6 +3,7 @@
 
 // What a pool does as a whole: reserve, trim, and say what it owns. Any thread may call.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
@@ -15,7 +16,6 @@
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,7 +52,7 @@ inline void reserve_classes(pool_core& core, class_index a, class_index b, std::
                             pool_memory::large_shape large = {}) {
     if (!detail::try_reserve(core, a, b, count, large))
         core.throw_exhausted(saturating_multiply(
-            count, std::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
+            count, detail::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
 }
 inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
     if (!detail::try_reserve_large(core, bytes, align, count))

@@ -4,14 +4,14 @@
 // What a pool says of itself. Plain structs; exact when no other thread works on the pool, otherwise a moment's
 // reading in which each thread may be off by what it did meanwhile. Taking it costs other threads nothing.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -116,7 +116,7 @@ namespace detail {
             if (byte == '"' || byte == '\\') out += '\\';
             out += text.substr(0, length);
         }
-        text.remove_prefix(std::max<std::size_t>(length, 1));
+        text.remove_prefix(detail::max<std::size_t>(length, 1));
     }
     return out + '"';
 }
@@ -151,7 +151,8 @@ inline std::string pool_stats::to_json() const {
 }
 
 // A table for people.
-inline std::ostream& operator<<(std::ostream& out, pool_stats const& s) {
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, pool_stats const& s) {
     out << "pool '" << s.name << "': " << s.in_use << " blocks in use (" << s.bytes_in_use << " bytes), "
         << s.free << " free, " << s.cached << " cached by " << s.threads << " threads, high water "
         << s.high_water << "; " << s.upstream_bytes << " bytes from upstream in " << s.upstream_calls

@@ -14,9 +14,7 @@
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,6 +23,11 @@
 #include <source_location>
 #include <string_view>
 #include <utility>
+
+#if POOLED_TRACKED
+#include <algorithm>
+#include <chrono>
+#endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::tracking {
 

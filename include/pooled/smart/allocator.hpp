@@ -99,33 +99,41 @@ public:
         using other = pool_allocator<U, Pool>;
     };
 
-    pool_allocator(Pool& from) noexcept : m_core(&from.core()) {}  // NOLINT: a pool stands for its allocator
+    pool_allocator(Pool& from) noexcept
+        : m_core(&detail::pool_access::core(from)) {}  // NOLINT: a pool stands for its allocator
     template <class U>
     pool_allocator(pool_allocator<U, Pool> const& other) noexcept  // NOLINT: allocators convert
-        : m_core(&other.core()) {}
+        : m_core(other.m_core) {}
 
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Pool::k_sharing>(*m_core),
-                                                             detail::k_class_of<T>, sizeof(T), alignof(T)));
-        return detail::allocate_array<T, Pool::k_sharing>(*m_core, n);
+            return static_cast<T*>(
+                detail::allocate_or_throw(detail::in_pool<detail::pool_access::k_sharing<Pool>>(*m_core),
+                                          detail::k_class_of<T>, sizeof(T), alignof(T)));
+        return detail::allocate_array<T, detail::pool_access::k_sharing<Pool>>(*m_core, n);
     }
 
     void deallocate(T* p, std::size_t n) noexcept {
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return detail::deallocate(detail::in_pool<Pool::k_sharing>(*m_core), detail::k_class_of<T>, p,
-                                      sizeof(T));
-        detail::deallocate_array<T, Pool::k_sharing>(*m_core, p, n);
+            return detail::deallocate(detail::in_pool<detail::pool_access::k_sharing<Pool>>(*m_core),
+                                      detail::k_class_of<T>, p, sizeof(T));
+        detail::deallocate_array<T, detail::pool_access::k_sharing<Pool>>(*m_core, p, n);
     }
-
-    [[nodiscard]] detail::pool_core& core() const noexcept { return *m_core; }
 
     template <class U>
     [[nodiscard]] friend bool operator==(pool_allocator const& a, pool_allocator<U, Pool> const& b) noexcept {
-        return &a.core() == &b.core();
+        return a.is_of_pool_of(b);
     }
 
 private:
+    template <class, class>
+    friend class pool_allocator;
+
+    template <class U>
+    [[nodiscard]] bool is_of_pool_of(pool_allocator<U, Pool> const& other) const noexcept {
+        return m_core == other.m_core;
+    }
+
     detail::pool_core* m_core;
 };
 

@@ -41,6 +41,16 @@ template <class T>
         return const_cast<std::remove_cv_t<T>*>(p);
 }
 
+// An array's block: the number of elements lies in front of the first.
+//
+//   | count | padding to alignof(T) | element 0 | element 1 | …
+template <class T>
+struct counted_array {
+    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T)
+                                                                             : alignof(std::size_t);
+    static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
+};
+
 }  // namespace detail
 
 // Destroys an object that a pool's make_unique made, and frees its block. As thread-safe as the pool.
@@ -78,15 +88,9 @@ struct deleter {
     }
 };
 
-// Arrays: the number of elements lies in front of the first.
-//
-//   | count | padding to alignof(T) | element 0 | element 1 | …
+// Arrays.
 template <class T>
 struct deleter<T[]> {
-    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T)
-                                                                             : alignof(std::size_t);
-    static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
-
     constexpr deleter() noexcept = default;
 
     template <class U>
@@ -95,7 +99,7 @@ struct deleter<T[]> {
 
     void operator()(T* p) const noexcept {
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
-        std::byte* const block = reinterpret_cast<std::byte*>(elements) - k_offset;
+        std::byte* const block = reinterpret_cast<std::byte*>(elements) - detail::counted_array<T>::k_offset;
         detail::checks::on_deallocate_found(detail::malloc_blocks::behind(block));
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
         for (std::size_t i = count; i-- != 0;)

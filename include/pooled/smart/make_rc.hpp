@@ -22,14 +22,13 @@ namespace detail {
 
 // Requires an object whose header says k_sole, or null.
 template <class T, class Counting>
-[[nodiscard]] POOLED_ALWAYS_INLINE basic_rc_ptr<T, Counting>
-adopt_made(std::remove_cv_t<T>* object) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr_of<T, Counting> adopt_made(std::remove_cv_t<T>* object) noexcept {
     return rc_access::adopt<Counting>(handle<T>(object, object));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-POOLED_INLINE_ENTRY basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
+POOLED_INLINE_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args&&... args) {
     POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, counting_of<Sharing>>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
@@ -37,7 +36,7 @@ POOLED_INLINE_ENTRY basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::m
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
     return detail::adopt_made<T, counting_of<Sharing>>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
@@ -51,13 +50,13 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
 
 template <sharing Sharing>
 template <not_array T>
-basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
     return make_rc<T>(for_overwrite());
 }
 
 template <sharing Sharing>
 template <not_array T>
-basic_rc_ptr<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
     return try_make_rc<T>(for_overwrite());
 }
 

@@ -4,6 +4,7 @@
 // make_shared, from the default pool and from a given one: the object and its control block in one block of the pool,
 // with 16 bytes of overhead in libstdc++ and libc++ (24 in libc++ for its array form).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/error.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -15,7 +16,6 @@
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/origin.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -222,8 +222,8 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
     class_index const b = class_for(counted.bytes, counted.align);
     if (a != k_large && b != k_large) return detail::reserve_classes(*m_core, a, b, count);
     if (a == b)  // both are large: one block serves either
-        return reserve_bytes(count, std::max(shared.bytes, counted.bytes),
-                             std::max(shared.align, counted.align));
+        return reserve_bytes(count, detail::max(shared.bytes, counted.bytes),
+                             detail::max(shared.align, counted.align));
     auto const [bytes, align] = a == k_large ? shared : counted;
     detail::reserve_classes(*m_core, a, b, count, {bytes, align});
 }

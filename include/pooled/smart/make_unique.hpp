@@ -29,14 +29,17 @@ namespace detail {
 // What an array of `count` takes, its length included; k_size_max when that is no size.
 template <class T>
 [[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) noexcept {
-    return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)), deleter<T>::k_offset);
+    return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)),
+                          counted_array<std::remove_extent_t<T>>::k_offset);
 }
 
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array_in(void* memory, std::size_t count) {
     using element = std::remove_cv_t<std::remove_extent_t<T>>;
-    held_block<from_pool<Sharing>> block(memory, counted_array_bytes<T>(count), deleter<T>::k_align);
-    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + deleter<T>::k_offset);
+    held_block<from_pool<Sharing>> block(memory, counted_array_bytes<T>(count),
+                                         counted_array<std::remove_extent_t<T>>::k_align);
+    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) +
+                                                   counted_array<std::remove_extent_t<T>>::k_offset);
     if constexpr (How == initialise::by_value)
         std::uninitialized_value_construct_n(first, count);
     else
@@ -64,15 +67,17 @@ unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
     if (counted_array_bytes<T>(count) == k_size_max) POOLED_THROW(std::bad_array_new_length());
-    void* const memory = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core),
-                                                         counted_array_bytes<T>(count), deleter<T>::k_align);
+    void* const memory =
+        detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), counted_array_bytes<T>(count),
+                                        counted_array<std::remove_extent_t<T>>::k_align);
     return detail::make_unique_array_in<T, Sharing, How>(memory, count);
 }
 template <class T, sharing Sharing, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> try_make_unique_array(pool_core& core, std::size_t count) {
     if (counted_array_bytes<T>(count) == k_size_max) return {};
-    void* const memory = detail::try_allocate_bytes(detail::in_pool<Sharing>(core),
-                                                    counted_array_bytes<T>(count), deleter<T>::k_align);
+    void* const memory =
+        detail::try_allocate_bytes(detail::in_pool<Sharing>(core), counted_array_bytes<T>(count),
+                                   counted_array<std::remove_extent_t<T>>::k_align);
     if (memory == nullptr) return {};
     return detail::make_unique_array_in<T, Sharing, How>(memory, count);
 }

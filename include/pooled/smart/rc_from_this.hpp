@@ -46,7 +46,7 @@ private:
     friend struct detail::rc_access;
 
     template <class Counting, class U>
-    [[nodiscard]] basic_rc_ptr<U, Counting> own() const {
+    [[nodiscard]] detail::rc_ptr_of<U, Counting> own() const {
         if (m_self.empty() || !Counting::try_add_strong(m_self.header())) POOLED_THROW(std::bad_weak_ptr());
         return detail::rc_access::adopt<Counting>(detail::handle<U>(m_self, m_self.get()));
     }

@@ -9,6 +9,7 @@
 // No function here runs a destructor under a lock of the library. A fibre must not change threads within a destructor that
 // one of these functions runs.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/platform.hpp"
@@ -20,7 +21,6 @@
 #include "pooled/teardown/deferred_store.hpp"
 #include "pooled/teardown/teardown.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -58,7 +58,7 @@ private:
     // How many objects a drop destroys when `size` are deferred already: none up to 1024, then so many that a thread which
     // only drops structures of n objects keeps no more than 64 n of them; 128 at most, so n up to that.
     [[nodiscard]] static constexpr std::size_t objects_per_drop(std::size_t size) noexcept {
-        return size <= 1024 ? 0 : std::min<std::size_t>(size / 64, 128);
+        return size <= 1024 ? 0 : detail::min<std::size_t>(size / 64, 128);
     }
 
     deferred_objects() noexcept : m_store(this, sizeof(deferred_objects)) {}

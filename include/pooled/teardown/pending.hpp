@@ -33,7 +33,6 @@ namespace detail {
 class [[nodiscard]] pending {
 public:
     pending() noexcept = default;
-    explicit pending(detail::deferred_batch* list) noexcept : m_list(list) {}  // for the pool
     pending(pending&& other) noexcept : m_list(std::exchange(other.m_list, nullptr)) {}
     pending& operator=(pending&& other) noexcept {
         pending(std::move(other)).swap(*this);
@@ -64,6 +63,11 @@ public:
     }
 
 private:
+    template <detail::sharing Sharing>
+    friend class detail::basic_pool;
+
+    explicit pending(detail::deferred_batch* list) noexcept : m_list(list) {}
+
     detail::deferred_batch* m_list = nullptr;
 };
 

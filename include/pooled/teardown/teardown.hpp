@@ -22,6 +22,7 @@
 // One state a thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
@@ -29,7 +30,6 @@
 #include "pooled/teardown/outermost_drop.hpp"
 #include "pooled/teardown/stack_bounds.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -113,7 +113,7 @@ public:
         if (kind == outermost_kind::scope)
             drop.low = outermost_drop::k_gathers;
         else if (kind == outermost_kind::unordered && drop.is_on_own_stack)
-            drop.low = std::min(drop.low, limit());
+            drop.low = detail::min(drop.low, limit());
         if (drop.is_on_own_stack) {
             drop.outer = m_innermost;
             m_innermost = &drop;
@@ -167,7 +167,7 @@ private:
         constexpr std::uintptr_t k_most = std::uintptr_t{512} << 10;
         if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
 #endif
-        return m_bounds.low + std::min(m_bounds.bytes() / 2, k_largest_reserve);
+        return m_bounds.low + detail::min(m_bounds.bytes() / 2, k_largest_reserve);
     }
 
     POOLED_ALWAYS_INLINE void ask_bounds() noexcept {

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace {
 
@@ -66,7 +65,7 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
 TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
     ASSERT_TRUE(cache.reserve(6));
     push(0, 7);
-    std::span<void* const> oldest = cache.oldest(3);
+    pooled::detail::span<void* const> oldest = cache.oldest(3);
     ASSERT_EQ(oldest.size(), 3U);
     for (std::size_t i = 0; i < 3; ++i)
         EXPECT_EQ(oldest[i], block(i));

@@ -5,6 +5,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -112,7 +113,7 @@ TYPED_TEST(handle, of_each_kind_in_turn_shares_one_object) {
         EXPECT_EQ(counted.use_count(), 1);
     }
     EXPECT_EQ(this->log.constructed(), 1);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(handle, outlives_its_pool) {
@@ -193,7 +194,7 @@ TEST(rc_handle, of_an_object_pool_goes_from_thread_to_thread) {
     all.clear();
     other.join();
     EXPECT_EQ(pool.idle(), 50U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "pooled/pool/pool.hpp"
 
+#include "support/internals.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
@@ -25,16 +26,16 @@ protected:
         return one;
     }
     void stop() {
-        std::scoped_lock const lock(pool.core().caches().mutex());
+        std::scoped_lock const lock(test::core_of(pool).caches().mutex());
         caches.stop();
     }
     void resume() {
-        std::scoped_lock const lock(pool.core().caches().mutex());
+        std::scoped_lock const lock(test::core_of(pool).caches().mutex());
         caches.resume();
     }
 
     pooled::pool pool;
-    object_caches caches{pool.core()};
+    object_caches caches{test::core_of(pool)};
     slot one{nullptr};
 };
 
@@ -55,7 +56,7 @@ TEST_F(object_caches_test, give_a_thread_what_it_released_and_no_other) {
     std::size_t held = 0;
     std::size_t threads = 0;
     {
-        std::scoped_lock const lock(pool.core().caches().mutex());
+        std::scoped_lock const lock(test::core_of(pool).caches().mutex());
         caches.for_each([&](class_cache const& cache) {
             held += cache.held();
             ++threads;
@@ -101,7 +102,7 @@ TEST_F(object_caches_test, take_no_object_of_an_earlier_generation) {
 
 TEST_F(object_caches_test, of_a_pool_beyond_the_near_slots_are_found_by_another_way) {
     pooled::pool far_pool{{.teardown = pooled::teardown::incremental}};
-    object_caches far{far_pool.core()};
+    object_caches far{test::core_of(far_pool)};
     static_cast<void>(far.attach());
     EXPECT_FALSE(far.push<sharing::shared>(fresh(far)));
     EXPECT_TRUE(far.push_far(fresh(far)));
@@ -114,10 +115,10 @@ TEST_F(object_caches_test, of_a_pool_beyond_the_near_slots_are_found_by_another_
 
 TEST_F(object_caches_test, of_a_local_pool_are_one) {
     pooled::local_pool local_pool;
-    object_caches local{local_pool.core()};
+    object_caches local{test::core_of(local_pool)};
     EXPECT_TRUE(local.is_local());
     EXPECT_FALSE(caches.is_local());
-    EXPECT_EQ(local.attach(), &local_pool.core().local_cache());
+    EXPECT_EQ(local.attach(), &test::core_of(local_pool).local_cache());
     static_cast<void>(fresh(local));
     EXPECT_TRUE(local.push<sharing::local>(one));
     EXPECT_EQ(local.pop<sharing::local>(), &one);

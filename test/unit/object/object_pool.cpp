@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -74,7 +75,7 @@ TYPED_TEST(recycled, objects_in_use_are_distinct) {
         for (int i = 0; i < 1000; ++i)
             EXPECT_EQ(*held[static_cast<std::size_t>(i)], i);
         EXPECT_EQ(pool.capacity(), 1000U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
 }
 
@@ -185,7 +186,7 @@ void use_shape() {
     shared.clear();
     unique.clear();
     counted.clear();
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(pool.trim(), 15U);
 }
 
@@ -234,7 +235,7 @@ TYPED_TEST(recycled, object_may_use_its_own_pool_in_its_destructor) {
     n->acquires = true;
     n.reset();
     EXPECT_EQ(pool.trim(), 1U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ TYPED_TEST(exception, from_create_leaves_the_pool_as_it_was) {
     EXPECT_EQ(pool.capacity(), 1U);
     EXPECT_EQ(pool.in_use(), 1U);
     EXPECT_EQ(pool.high_water(), 1U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_TRUE(pool.try_acquire()) << "it no longer counts under the bound";
     EXPECT_EQ(this->log.alive(), 2);
 }
@@ -68,7 +69,7 @@ TYPED_TEST(exception, from_any_create_of_a_growth_undoes_all_of_it) {
         EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
         EXPECT_EQ(pool.capacity(), 0U);
         EXPECT_EQ(this->log.alive(), 0);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         this->log.throw_at(0);
         auto const a = pool.acquire();
         EXPECT_EQ(pool.capacity(), 8U);
@@ -122,7 +123,7 @@ TYPED_TEST(exception, from_on_acquire_makes_the_object_idle_again) {
     EXPECT_EQ(this->log.constructed(), 1);
     EXPECT_EQ(this->log.destroyed(), 0);
     EXPECT_EQ(pool.idle(), 1U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(exception, from_on_acquire_is_not_followed_by_on_release) {
@@ -147,7 +148,7 @@ TYPED_TEST(exception, from_on_release_destroys_the_object_which_no_longer_counts
         this->refuses_release = false;
         EXPECT_EQ(this->log.alive(), 0);
         EXPECT_EQ(pool.capacity(), 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
 }
 
@@ -163,7 +164,7 @@ TYPED_TEST(exception, from_on_release_lets_another_be_built_only_after_the_last_
     EXPECT_FALSE(pool.try_acquire());
     watcher.reset();
     EXPECT_TRUE(pool.try_acquire());
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ void introduce(T*) {
     ++g_hijacked;
 }
 template <class T, class Counting>
-pooled::basic_rc_ptr<T, Counting> adopt_made(T*) {
+pooled::detail::rc_ptr_of<T, Counting> adopt_made(T*) {
     ++g_hijacked;
     return {};
 }

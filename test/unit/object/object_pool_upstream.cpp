@@ -6,6 +6,7 @@
 #include "kinds.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -88,7 +89,7 @@ TYPED_TEST(upstream, that_fails_is_reported_and_leaves_the_pool_usable) {
     for (auto p = pool.try_acquire(); p && held.size() < 100'000; p = pool.try_acquire())
         held.push_back(std::move(p));
     EXPECT_THROW(static_cast<void>(pool.acquire()), std::bad_alloc);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     failing.fail_always(false);
     EXPECT_TRUE(pool.acquire());
 }
@@ -122,7 +123,7 @@ TYPED_TEST(upstream, pool_serves_several_object_pools_under_its_bound) {
     a.trim();
     b.trim();
     EXPECT_EQ(take_all(b).size(), alone) << "what one gave back serves the other";
-    EXPECT_TRUE(shared.is_valid());
+    EXPECT_TRUE(test::is_valid(shared));
 }
 
 TYPED_TEST(upstream, pool_may_be_destroyed_before_the_objects) {
@@ -173,7 +174,7 @@ TYPED_TEST(upstream, pool_serves_a_forked_child) {
         for (int i = 0; i < 5000; ++i)
             held.push_back(pool.acquire());
         held.clear();
-        _exit(pool.is_valid() && below.is_valid() && pool.idle() == 5000 ? 0 : 1);
+        _exit(test::is_valid(pool) && test::is_valid(below) && pool.idle() == 5000 ? 0 : 1);
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -223,7 +224,7 @@ TEST(shared_upstream, pool_is_used_by_many_threads_at_once) {
         });
     for (std::thread& one : threads)
         one.join();
-    EXPECT_TRUE(a.is_valid() && b.is_valid() && below.is_valid());
+    EXPECT_TRUE(test::is_valid(a) && test::is_valid(b) && test::is_valid(below));
     EXPECT_EQ(a.in_use() + b.in_use(), 0U);
 }
 

@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -72,7 +73,7 @@ TYPED_TEST(validate, replaces_an_object_that_cannot_be_used) {
         fresh->is_open = true;
     }
     EXPECT_EQ(pool.stats().built, static_cast<std::size_t>(this->seen.created));
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(validate, loses_only_the_bad_object_when_no_other_can_be_built) {
@@ -83,7 +84,7 @@ TYPED_TEST(validate, loses_only_the_bad_object_when_no_other_can_be_built) {
     EXPECT_THROW(static_cast<void>(pool.acquire()), std::runtime_error);
     EXPECT_EQ(pool.capacity(), 1U);
     EXPECT_EQ(pool.in_use(), 1U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     this->seen.create_fails = false;
     EXPECT_TRUE(pool.try_acquire()) << "it no longer counts under the bound";
 }
@@ -127,7 +128,7 @@ TYPED_TEST(validate, lets_a_replaced_object_be_outdated_by_clear) {
     pool.clear();
     fresh.reset();
     EXPECT_EQ(pool.capacity(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

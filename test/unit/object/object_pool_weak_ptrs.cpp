@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TYPED_TEST(watched, object_is_not_acquired_again_before_its_last_weak_ptr_is_gon
     second.reset();
     EXPECT_EQ(pool.in_use(), 0U);
     EXPECT_EQ(pool.acquire().get(), address);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(watched, object_is_never_seen_by_a_weak_ptr_of_an_earlier_use) {

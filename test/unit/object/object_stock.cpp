@@ -6,6 +6,7 @@
 
 #include "pooled/pool/pool.hpp"
 
+#include "support/internals.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
@@ -45,8 +46,8 @@ template <class Pool>
 class stock_of : public testing::Test {
 protected:
     void make(object_pool_options const& options) {
-        all.emplace(pool.core(), options);
-        pool.core().set_extension(&*all);
+        all.emplace(test::core_of(pool), options);
+        test::core_of(pool).set_extension(&*all);
     }
     ~stock_of() override {
         other.reset();
@@ -55,7 +56,7 @@ protected:
         while (idle.pop() != nullptr)
             EXPECT_FALSE(all->remove(object_stock::counted::as_built));
         EXPECT_TRUE(all->abandon());
-        pool.core().set_extension(nullptr);
+        test::core_of(pool).set_extension(nullptr);
     }
     // An object: one that is idle, or else one that is built, with those that are built in advance. Null at the bound.
     [[nodiscard]] slot* acquire() {
@@ -191,7 +192,7 @@ TEST_F(local_stock, does_not_wait_and_uses_its_one_cache) {
 
 TEST(object_stock, goes_with_the_last_object_once_it_is_abandoned) {
     pooled::pool pool;
-    stock all(pool.core(), {.initial_objects = 1});
+    stock all(test::core_of(pool), {.initial_objects = 1});
     slot one(nullptr);
     all.add_used(one);
     EXPECT_TRUE(all.close().empty());

@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +65,7 @@ TYPED_TEST(object_pool_of, max_objects_holds_no_more) {
     EXPECT_FALSE(pool.try_acquire_unique());
     EXPECT_FALSE(pool.try_acquire_rc());
     EXPECT_FALSE(pool.acquire_for(0s));
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     all.pop_back();
     EXPECT_TRUE(pool.try_acquire());
     EXPECT_EQ(this->log.constructed(), 5);
@@ -88,7 +89,7 @@ TYPED_TEST(object_pool_of, max_objects_provides_as_many_each_time) {
     for (int round = 0; round < 4; ++round) {
         EXPECT_EQ(this->take_all(pool).size(), 300U);
         EXPECT_EQ(pool.idle(), 300U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     EXPECT_EQ(this->log.constructed(), 300);
 }
@@ -150,7 +151,7 @@ TYPED_TEST(object_pool_of, any_options_counts_what_is_in_use_and_what_is_idle) {
     }
     EXPECT_EQ(pool.high_water(), 500U);
     EXPECT_EQ(pool.waiting(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, any_options_can_be_trimmed) {
@@ -163,7 +164,7 @@ TYPED_TEST(object_pool_of, any_options_can_be_trimmed) {
     EXPECT_EQ(pool.trim(), 0U);
     EXPECT_TRUE(pool.acquire());
     EXPECT_EQ(this->log.alive(), 2);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, any_options_recycles_what_was_in_use_when_it_was_trimmed) {
@@ -194,7 +195,7 @@ TYPED_TEST(object_pool_of, any_options_provides_only_new_objects_after_clear) {
     d.reset();
     EXPECT_EQ(pool.idle(), 1U);
     EXPECT_EQ(this->take_all(pool).size(), 3U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, any_options_returns_the_memory_of_trimmed_objects) {
@@ -204,7 +205,7 @@ TYPED_TEST(object_pool_of, any_options_returns_the_memory_of_trimmed_objects) {
     typename TypeParam::template pool<large> pool({.initial_objects = 4});
     EXPECT_EQ(pool.trim(), 4U);
     EXPECT_EQ(pool.trim(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, objects_larger_than_memory_throws_bad_alloc_and_stays_usable) {
@@ -226,7 +227,7 @@ TYPED_TEST(object_pool_of, objects_larger_than_memory_throws_bad_alloc_and_stays
     EXPECT_FALSE(pool.try_acquire());
     EXPECT_TRUE(says_that_memory_is_out([&] { return pool.acquire_for(1s); }));
     EXPECT_EQ(pool.capacity(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, any_options_reserves_objects_at_run_time) {
@@ -242,7 +243,7 @@ TYPED_TEST(object_pool_of, any_options_reserves_objects_at_run_time) {
     EXPECT_EQ(this->log.constructed(), 10);
     pool.reserve(10);
     EXPECT_EQ(this->log.constructed(), 10);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(object_pool_of, max_objects_reserves_no_more) {
@@ -268,7 +269,7 @@ TYPED_TEST(object_pool_of, any_options_is_as_before_when_a_reservation_fails) {
     EXPECT_THROW(pool.reserve(10), test::constructor_failed);
     EXPECT_EQ(pool.capacity(), 2U);
     EXPECT_EQ(this->log.alive(), 2);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(this->take_all(pool).size(), 10U);
 }
 

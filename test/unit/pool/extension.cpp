@@ -5,6 +5,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TYPED_TEST_SUITE(extended, test::pool_kinds, test::pool_kind_names);
 TYPED_TEST(extended, pool_calls_at_slow_allocations_alone) {
     TypeParam pool;
     recording extension;
-    pool.core().set_extension(&extension);
+    test::core_of(pool).set_extension(&extension);
     void* const first = pool.allocate(48);
     EXPECT_EQ(extension.events, "a");
     pool.deallocate(first, 48);
@@ -61,24 +62,24 @@ TYPED_TEST(extended, pool_calls_at_slow_allocations_alone) {
     EXPECT_EQ(extension.events, "a") << "the cache served it";
     pool.deallocate(pool.allocate(100'000), 100'000);
     EXPECT_EQ(extension.events, "aa");
-    pool.core().set_extension(nullptr);
+    test::core_of(pool).set_extension(nullptr);
 }
 
 TYPED_TEST(extended, pool_passes_a_drain_on) {
     TypeParam pool;
     EXPECT_EQ(pool.drain(10), 0U);
     recording extension;
-    pool.core().set_extension(&extension);
+    test::core_of(pool).set_extension(&extension);
     EXPECT_EQ(pool.drain(10), 5U);
     EXPECT_EQ(extension.events, "D");
-    pool.core().set_extension(nullptr);
+    test::core_of(pool).set_extension(nullptr);
 }
 
 TYPED_TEST(extended, pool_calls_when_its_handle_goes_and_last_when_no_block_is_in_use) {
     recording extension;
     auto pool = std::make_unique<TypeParam>();
     auto object = pool->template make_shared<int>(1);
-    pool->core().set_extension(&extension);
+    test::core_of(*pool).set_extension(&extension);
     pool.reset();
     EXPECT_EQ(extension.events, "c");
     object.reset();

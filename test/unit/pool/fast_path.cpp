@@ -4,6 +4,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -26,14 +28,14 @@ void fill_and_empty_every_cache(Pool& pool) {
                 pool.deallocate(p, g.block_bytes, 8);
         }
     EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(fast_path, serves_pools_of_any_id) {
     std::vector<std::unique_ptr<pooled::pool>> pools;
     for (std::uint32_t i = 0; i < 2 * k_near_slots; ++i)
         pools.push_back(std::make_unique<pooled::pool>());
-    ASSERT_GT(pools.back()->core().id(), k_near_slots);
+    ASSERT_GT(test::core_of(*pools.back()).id(), k_near_slots);
     fill_and_empty_every_cache(*pools.front());
     fill_and_empty_every_cache(*pools[k_near_slots]);
     fill_and_empty_every_cache(*pools.back());

@@ -4,6 +4,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
@@ -30,9 +31,9 @@ TYPED_TEST(discard, gives_slabs_with_blocks_in_use_free_or_cached_back_and_leave
             for (std::size_t i = 0; i < out.size(); i += 2)
                 pool.deallocate(out[i], bytes);
         }
-        EXPECT_TRUE(pool.is_valid());
-        pool.core().memory().discard();
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
+        test::core_of(pool).memory().discard();
+        EXPECT_TRUE(test::is_valid(pool));
         EXPECT_EQ(this->upstream.bytes(), 0U);
         EXPECT_EQ(pool.stats().in_use, 0U);
         EXPECT_EQ(pool.stats().upstream_bytes, 0U);
@@ -43,11 +44,11 @@ TYPED_TEST(discard, ends_reservations) {
     TypeParam pool({.upstream = &this->upstream});
     pool.reserve_bytes(10'000, 64);
     static_cast<void>(pool.allocate(64));
-    pool.core().memory().discard();
+    test::core_of(pool).memory().discard();
     EXPECT_EQ(this->upstream.bytes(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_NE(pool.allocate(64), nullptr);
-    pool.core().memory().discard();
+    test::core_of(pool).memory().discard();
 }
 
 TYPED_TEST(discard, lets_the_pool_be_destroyed_without_waiting_for_the_blocks) {
@@ -55,7 +56,7 @@ TYPED_TEST(discard, lets_the_pool_be_destroyed_without_waiting_for_the_blocks) {
         TypeParam pool({.upstream = &this->upstream});
         for (int i = 0; i < 1000; ++i)
             static_cast<void>(pool.allocate(100));
-        pool.core().memory().discard();
+        test::core_of(pool).memory().discard();
     }
     EXPECT_EQ(this->upstream.bytes(), 0U);
 }

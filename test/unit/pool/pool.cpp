@@ -5,6 +5,7 @@
 
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TYPED_TEST(any_pool, takes_no_memory_before_the_first_block) {
     TypeParam pool{{.upstream = &upstream}};
     EXPECT_EQ(upstream.allocations(), 0U);
     EXPECT_EQ(pool.trim(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(any_pool, serves_every_size_at_every_alignment) {
@@ -72,10 +73,10 @@ TYPED_TEST(any_pool, serves_every_size_at_every_alignment) {
             if (blocks[i].bytes <= 65536) {
                 ASSERT_TRUE(test::has_pattern(blocks[i].p, blocks[i].bytes, i)) << i;
             }
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         deallocate_all(pool, blocks);
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     EXPECT_EQ(upstream.bytes(), 0U);
 }
@@ -92,7 +93,7 @@ TYPED_TEST(any_pool, serves_every_size_up_to_beyond_the_largest_class) {
     for (raw_block const& b : blocks)
         ASSERT_TRUE(test::has_pattern(b.p, b.bytes, b.bytes)) << b.bytes;
     deallocate_all(pool, blocks);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(any_pool, gives_blocks_of_no_bytes_addresses_of_their_own) {
@@ -144,7 +145,7 @@ TYPED_TEST(any_pool, never_writes_into_a_block_that_is_in_use) {
     for (std::size_t i = 0; i < kept.size(); ++i)
         ASSERT_TRUE(test::has_pattern(kept[i].p, kept[i].bytes, i)) << i;
     deallocate_all(pool, kept);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(any_pool, leaves_what_upstream_gave_as_it_was) {
@@ -236,7 +237,7 @@ TYPED_TEST(any_pool, gives_wholly_free_chunks_back_when_trimmed) {
     EXPECT_EQ(upstream.bytes(), 0U);
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
     EXPECT_EQ(pool.trim(), 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TYPED_TEST(any_pool, keeps_the_chunks_that_a_block_is_in_when_trimmed) {
@@ -291,7 +292,7 @@ TYPED_TEST(any_pool, works_on_after_a_trim_at_any_moment) {
         }
         if (i % 500 == 0) {
             pool.trim();
-            ASSERT_TRUE(pool.is_valid());
+            ASSERT_TRUE(test::is_valid(pool));
         }
     }
     EXPECT_EQ(pool.stats().in_use, blocks.size());
@@ -311,7 +312,7 @@ TYPED_TEST(any_pool, refuses_sizes_that_overflow) {
             EXPECT_EQ(pool.try_allocate(bytes, align), nullptr);
         }
     EXPECT_THROW(static_cast<void>(pool.allocate(1, std::size_t{1} << 63)), std::bad_alloc);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
@@ -335,7 +336,7 @@ TYPED_TEST(any_pool, can_stand_on_another_pool) {
         deallocate_all(above, blocks);
         above.trim();
         EXPECT_EQ(below.stats().in_use, 0U);
-        EXPECT_TRUE(below.is_valid());
+        EXPECT_TRUE(test::is_valid(below));
     }
     EXPECT_EQ(upstream.bytes(), 0U);
 }

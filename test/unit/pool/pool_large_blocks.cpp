@@ -4,6 +4,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -25,7 +27,7 @@ TEST(large_blocks, of_zero_bytes_have_an_address_of_their_own_at_any_alignment) 
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
         pool.deallocate(p, 0, align);
     }
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 TEST(large_blocks, from_a_reservation_at_another_alignment_are_not_too_short) {

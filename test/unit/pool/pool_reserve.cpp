@@ -5,6 +5,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
 
@@ -153,7 +154,7 @@ TYPED_TEST(reserved, memory_fits_a_bound_exactly) {
     std::vector<std::shared_ptr<word>> all;
     for (std::size_t i = 0; i < blocks; ++i)
         all.push_back(tight.template make_shared<word>());
-    EXPECT_TRUE(tight.is_valid());
+    EXPECT_TRUE(test::is_valid(tight));
 }
 
 TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks_upstream) {
@@ -189,7 +190,7 @@ TYPED_TEST(reserved, memory_beyond_the_bound_is_refused) {
     TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
     EXPECT_THROW(tight.template reserve<word>(10'000'000), pooled::exhausted);
     EXPECT_THROW(tight.reserve_bytes(100, 100'000), pooled::exhausted);
-    EXPECT_TRUE(tight.is_valid());
+    EXPECT_TRUE(test::is_valid(tight));
     EXPECT_EQ(*tight.template make_shared<int>(1), 1);
 }
 
@@ -220,7 +221,7 @@ TYPED_TEST(reserved, memory_is_given_back_when_upstream_fails_on_the_way) {
         TypeParam unlucky{{.chunk_bytes = 1, .upstream = &failing}};
         EXPECT_THROW(unlucky.template reserve<word>(100'000), test::injected_failure);
         EXPECT_EQ(books.bytes(), 0U) << n;
-        EXPECT_TRUE(unlucky.is_valid());
+        EXPECT_TRUE(test::is_valid(unlucky));
         EXPECT_EQ(unlucky.stats().upstream_bytes, 0U);
     }
 }

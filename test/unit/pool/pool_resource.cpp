@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ TYPED_TEST(resource_of, a_pool_and_its_own_functions_free_each_others_blocks) {
     pool.deallocate(pool.resource()->allocate(100, 8), 100, 8);
     pool.resource()->deallocate(pool.allocate(100, 8), 100, 8);
     EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
@@ -20,15 +21,15 @@ using namespace pooled::detail;
 
 TEST(registry, finds_a_pool_by_its_id_until_its_last_block_is_returned) {
     auto pool = std::make_unique<pooled::pool>();
-    std::uint32_t const id = pool->core().id();
+    std::uint32_t const id = test::core_of(*pool).id();
     EXPECT_NE(id, k_default_pool_id);
-    EXPECT_EQ(g_registry.find(id), &pool->core());
+    EXPECT_EQ(g_registry.find(id), &test::core_of(*pool));
     auto block = pool->make_shared<int>(1);
     pool.reset();
     ASSERT_NE(g_registry.find(id), nullptr);
     EXPECT_TRUE(g_registry.find(id)->is_closed());
     pooled::pool const other;
-    EXPECT_NE(other.core().id(), id);
+    EXPECT_NE(test::core_of(other).id(), id);
     block.reset();
     EXPECT_EQ(g_registry.find(id), nullptr);
 }
@@ -37,33 +38,33 @@ TEST(registry, gives_the_lowest_free_id_again) {
     std::vector<std::unique_ptr<pooled::pool>> pools;
     for (int i = 0; i < 100; ++i)
         pools.push_back(std::make_unique<pooled::pool>());
-    std::uint32_t const id = pools[40]->core().id();
+    std::uint32_t const id = test::core_of(*pools[40]).id();
     pools[40].reset();
     pooled::pool const next;
-    EXPECT_EQ(next.core().id(), id);
+    EXPECT_EQ(test::core_of(next).id(), id);
 }
 
 TEST(registry, gives_an_incremental_pool_a_far_id) {
     pooled::pool const pool{{.teardown = pooled::teardown::incremental}};
-    EXPECT_GE(pool.core().id(), k_far_slot);
+    EXPECT_GE(test::core_of(pool).id(), k_far_slot);
     pooled::pool const next;
-    EXPECT_LT(next.core().id(), pool.core().id());
+    EXPECT_LT(test::core_of(next).id(), test::core_of(pool).id());
 }
 
 TEST(registry, makes_one_cache_for_a_thread_and_a_pool) {
     pooled::pool pool;
-    thread_cache* const cache = g_registry.attach(pool.core());
+    thread_cache* const cache = g_registry.attach(test::core_of(pool));
     ASSERT_NE(cache, nullptr);
-    EXPECT_EQ(g_registry.attach(pool.core()), cache);
-    EXPECT_EQ(t_state.find(pool.core().id()), cache);
+    EXPECT_EQ(g_registry.attach(test::core_of(pool)), cache);
+    EXPECT_EQ(t_state.find(test::core_of(pool).id()), cache);
     test::sleeper other;
-    other.run([&] { EXPECT_NE(g_registry.attach(pool.core()), cache); });
+    other.run([&] { EXPECT_NE(g_registry.attach(test::core_of(pool)), cache); });
     EXPECT_EQ(pool.stats().threads, 2U);
 }
 
 TEST(registry, frees_the_callers_cache_of_a_pool_that_it_closes) {
     auto pool = std::make_unique<pooled::pool>();
-    std::uint32_t const id = pool->core().id();
+    std::uint32_t const id = test::core_of(*pool).id();
     pool->deallocate(pool->allocate(48), 48);
     ASSERT_NE(t_state.find(id), nullptr);
     pool.reset();
@@ -76,7 +77,7 @@ TEST(registry, frees_another_threads_cache_of_a_closed_pool_at_its_next_slow_cal
     for (bool const is_far : {false, true}) {
         auto pool = std::make_unique<pooled::pool>(pooled::pool_options{
             .teardown = is_far ? pooled::teardown::incremental : pooled::teardown::immediate});
-        std::uint32_t const id = pool->core().id();
+        std::uint32_t const id = test::core_of(*pool).id();
         test::sleeper other;
         other.run([&] {
             pool->deallocate(pool->allocate(48), 48);
@@ -86,7 +87,7 @@ TEST(registry, frees_another_threads_cache_of_a_closed_pool_at_its_next_slow_cal
         other.run([&] {
             EXPECT_NE(t_state.find(id), nullptr);
             EXPECT_TRUE(t_state.find(id)->gate.is_closed());
-            static_cast<void>(g_registry.attach(lasting.core()));
+            static_cast<void>(g_registry.attach(test::core_of(lasting)));
             EXPECT_EQ(t_state.find(id), nullptr);
         });
     }
@@ -103,14 +104,14 @@ TEST(registry, frees_each_closed_cache_once_while_others_are_closed) {
     std::thread owner([&] {
         std::size_t seen = 0;
         while (!done) {
-            static_cast<void>(g_registry.attach(lasting.core()));
+            static_cast<void>(g_registry.attach(test::core_of(lasting)));
             if (wanted == seen) continue;
             for (auto const& pool : pools)
                 pool->deallocate(pool->allocate(48), 48);
             ready = ++seen;
         }
         std::size_t count = 0;
-        static_cast<void>(g_registry.attach(lasting.core()));
+        static_cast<void>(g_registry.attach(test::core_of(lasting)));
         for (thread_cache const* c = t_state.owned; c != nullptr; c = c->next_owned)
             ++count;
         EXPECT_EQ(count, 1U) << "only the lasting pool's is left";

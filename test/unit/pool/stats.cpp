@@ -5,6 +5,7 @@
 
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
 
@@ -336,7 +337,7 @@ TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
         EXPECT_EQ(pool.stats().in_use, (static_cast<std::size_t>(round) + 1) * 800);
         EXPECT_EQ(pool.stats().cached, 0U);
     }
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
     for (auto& mine : kept)
         give_back(pool, mine, mine.size());
     EXPECT_EQ(pool.stats().in_use, 0U);

@@ -5,6 +5,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ static_assert(std::is_same_v<std::allocator_traits<in_shared<int>>::rebind_alloc
 
 class control_block_test : public testing::Test {
 protected:
-    control_block_test() { t_making = &pool.core(); }
+    control_block_test() { t_making = &test::core_of(pool); }
     ~control_block_test() override {
         EXPECT_EQ(pool.stats().in_use, 0U);
         EXPECT_EQ(log.alive(), 0);

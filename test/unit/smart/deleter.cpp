@@ -65,7 +65,8 @@ TEST(deleter, of_an_array_finds_its_length_in_front_of_any_alignment) {
         }
         std::vector<wide const*>* order;
     };
-    static_assert(pooled::deleter<char[]>::k_offset == 8 && pooled::deleter<wide[]>::k_offset == 128);
+    static_assert(pooled::detail::counted_array<char>::k_offset == 8 &&
+                  pooled::detail::counted_array<wide>::k_offset == 128);
     pooled::pool pool;
     std::vector<wide const*> order;
     auto p = pool.make_unique<wide[]>(3);

@@ -6,6 +6,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ protected:
     ~make_counted_test() override {
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     test::counting_upstream memory;
     test::failing_upstream failing{memory};
@@ -43,8 +44,8 @@ protected:
 
 TEST_F(make_counted_test, counts_as_it_is_told_and_takes_one_block) {
     for (std::uint64_t const counts : {count_header::k_sole, count_header::k_unique}) {
-        auto* const small = make_counted<item, sharing::shared>(pool.core(), counts, log);
-        auto* const large = try_make_counted<huge, sharing::shared>(pool.core(), counts, log);
+        auto* const small = make_counted<item, sharing::shared>(test::core_of(pool), counts, log);
+        auto* const large = try_make_counted<huge, sharing::shared>(test::core_of(pool), counts, log);
         EXPECT_EQ(pool.stats().in_use, 2U);
         EXPECT_EQ(header_of(small).word.load() & (k_type_one - 1), counts);
         EXPECT_TRUE(pool.owns(small));
@@ -59,10 +60,10 @@ TEST_F(make_counted_test, counts_as_it_is_told_and_takes_one_block) {
 TEST_F(make_counted_test, gives_the_block_back_when_the_constructor_throws) {
     for (int i = 0; i < 3; ++i) {
         log.throw_at(1);
-        EXPECT_THROW(static_cast<void>(make_counted<item, sharing::shared>(pool.core(), 1, log)),
+        EXPECT_THROW(static_cast<void>(make_counted<item, sharing::shared>(test::core_of(pool), 1, log)),
                      test::constructor_failed);
         log.throw_at(1);
-        EXPECT_THROW(static_cast<void>(try_make_counted<huge, sharing::shared>(pool.core(), 1, log)),
+        EXPECT_THROW(static_cast<void>(try_make_counted<huge, sharing::shared>(test::core_of(pool), 1, log)),
                      test::constructor_failed);
         std::uint64_t const before = pooled::default_pool().stats().in_use;
         log.throw_at(1);
@@ -74,24 +75,25 @@ TEST_F(make_counted_test, gives_the_block_back_when_the_constructor_throws) {
 
 TEST_F(make_counted_test, throws_what_upstream_throws_and_gives_null_where_it_only_tries) {
     failing.fail_always(true);
-    EXPECT_THROW(static_cast<void>(make_counted<item, sharing::shared>(pool.core(), 1, log)),
+    EXPECT_THROW(static_cast<void>(make_counted<item, sharing::shared>(test::core_of(pool), 1, log)),
                  test::injected_failure);
-    EXPECT_THROW(static_cast<void>(make_counted<huge, sharing::shared>(pool.core(), 1, log)),
+    EXPECT_THROW(static_cast<void>(make_counted<huge, sharing::shared>(test::core_of(pool), 1, log)),
                  test::injected_failure);
-    EXPECT_EQ((try_make_counted<item, sharing::shared>(pool.core(), 1, log)), nullptr);
-    EXPECT_EQ((try_make_counted<huge, sharing::shared>(pool.core(), 1, log)), nullptr);
+    EXPECT_EQ((try_make_counted<item, sharing::shared>(test::core_of(pool), 1, log)), nullptr);
+    EXPECT_EQ((try_make_counted<huge, sharing::shared>(test::core_of(pool), 1, log)), nullptr);
     EXPECT_EQ(log.constructed(), 0);
 }
 
 TEST_F(make_counted_test, gives_objects_another_type_where_they_are_deferred) {
     pooled::pool unordered{{.teardown = pooled::teardown::unordered}};
     pooled::pool incremental{{.teardown = pooled::teardown::incremental}};
-    type_tag const immediate = tag_in<item, sharing::shared>(pool.core());
-    EXPECT_NE((tag_in<item, sharing::shared>(unordered.core())), immediate);
-    EXPECT_EQ((tag_in<item, sharing::shared>(incremental.core())),
-              (tag_in<item, sharing::shared>(unordered.core())));
-    EXPECT_NE(incremental.core().extension(), nullptr) << "it is ready to defer";
-    EXPECT_EQ((tag_in<int, sharing::shared>(unordered.core())), (tag_in<int, sharing::shared>(pool.core())))
+    type_tag const immediate = tag_in<item, sharing::shared>(test::core_of(pool));
+    EXPECT_NE((tag_in<item, sharing::shared>(test::core_of(unordered))), immediate);
+    EXPECT_EQ((tag_in<item, sharing::shared>(test::core_of(incremental))),
+              (tag_in<item, sharing::shared>(test::core_of(unordered))));
+    EXPECT_NE(test::core_of(incremental).extension(), nullptr) << "it is ready to defer";
+    EXPECT_EQ((tag_in<int, sharing::shared>(test::core_of(unordered))),
+              (tag_in<int, sharing::shared>(test::core_of(pool))))
         << "what has no destructor is not deferred";
 }
 

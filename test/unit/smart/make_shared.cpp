@@ -6,6 +6,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/blocks.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 
@@ -30,7 +31,7 @@ protected:
     test::life_log log;
     ~make_shared_from() override {
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
         EXPECT_EQ(log.alive(), 0);
     }
 };

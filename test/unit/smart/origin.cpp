@@ -8,6 +8,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ TYPED_TEST_SUITE(from_a_pool, test::pool_kinds, test::pool_kind_names);
 TYPED_TEST(from_a_pool, is_the_pool_named_for_the_call) {
     TypeParam pool{{.upstream = &this->failing}};
     TypeParam other;
-    t_making = &pool.core();
+    t_making = &test::core_of(pool);
     auto const in_use = [&] {
         EXPECT_EQ(other.stats().in_use, 0U);
         return pool.stats().in_use;
@@ -87,9 +88,9 @@ TYPED_TEST(from_a_pool, finds_the_pool_again_when_another_one_is_named) {
     TypeParam pool;
     TypeParam other;
     using named = typename TestFixture::origin;
-    t_making = &pool.core();
+    t_making = &test::core_of(pool);
     int* const p = named::template allocate<int>(1);
-    t_making = &other.core();
+    t_making = &test::core_of(other);
     named::template deallocate<int>(p, 1);
     EXPECT_EQ(pool.stats().in_use, 0U);
     EXPECT_EQ(other.stats().in_use, 0U);
@@ -97,7 +98,7 @@ TYPED_TEST(from_a_pool, finds_the_pool_again_when_another_one_is_named) {
 
 TYPED_TEST(from_a_pool, throws_what_upstream_throws_or_marks_that_the_allocation_failed) {
     TypeParam pool{{.upstream = &this->failing}};
-    t_making = &pool.core();
+    t_making = &test::core_of(pool);
     using named = typename TestFixture::origin;
     using tried = typename TestFixture::trying;
     this->failing.fail_always(true);
@@ -117,11 +118,11 @@ TYPED_TEST(from_a_pool, is_prepared_for_deferral_where_objects_are_deferred_in_t
     for (auto const mode :
          {pooled::teardown::immediate, pooled::teardown::unordered, pooled::teardown::incremental}) {
         TypeParam pool{{.teardown = mode}};
-        EXPECT_TRUE(prepare_deferral(pool.core()));
-        pool_extension* const made = pool.core().extension();
+        EXPECT_TRUE(prepare_deferral(test::core_of(pool)));
+        pool_extension* const made = test::core_of(pool).extension();
         EXPECT_EQ(made != nullptr, mode == pooled::teardown::incremental);
-        EXPECT_TRUE(prepare_deferral(pool.core()));
-        EXPECT_EQ(pool.core().extension(), made) << "once";
+        EXPECT_TRUE(prepare_deferral(test::core_of(pool)));
+        EXPECT_EQ(test::core_of(pool).extension(), made) << "once";
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ protected:
     ~rc_from_this() override {
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     pooled::pool pool;
     test::life_log log;

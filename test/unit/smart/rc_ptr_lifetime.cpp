@@ -6,6 +6,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/death_tests.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -122,7 +123,7 @@ TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
         by_default->next = after;
     }).join();
     EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // What a destructor at the very end finds wrong; there is no gtest any more then.

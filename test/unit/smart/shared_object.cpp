@@ -13,6 +13,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sleeper.hpp"
@@ -100,7 +101,7 @@ protected:
         pool.drain();
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(in_use(), 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
     [[nodiscard]] std::uint64_t in_use() const { return pool.stats().in_use; }
 

@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/small_stack.hpp"
@@ -364,7 +365,7 @@ TEST_F(incremental_pool, many_threads_drop_allocate_and_drain) {
     drains.join();
     EXPECT_EQ(m_log.alive(), 0);
     EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(pool.is_valid());
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 // The same rescue for what a scope has gathered, in any pool.

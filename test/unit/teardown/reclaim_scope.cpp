@@ -12,6 +12,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/sleeper.hpp"
 
@@ -133,7 +134,7 @@ protected:
     ~any_pointer() override {
         EXPECT_EQ(in_use(), 0U);
         EXPECT_EQ(log.alive(), 0);
-        EXPECT_TRUE(maker.pool.is_valid());
+        EXPECT_TRUE(test::is_valid(maker.pool));
     }
     [[nodiscard]] std::uint64_t in_use() const { return maker.pool.stats().in_use - in_use_before; }
 };
@@ -445,7 +446,7 @@ protected:
     ~reclaim_scope_test() override {
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(pool.is_valid());
+        EXPECT_TRUE(test::is_valid(pool));
     }
 };
 

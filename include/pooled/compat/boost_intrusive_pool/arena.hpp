@@ -7,6 +7,7 @@
 //                                                                                     ▲ made
 // A step uses up the raw slots of the newest arena first, so only that one has any.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_intrusive_pool/item.hpp"
@@ -14,7 +15,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/default_pool.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,8 @@ public:
                 for (; count != 0 && m_first->built != m_first->slots; --count, ++m_first->built)
                     construct_item<Item>(next_slot(*m_first), *m_first);
             if (count == 0) return;
-            std::size_t const wanted = std::min(std::max(count, m_may_grow ? before : 0), k_most_slots);
+            std::size_t const wanted =
+                pooled::detail::min(pooled::detail::max(count, m_may_grow ? before : 0), k_most_slots);
             void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
             m_first = ::new (memory)
                 item_arena{.home = &m_home, .slots = static_cast<std::uint32_t>(wanted), .next = m_first};
@@ -100,11 +101,11 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_align = std::max(alignof(Item), alignof(item_arena));
+    static constexpr std::size_t k_align = pooled::detail::max(alignof(Item), alignof(item_arena));
     static constexpr std::size_t k_header = pooled::detail::round_up(sizeof(item_arena), k_align);
     static constexpr std::size_t k_room =
-        pooled::detail::k_max_block_bytes - std::min(k_header, pooled::detail::k_max_block_bytes);
-    static constexpr std::size_t k_most_slots = std::max<std::size_t>(k_room / sizeof(Item), 1);
+        pooled::detail::k_max_block_bytes - pooled::detail::min(k_header, pooled::detail::k_max_block_bytes);
+    static constexpr std::size_t k_most_slots = pooled::detail::max<std::size_t>(k_room / sizeof(Item), 1);
 
     [[nodiscard]] static std::size_t bytes_of(std::size_t slots) noexcept {
         return k_header + slots * sizeof(Item);

@@ -3,11 +3,11 @@
 
 // object_pool: objects that are destroyed with their pool if nobody did before. As Boost's, for one thread at a time.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
 #include "pooled/config.hpp"
 
-#include <algorithm>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -25,7 +25,7 @@ public:
     // How many objects to ask the user's allocator for, at first and at most (0: no limit).
     explicit object_pool(size_type next_size = 32, size_type max_size = 0)
         : m_store(detail::k_user_memory<UserAllocator>, sizeof(T),
-                  std::max(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
+                  pooled::detail::max(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
 
     // Destroys what is in use, highest address first: where nothing was freed, that is the newest. A destructor may destroy
     // objects whose turn has not come.

@@ -4,11 +4,11 @@
 // pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
 // of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools.
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
 #include "pooled/config.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <new>
@@ -70,7 +70,7 @@ public:
 private:
     // A template, so that a class with an allocator of itself as a member can be written.
     template <class U = T>
-    using chunks = singleton_chunks<Tag, sizeof(U), std::max(chunk_align(sizeof(U)), alignof(U)),
+    using chunks = singleton_chunks<Tag, sizeof(U), pooled::detail::max(chunk_align(sizeof(U)), alignof(U)),
                                     UserAllocator, Mutex, NextSize, MaxSize>;
 
     [[nodiscard]] static T* checked(void* p) {

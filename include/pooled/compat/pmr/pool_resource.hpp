@@ -10,6 +10,8 @@
 // A class that took small chunks once says so in m_is_small until release(). Only then does a deallocation have to find out
 // where its block is from; it asks the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
 
+#include "pooled/base/algorithm.hpp"
+#include "pooled/base/duration.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/compat/pmr/small_chunks.hpp"
@@ -20,10 +22,8 @@
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/pool.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <memory_resource>
 #include <mutex>
@@ -62,7 +62,7 @@ public:
     // Gives all memory back to upstream, that of blocks in use included.
     void release() {
         std::scoped_lock const lock(m_mutex);
-        m_pool.core().memory().discard();
+        pooled::detail::pool_access::core(m_pool).memory().discard();
         forget_small_chunks();
         m_upstream.release();
     }
@@ -113,7 +113,8 @@ private:
 
     [[nodiscard]] static std::pmr::pool_options effective(std::pmr::pool_options options) noexcept {
         std::size_t const blocks = options.max_blocks_per_chunk;
-        options.max_blocks_per_chunk = blocks == 0 ? k_most_blocks : std::min(blocks, k_most_blocks);
+        options.max_blocks_per_chunk =
+            blocks == 0 ? k_most_blocks : pooled::detail::min(blocks, k_most_blocks);
         std::size_t const largest = options.largest_required_pool_block;
         class_index const c = pooled::detail::class_for(largest, 1);
         bool const is_pooled = largest != 0 && c != pooled::detail::k_large;
@@ -124,7 +125,7 @@ private:
     // Whole slabs; 0 lets chunks double up to the limit.
     [[nodiscard]] static std::size_t chunk_bytes_for(std::size_t most_blocks) noexcept {
         if (most_blocks == k_most_blocks) return 0;
-        return std::max(
+        return pooled::detail::max(
             pooled::detail::round_down(most_blocks * pooled::detail::k_min_block_bytes, k_slab_bytes),
             k_slab_bytes);
     }
@@ -145,7 +146,7 @@ private:
     [[nodiscard]] POOLED_NOINLINE void* allocate_small(class_index c, std::size_t bytes, std::size_t align) {
         std::scoped_lock const lock(m_mutex);
         if (void* const p = m_small.pop(c)) return p;
-        pooled::detail::pool_core& core = m_pool.core();
+        pooled::detail::pool_core& core = pooled::detail::pool_access::core(m_pool);
         if (!is_limited(c))
             if (void* const p = core.caches().allocate(c, pooled::detail::own_cache(core)))
                 return pooled::detail::hand_out(place(), c, p, bytes, align);
@@ -160,7 +161,7 @@ private:
     }
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pooled::detail::in_pool<Sharing> place() const noexcept {
-        return pooled::detail::in_pool<Sharing>(m_pool.core());
+        return pooled::detail::in_pool<Sharing>(pooled::detail::pool_access::core(m_pool));
     }
 
     static constexpr std::size_t k_slab_bytes = pooled::detail::k_slab_bytes;

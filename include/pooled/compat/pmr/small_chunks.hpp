@@ -7,11 +7,11 @@
 // Free blocks are linked through their first word. Chunks are pieces of upstream_memory and go back with its release().
 // Requires a lock, or one thread. O(1), besides what upstream takes; the first use of a chunk: O(its blocks).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/compat/pmr/upstream_memory.hpp"
 #include "pooled/config.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <new>
@@ -37,9 +37,9 @@ public:
     [[nodiscard]] void* grow(class_index c, std::size_t most, upstream_memory& from) {
         std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
         list& mine = m_lists[c];
-        std::size_t count =
-            std::clamp<std::size_t>(mine.last_count != 0 ? 2 * mine.last_count : k_first_bytes / block_bytes,
-                                    1, std::min(most, pooled::detail::k_slab_bytes / block_bytes));
+        std::size_t count = pooled::detail::clamp<std::size_t>(
+            mine.last_count != 0 ? 2 * mine.last_count : k_first_bytes / block_bytes, 1,
+            pooled::detail::min(most, pooled::detail::k_slab_bytes / block_bytes));
         std::byte* const base = allocate(c, count, from);
         mine.last_count = count;
         for (std::size_t i = count; i-- > 1;)
@@ -66,7 +66,7 @@ private:
         std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
         // What class_for() promises of the class: the largest power of two that divides its size.
         std::size_t const align =
-            std::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
+            pooled::detail::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
         for (;; count /= 2) {
             try {
                 return static_cast<std::byte*>(from.allocate_piece(count * block_bytes, align));

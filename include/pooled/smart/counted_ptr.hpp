@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What rc_ptr and local_rc_ptr have in common, and their weak forms: everything but the name. Each public pointer is a class of its
+// own, so that a compiler's messages show `rc_ptr<T>` and templates deduce it; this is its base. Counting says how it counts.
+//
+// A sole owner lets go without a locked instruction. One pointer is for one thread at a time. O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/smart/counted_object.hpp"
+#include "pooled/smart/counting.hpp"
+#include "pooled/smart/deleter.hpp"
+#include "pooled/smart/handle.hpp"
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+template <class T, class Counting>
+class counted_ptr;
+template <class T, class Counting>
+class weak_counted_ptr;
+
+template <class T, class Counting>
+using weak_rc_ptr_of =
+    std::conditional_t<std::is_same_v<Counting, among_threads>, weak_rc_ptr<T>, weak_local_rc_ptr<T>>;
+
+// What the library's own makers and casts do with a pointer.
+struct rc_access {
+    // Takes over one count that is already there.
+    template <class Counting, class T>
+    [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<T> counted) noexcept {
+        return rc_ptr_of<T, Counting>(counted);
+    }
+    // The pointer's count becomes the caller's.
+    template <class T, class Counting>
+    [[nodiscard]] static handle<T> detach(counted_ptr<T, Counting>& p) noexcept {
+        return std::exchange(p.m_handle, {});
+    }
+    // Tells an object where it is; `base` is its enable_rc_from_this.
+    template <class T, class U>
+    static void introduce(enable_rc_from_this<U>* base, T* object) noexcept {
+        base->m_self = {static_cast<U*>(object), object};
+    }
+    // `p` seen as a T; `seen` is what the cast made of p.get().
+    template <class T, class U, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<U, Counting>&& p, T* seen) noexcept {
+        if (seen == nullptr) return {};
+        handle<T> const h(p.m_handle, seen);
+        p.m_handle = {};
+        return adopt<Counting>(h);
+    }
+};
+
+template <class T, class Counting>
+class counted_ptr {
+public:
+    using element_type = T;
+    using weak_type = weak_rc_ptr_of<T, Counting>;
+
+    constexpr counted_ptr() noexcept = default;
+    constexpr counted_ptr(std::nullptr_t) noexcept {}  // NOLINT: as std::shared_ptr converts
+
+    counted_ptr(counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
+    counted_ptr(counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
+
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    counted_ptr(counted_ptr<U, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : m_handle(other.m_handle, other.get()) {
+        add();
+    }
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    counted_ptr(counted_ptr<U, Counting>&& other) noexcept  // NOLINT: upcasts convert
+        : m_handle(other.m_handle, other.get()) {
+        other.m_handle = {};
+    }
+
+    // The unique_ptr's block has room for the counts: no allocation.
+    template <class U>
+        requires std::convertible_to<U*, T*> && (!std::is_array_v<U>)
+    counted_ptr(unique_ptr<U>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
+        if (other == nullptr) return;
+        U* const object = other.release();
+        m_handle = {object, detail::start_of(object)};
+        count_header& h = m_handle.header();
+        h.word.store(h.word.load(std::memory_order_relaxed) + count_header::k_strong_one,
+                     std::memory_order_relaxed);
+    }
+
+    // From the other way of counting: what was made on one thread goes out to all, or is kept by one from here on. Requires
+    // that `other` is the object's only pointer, weak ones included; checked.
+    template <class U, class OtherCounting>
+        requires std::convertible_to<U*, T*> && (!std::same_as<Counting, OtherCounting>)
+    counted_ptr(counted_ptr<U, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
+        if (other.m_handle.empty()) return;
+        POOLED_CHECK(count_header::is_sole(other.m_handle.header().word.load(std::memory_order_acquire)),
+                     "pooled::rc_ptr: only a sole owner can change between rc_ptr and local_rc_ptr");
+        m_handle = {other.m_handle, other.get()};
+        other.m_handle = {};
+    }
+
+    // The object of `observer`. Throws std::bad_weak_ptr when it is gone.
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    explicit counted_ptr(weak_counted_ptr<U, Counting> const& observer) : counted_ptr(observer.lock()) {
+        if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
+    }
+
+    POOLED_ALWAYS_INLINE ~counted_ptr() {
+        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
+    }
+
+    counted_ptr& operator=(counted_ptr const& other) noexcept {
+        counted_ptr(other).swap(*this);
+        return *this;
+    }
+    counted_ptr& operator=(counted_ptr&& other) noexcept {
+        counted_ptr(std::move(other)).swap(*this);
+        return *this;
+    }
+
+    void reset() noexcept { counted_ptr().swap(*this); }
+    void swap(counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    [[nodiscard]] T* get() const noexcept { return m_handle.get(); }
+    [[nodiscard]] T* operator->() const noexcept {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: -> on an empty pointer");
+        return get();
+    }
+    [[nodiscard]] std::add_lvalue_reference_t<T> operator*() const noexcept
+        requires(!std::is_void_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: * on an empty pointer");
+        return *get();
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return !m_handle.empty(); }
+
+    // How many pointers own the object; 0 when empty. Exact when no other thread has one.
+    [[nodiscard]] long use_count() const noexcept {
+        return m_handle.empty() ? 0
+                                : static_cast<long>(count_header::strong_in(
+                                      m_handle.header().word.load(std::memory_order_relaxed)));
+    }
+
+    // A strict weak order by object, the same for pointers to different bases of it.
+    template <class U>
+    [[nodiscard]] bool owner_before(counted_ptr<U, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+    template <class U>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<U, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+    friend struct rc_access;
+
+    // Takes over one count.
+    explicit counted_ptr(handle<T> counted) noexcept : m_handle(counted) {}
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_strong(m_handle.header());
+    }
+
+    handle<T> m_handle;
+};
+
+// A view of an object that does not keep it alive, only its memory. As rc_ptr otherwise.
+template <class T, class Counting>
+class weak_counted_ptr {
+public:
+    using element_type = T;
+
+    constexpr weak_counted_ptr() noexcept = default;
+    weak_counted_ptr(weak_counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
+    weak_counted_ptr(weak_counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
+
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    weak_counted_ptr(counted_ptr<U, Counting> const& owner) noexcept  // NOLINT: as std::weak_ptr converts
+        : m_handle(owner.m_handle, owner.get()) {
+        add();
+    }
+    // By way of an owner: the address of a virtual base can be asked only of an object that is alive.
+    template <class U>
+        requires std::convertible_to<U*, T*>
+    weak_counted_ptr(weak_counted_ptr<U, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : weak_counted_ptr(other.lock()) {}
+
+    ~weak_counted_ptr() {
+        if (!m_handle.empty()) m_handle.header().release_weak();
+    }
+
+    weak_counted_ptr& operator=(weak_counted_ptr const& other) noexcept {
+        weak_counted_ptr(other).swap(*this);
+        return *this;
+    }
+    weak_counted_ptr& operator=(weak_counted_ptr&& other) noexcept {
+        weak_counted_ptr(std::move(other)).swap(*this);
+        return *this;
+    }
+
+    void reset() noexcept { weak_counted_ptr().swap(*this); }
+    void swap(weak_counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    // An owner, or an empty pointer when the object is gone.
+    [[nodiscard]] rc_ptr_of<T, Counting> lock() const noexcept {
+        if (m_handle.empty() || !Counting::try_add_strong(m_handle.header())) return {};
+        return rc_access::adopt<Counting>(m_handle);
+    }
+    [[nodiscard]] bool expired() const noexcept { return use_count() == 0; }
+    [[nodiscard]] long use_count() const noexcept {
+        return m_handle.empty() ? 0
+                                : static_cast<long>(count_header::strong_in(
+                                      m_handle.header().word.load(std::memory_order_relaxed)));
+    }
+
+    template <class U>
+    [[nodiscard]] bool owner_before(counted_ptr<U, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+    template <class U>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<U, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_weak(m_handle.header());
+    }
+
+    handle<T> m_handle;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that ask for one.
+//
+//   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last of either is gone
+//
+// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: those of the rc_ptr
+// lie in a word that the standard library does not know. The other way there is none: an object of make_shared has no such word.
+
+#include "pooled/config.hpp"
+#include "pooled/smart/allocator.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// In place of a deleter: what it drops is its own owner.
+template <class Owner>
+struct drop_owner {
+    Owner owner;
+    void operator()(void const volatile*) noexcept { owner.reset(); }
+};
+
+template <class Owner>
+[[nodiscard]] std::shared_ptr<typename Owner::element_type> share(Owner&& owner) {
+    using element = typename Owner::element_type;
+    element* const object = owner.get();
+    if (object == nullptr) return {};
+    return std::shared_ptr<element>(object, drop_owner<Owner>{std::move(owner)}, allocator<element>());
+}
+
+}  // namespace detail
+
+// Empty for an empty pointer. Throws std::bad_alloc; the object is then dropped as by any owner. As thread-safe as the pointer it
+// takes: what is made of a local_rc_ptr stays on its thread. O(1).
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
+    return detail::share(std::move(owner));
+}
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(local_rc_ptr<T> owner) {
+    return detail::share(std::move(owner));
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

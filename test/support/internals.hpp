@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What tests look at and users of the library do not: see pool_access and object_pool_access.
+
+#include "pooled/object/object_pool.hpp"
+#include "pooled/pool/pool.hpp"
+
+namespace test {
+
+template <class Pool>
+[[nodiscard]] bool is_valid(Pool const& pool) {
+    if constexpr (requires { pooled::detail::pool_access::is_valid(pool); })
+        return pooled::detail::pool_access::is_valid(pool);
+    else
+        return pooled::detail::object_pool_access::is_valid(pool);
+}
+
+template <class Pool>
+[[nodiscard]] pooled::detail::pool_core& core_of(Pool const& pool) {
+    return pooled::detail::pool_access::core(pool);
+}
+
+}  // namespace test

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Figures in README.md are those of the results files that it names: a median over the samples of a cell, rounded."""
+
+import json
+import re
+import statistics
+import unittest
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COLUMNS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "pooled", "instance", "limit"]
+# The first words of a row -> what the cell is, which figure is shown, and the contender of the column `limit`.
+TIME = "ns_per_op"
+ROWS = {
+    "create, drop, one thread": ({"workload": "create_drop", "payload": 48}, TIME, "one_slot"),
+    "1 M created, then all dropped": ({"workload": "e2_packet_burst", "variant": "burst", "payload": 48}, TIME, "bump"),
+    "thread A creates": ({"workload": "e5_handoff", "variant": "bursts", "payload": 48}, TIME, "two_rings"),
+    "two threads, random": (
+        {"workload": "e7_random_replacement", "variant": "replace", "payload": 48, "threads": 2, "live": 10000},
+        TIME,
+        "thread_local_list",
+    ),
+    "list of 1 M built": ({"workload": "e11_aging", "variant": "list"}, TIME, ""),
+    "... in comparison": ({"workload": "e11_aging", "variant": "list"}, "aged_over_fresh", ""),
+    "list churn, lists": ({"workload": "e1_list_churn", "variant": "text"}, TIME, ""),
+    "list churn": ({"workload": "e1_list_churn", "variant": "text"}, TIME, "raw"),
+    "64 KiB, created": ({"workload": "e13_large", "variant": "create_drop", "payload": 65536}, TIME, ""),
+    "8 MiB, created": ({"workload": "e13_large", "variant": "create_drop", "payload": 8388608}, TIME, ""),
+    "slowest of 10,000": ({"workload": "e12_latency", "variant": "remote"}, "drop_p9999_ns", ""),
+}
+CONTENDERS = {"pooled": "pooled", "instance": "pooled_instance"}
+
+
+def shown(cell: str) -> tuple[float, int] | None:
+    """The number in a cell of a table, and how many digits it has behind the point."""
+    found = re.match(r"\W*([\d,]+)(?:\.(\d+))?", cell)
+    return (float(found[0].strip("* ").replace(",", "")), len(found[2] or "")) if found else None
+
+
+def samples_of(file: Path) -> list[dict]:
+    records = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return [each for each in records if each["record"] == "sample" and each["cell"]["optimisation"] == "-O3"]
+
+
+def median_of(samples: list[dict], wanted: dict, figure: str) -> float:
+    found = defaultdict(list)
+    for each in samples:
+        if all(each["cell"].get(key) == value for key, value in wanted.items()):
+            value = each[figure] if figure in each else each["figures"][figure]
+            found[json.dumps(each["cell"], sort_keys=True)].append(value)
+    if len(found) != 1:
+        raise AssertionError(f"{len(found)} cells are {wanted}")
+    return statistics.median(next(iter(found.values())))
+
+
+class FiguresTest(unittest.TestCase):
+    def assert_rounded(self, cell: str, value: float, what: str):
+        number, digits = shown(cell)
+        self.assertLessEqual(abs(number - value), 0.5000001 * 10**-digits, f"{what}: {cell} is shown, {value} measured")
+
+    def test_the_table_is_that_of_its_results_file(self):
+        file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
+        samples = samples_of(file)
+        table = README[README.index("| work | glibc |") :].split("\n\n")[0].splitlines()[2:]
+        before = None
+        for line in table:
+            title, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            if title.startswith("the same, 1500-byte"):
+                cell, figure, limit = ({**before[0], "payload": 1500}, *before[1:])
+            else:
+                cell, figure, limit = next(row for start, row in ROWS.items() if title.startswith(start))
+            before = (cell, figure, limit)
+            for column, text in zip(COLUMNS, cells, strict=True):
+                if shown(text) is None:
+                    continue
+                malloc = column if column in COLUMNS[:4] else "glibc"
+                contender = limit if column == "limit" else CONTENDERS.get(column, "make_shared")
+                if "reclaim_scope" in title:
+                    contender = "pooled_scope"
+                value = median_of(samples, {**cell, "contender": contender, "malloc": malloc}, figure)
+                self.assert_rounded(text, value, f"{title}, {column}")
+
+    def test_resident_memory_is_that_of_its_results_files(self):
+        file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
+        live = {"workload": "e10_resident", "variant": "live", "contender": "pooled"}
+        words = re.search(r"([\d.]+) resident bytes a live `shared_ptr`.*?([\d.]+) MiB left after", README, re.DOTALL)
+        samples = samples_of(file)
+        self.assert_rounded(words[1], median_of(samples, live, "resident_bytes_per_object"), "bytes a live object")
+        self.assert_rounded(words[2], median_of(samples, live, "resident_mib_after_trim"), "MiB after trim()")
+        words = re.search(
+            r"is ([\d.]+) times what is alive on average, ([\d.]+) times at worst\s+\(\[results\]\((.*?)\)", README
+        )
+        soak = json.loads((ROOT / words[3]).read_text(encoding="utf-8"))
+        self.assert_rounded(words[1], soak["average"], "soak, average")
+        self.assert_rounded(words[2], soak["worst"], "soak, worst")
+
+
+if __name__ == "__main__":
+    unittest.main()
