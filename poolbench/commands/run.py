@@ -34,12 +34,13 @@ from poolbench.options import (
     share,
     stop_on_signal,
 )
-from poolbench.plan import description, matrix, program
+from poolbench.plan import description, matrix, program, scan
+from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, mallocs, toolchains
+from poolbench.system import affinity, build, hardware, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -49,11 +50,17 @@ Examples:
   poolbench run --profile full --budget 2h --output bench/results/full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
   poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
+  poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
+  poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
+  poolbench run --pin 2,3                          on two processors alone
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
 2 wrong command line or file; 130 interrupted: the next run goes on where this one stopped.
 """
+
+
+OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 
 
 class Profile(enum.StrEnum):
@@ -95,7 +102,7 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload))
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=profile == Profile.smoke)
 
 
 def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:
@@ -126,11 +133,11 @@ def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> l
     return found[:1] if profile == "smoke" and not chosen.malloc else found
 
 
-def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selection, programs: set[str]) -> Path:
+def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: set[str]) -> Path:
     """The file to write to: the one named, one that wants finishing, or a new one."""
     if output is None:
         directory = find.DIRECTORY
-        if not fresh and (found := find.unfinished(directory, profile, chosen.describe(), programs)):
+        if not fresh and (found := find.unfinished(directory, profile, selection, programs)):
             return found.path
         return find.new_path(profile, directory)
     if output.is_dir():
@@ -145,6 +152,22 @@ def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selecti
                 "its samples and new ones do not belong together; name another file"
             )
     return output
+
+
+def check_memory(cells: list[Cell]) -> None:
+    """A scan may ask for more objects than the machine holds: said before anything is measured."""
+    memory = hardware.describe()["memory_mib"]
+    for cell in cells:
+        wanted = (cell.live or 0) * ((cell.payload or 0) + OVERHEAD) >> 20
+        if memory and wanted > memory // 2:
+            raise SelectionError(f"{cell} takes {wanted:,} MiB: more than half of this machine's memory")
+
+
+def warn_of_outliers(results: Results, descriptions: dict[str, description.Description]) -> None:
+    from poolbench.analysis import outliers
+
+    if told := outliers.in_words(outliers.find(results, descriptions), len(results.cells())):
+        say(told)
 
 
 def report_failures(results: Results) -> bool:
@@ -183,7 +206,8 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Results file (taken up if it exists) or directory. Default: bench/results.")
+        Path | None,
+        typer.Option(help="Results file (taken up if it exists) or directory. Default: beside your other runs."),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, even when a stopped run could be finished.")
@@ -192,6 +216,15 @@ def run(
     bins: BinOption = None,
     preload: PreloadOption = None,
     seed: SeedOption = SEED,
+    pin: Annotated[
+        str | None, typer.Option(metavar="PROCESSORS", help="Measure on these alone, as in 2,3 or 0-3.")
+    ] = None,
+    scans: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scan", metavar="AXIS=RANGE", help="live=1e3..1e7, threads=1..8 or payload=48,1500: the cells along it."
+        ),
+    ] = None,
     save_baseline: Annotated[
         str | None,
         typer.Option(
@@ -213,11 +246,17 @@ def run(
             find.baseline_path(save_baseline)  # a bad name is said before anything is measured
         malloc, preload = with_named_mallocs(malloc, preload)
         chosen = selection_of(workload, variant, contender, malloc, toolchain)
+        axes = scan.parse_all(scans or [])
+        processors = affinity.parse(pin) if pin else ()
         programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)
         descriptions = description.load()
         names = [library.name for library in libraries]
         cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
+        if axes and cells:
+            cells = scan.scanned(cells, axes, str(profile))
+            check_memory(cells)
+        selection = {**chosen.describe(), **({"scan": axes} if axes else {}), **({"pin": pin} if pin else {})}
         if not cells:
             kinds = ", ".join(sorted({p.optimisation for p in programs}))
             raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
@@ -227,7 +266,7 @@ def run(
             return
         used = {(cell.toolchain, cell.optimisation) for cell in cells}
         programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
-        path = results_path(output, fresh, profile, chosen, {p.sha256 for p in programs})
+        path = results_path(output, fresh, profile, selection, {p.sha256 for p in programs})
         plan = RunPlan(
             path,
             str(profile),
@@ -236,11 +275,14 @@ def run(
             libraries,
             rule_of(profile, samples, precision, budget),
             timeout or DEFAULTS[profile].timeout,
-            chosen.describe(),
+            selection,
             descriptions,
             retry_failed,
             seed,
+            processors,
         )
+        if processors and (more := max((cell.threads or 1 for cell in cells), default=1)) > len(processors):
+            say(f"--pin {pin}: some cells have {more} threads, which share {len(processors)} processor(s)")
         results = carry_out(plan, say, progress_stream())
     except (
         SelectionError,
@@ -249,6 +291,7 @@ def run(
         NotResults,
         program.ProgramError,
         description.DescriptionError,
+        affinity.CannotPin,
     ) as error:
         raise fail(str(error)) from error
     except (CannotWrite, build.BuildFailed) as error:
@@ -258,6 +301,7 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, descriptions)
+    warn_of_outliers(results, descriptions)
     failed = report_failures(results)
     if save_baseline is not None:
         say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")

@@ -283,8 +283,8 @@ struct platform_atomics : std_atomics {
         platform::wait_while(state, value);
     }
     static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
-                           std::int64_t nanoseconds) noexcept {
-        platform::wait_while(state, value, nanoseconds);
+                           std::int64_t timeout_ns) noexcept {
+        platform::wait_while(state, value, timeout_ns);
     }
     static void wake_one(std::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }
     static void wake_all(std::atomic<std::uint32_t>& state) noexcept { platform::wake_all(state); }
