@@ -217,7 +217,7 @@ struct far_pool {
 TEST(a_thread, that_ends_within_its_gate_does_not_stop_another_one_from_closing_the_pool) {
     using namespace pooled::detail;
     auto pool = std::make_unique<pooled::pool>();
-    pool_core& core = pool->core();
+    pool_core& core = test::core_of(*pool);
     void* const kept = pool->allocate(48);  // the core lives on
     std::latch is_inside(1);
     std::thread inside([&] {

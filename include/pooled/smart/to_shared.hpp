@@ -27,7 +27,7 @@ struct drop_owner {
 };
 
 template <class Owner>
-[[nodiscard]] std::shared_ptr<typename Owner::element_type> share(Owner&& owner) {
+[[nodiscard]] std::shared_ptr<typename Owner::element_type> share(Owner owner) {
     using element = typename Owner::element_type;
     element* const object = owner.get();
     if (object == nullptr) return {};

@@ -34,6 +34,7 @@ int main() {
         answer.reset();
     }
     std::cout << packets.stats() << '\n';
-    bool const is_right = seen == 42 && seen_as_base == counted && counted->value == 7 && packets.owns(&numbers.front());
+    bool const is_right =
+        seen == 42 && seen_as_base == counted && counted->value == 7 && packets.owns(&numbers.front());
     return is_right && pooled::version_major == 0 ? 0 : 1;
 }
