@@ -12,6 +12,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from poolbench import where
 from poolbench.plan import description
 from poolbench.plan.selection import Selection
 from poolbench.results import find
@@ -106,7 +107,7 @@ def _complete_toolchain(incomplete: str) -> list[str]:
 
 
 def _complete_contender(incomplete: str) -> list[str]:
-    directory = find.DIRECTORY.parent / "contender"
+    directory = where.sources() / "bench" / "contender"
     return _starting_with(sorted(p.stem for p in directory.glob("*.hpp") if p.stem != "contender"), incomplete)
 
 
@@ -149,7 +150,7 @@ BinOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(min=0, max=2**31, help="Of the order in which things are measured.")]
 ResultsArgument = Annotated[
-    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest in bench/results.")
+    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest of your runs.")
 ]
 
 

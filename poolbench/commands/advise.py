@@ -72,7 +72,7 @@ def built(size: int, bins: list[str] | None) -> program.Program:
     if probed is None:
         raise build.BuildFailed("no toolchain is installed; poolbench doctor says more")
     name = probed.toolchain.name
-    directory = build.ROOT / "build" / f"advise-{name}"
+    directory = build.BUILDS / f"advise-{name}"
     say(f"building for objects of {size:,} bytes with {name}")
     arguments = [*build.NO_TESTS, f"-DPOOLED_BENCH_WORKLOADS={WORKLOAD}", f"-DPOOLED_BENCH_SHAPE_BYTES={size}"]
     build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])

@@ -95,7 +95,7 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload))
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=profile == Profile.smoke)
 
 
 def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:

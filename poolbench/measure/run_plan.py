@@ -18,8 +18,8 @@ from poolbench.plan.program import Program, not_built
 from poolbench.results import record
 from poolbench.results.read import Results, read
 from poolbench.results.store import Store
-from poolbench.system import build, hardware
-from poolbench.system.commit import commit
+from poolbench.system import hardware
+from poolbench.system.commit import of_sources
 from poolbench.system.mallocs import Malloc
 
 SEED = 1  # of the order within a round
@@ -57,7 +57,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
     warning = hardware.busy_warning(busy)
     if warning:
         say(warning)
-    machine, here = hardware.describe(), commit(build.ROOT)
+    machine, here = hardware.describe(), of_sources()
     with Store(plan.path) as store:
         found = read(plan.path)
         for cell in found.failed_cells() if plan.retry_failed else ():

@@ -8,9 +8,10 @@ import re
 import shutil
 from pathlib import Path
 
+from poolbench import where
 from poolbench.results.read import BadResults, Results, read
 
-DIRECTORY = Path(__file__).resolve().parent.parent.parent / "bench" / "results"
+DIRECTORY = where.results()
 
 
 def new_path(profile: str, directory: Path) -> Path:

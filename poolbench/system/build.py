@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from poolbench.plan.description import ALL
+from poolbench import where
+from poolbench.plan.description import ALL, MAIN_TOOLCHAIN
 from poolbench.plan.program import Program, load_with_siblings
 from poolbench.system.process import end_group
 from poolbench.system.toolchains import Probed
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = where.sources()
+BUILDS = where.builds()
+QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF")
 
 
@@ -69,7 +72,7 @@ def built_workloads(build_dir: Path) -> list[str] | None:
 def configure_arguments(build_dir: Path, wanted: list[str], preset: str) -> list[str] | None:
     """The command that configures the directory, or None when it builds all that is wanted."""
     if not (build_dir / "build.ninja").is_file():
-        return ["cmake", "--preset", preset, *NO_TESTS, *_workloads(wanted)]
+        return ["cmake", "--preset", preset, "-B", str(build_dir), *NO_TESTS, *_workloads(wanted)]
     there = built_workloads(build_dir)
     if not there or set(wanted) <= set(there):
         return None
@@ -87,17 +90,21 @@ def ensure(
     say: Callable[[str], None],
     root: Path = ROOT,
     some: bool = False,
+    quickly: bool = False,
 ) -> list[Program]:
     """Builds with each toolchain that works. `wanted`: toolchain or "all" -> workloads; the main one builds all there
-    are, unless only some are asked for. A toolchain that works and can not build is an error."""
+    are, unless only some are asked for. `quickly`: for the arithmetic, not for speed. A toolchain that works and can
+    not build is an error."""
     programs = []
     for each in probed:
         name = each.toolchain.name
         workloads = [*wanted.get(ALL, []), *wanted.get(name, [])] if name != main or some else []
         if name != main and not workloads:
             continue
-        build_dir = root / "build" / name
-        command = configure_arguments(build_dir, workloads, name)
+        preset = QUICKLY if quickly and name == MAIN_TOOLCHAIN else name
+        # Another checkout keeps its builds to itself.
+        build_dir = (BUILDS if root == ROOT else root / "build") / preset
+        command = configure_arguments(build_dir, workloads, preset)
         if command is not None:
             configure(command, root)
         steps, began = steps_of(build_dir, root), time.monotonic()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from poolbench import where
+
 
 def commit(root: Path) -> str:
     """The commit, with "+changes" when the tracked files differ from it."""
@@ -16,4 +18,14 @@ def commit(root: Path) -> str:
     try:
         return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def of_sources() -> str:
+    """That of the checkout, or the one that the wheel was made of."""
+    if where.in_checkout():
+        return commit(where.sources())
+    try:
+        return (where.sources() / where.COMMIT).read_text().strip()
+    except OSError:
         return "unknown"

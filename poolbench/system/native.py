@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Small programs that are compiled when they are first needed, with the user's compiler, and kept in build/."""
+"""Small programs that are compiled when they are first needed, with the user's compiler, and kept."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from poolbench.system.build import ROOT, BuildFailed
+from poolbench.system.build import BUILDS, ROOT, BuildFailed
 
-CACHE = ROOT / "build" / "native"
+CACHE = BUILDS / "native"
 COMPILERS = ("c++", "g++", "clang++", "clang++-19")
 TOLD_LINES = 40  # of what a compiler says
 

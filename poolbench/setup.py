@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The wheel holds the library and the benchmark's sources beside the Python code, so that it works without a checkout.
+All else is in pyproject.toml."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+SOURCES = ("include", "bench", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
+
+
+def commit() -> str:
+    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
+    try:
+        return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+class WithSources(build_py):
+    def run(self):
+        super().run()
+        if self.editable_mode:  # it runs in the checkout
+            return
+        target = Path(self.build_lib) / "poolbench" / "sources"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        for name in SOURCES:
+            source = CHECKOUT / name
+            if source.is_dir():
+                shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("results", "__pycache__"))
+            else:
+                shutil.copyfile(source, target / name)
+        (target / "COMMIT").write_text(commit() + "\n")
+
+
+setup(cmdclass={"build_py": WithSources})
