@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, profile, report, run, table
+from poolbench.commands import advise, claims, compare, doctor, profile, report, run, table, try_own
 from poolbench.options import Speech
 
 EPILOG = """\b
@@ -24,6 +24,7 @@ Examples:
   poolbench report --open              the newest results as a page
   poolbench compare before.jsonl after.jsonl --fail-above 5%
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn
+  poolbench try my_type.hpp --type my::Packet --args '1500'
   poolbench profile -- ./program           would pooling help it, and where?
 """
 
@@ -56,7 +57,7 @@ def every_command(
     Speech.quiet = quiet
 
 
-for module in (doctor, run, report, table, compare, claims, advise, profile):
+for module in (doctor, run, report, table, compare, claims, advise, try_own, profile):
     module.add_to(app)
 
 

@@ -320,7 +320,7 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     out.print(f"\n{len(claims)} claims: {counts}. A quotient is one of medians; in brackets its 95% interval.")
 
 
-def advice_sheet(title: str, frame: pl.DataFrame) -> Sheet:
+def advice_sheet(title: str, frame: pl.DataFrame, operation: str = "") -> Sheet:
     from poolbench.analysis.advice import WRITTEN
 
     rows = [
@@ -332,4 +332,5 @@ def advice_sheet(title: str, frame: pl.DataFrame) -> Sheet:
         ]
         for row in frame.filter(pl.col("measure") == TIME).sort("median").iter_rows(named=True)
     ]
-    return Sheet(title, ["handle", "malloc", "ns/op", "95% interval"], rows, words={"handle", "malloc"})
+    columns = ["handle", "malloc", "ns/op", "95% interval"]
+    return Sheet(title, columns, rows, f"one op: {operation}" if operation else "", {"handle", "malloc"})

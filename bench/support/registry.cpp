@@ -14,7 +14,10 @@ registry& registry::instance() {
 
 void registry::add(workload w) { m_workloads.push_back(std::move(w)); }
 
-void registry::add(entry e) { m_entries.push_back(std::move(e)); }
+void registry::add(entry e) {
+    if (!e.not_built.empty()) e.run = nullptr;
+    m_entries.push_back(std::move(e));
+}
 
 const std::vector<workload>& registry::workloads() {
     // "e2" before "e10": by length of the part before the underscore, then by name.

@@ -88,6 +88,12 @@ std::vector<std::string_view> variants() {
     return {};
 }
 
+// Why a contender can not take part, though it compiles; empty when it can.
+template <class Contender>
+std::string_view why_not() {
+    return "";
+}
+
 // Fills the gaps: entries for the contenders that configuring left out, with the reason.
 void register_not_built();
 

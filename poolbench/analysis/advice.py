@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,12 +17,18 @@ SHARED = {
     "pooled": "pooled::make_shared<T>(...)",
     "pooled_instance": "pool.make_shared<T>(...), a pooled::pool of one's own",
     "pooled_rc": "pooled::make_rc<T>(...), an rc_ptr of 8 bytes",
+    "pooled_unordered": "pool.make_shared<T>(...), a pooled::pool with teardown::unordered",
+    "pooled_scope": "pooled::make_shared<T>(...), dropped in a pooled::reclaim_scope",
     "pooled_local": "local_pool.make_shared<T>(...), a pooled::local_pool for each thread",
+    "pooled_local_rc": "pooled::make_local_rc<T>(...), a local_rc_ptr that stays on its thread",
 }
 SOLE = {"pooled_unique": "pooled::make_unique<T>(...)"}
 STANDARD = {"make_shared": "std::make_shared<T>(...)", "new": "std::shared_ptr<T>(new T(...))"}
 STANDARD_SOLE = {"make_unique": "std::make_unique<T>(...)"}
-WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE}
+# What changes more than the handle: told beside the choice, when it gains.
+RESERVED = {"pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)"}
+OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and come back as they were left"}
+WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **RESERVED, **OBJECTS}
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,50 @@ def advise(frame: pl.DataFrame) -> list[Choice]:
         _choice("have one owner at a time", tuple(STANDARD_SOLE), SOLE, times),
     )
     return [choice for choice in found if choice is not None]
+
+
+def further(frame: pl.DataFrame) -> list[str]:
+    """What object_pool and reserve() gain over the default pool, when it is sure; whether the malloc is good enough."""
+    times = {
+        row["contender"]: row for row in matching(frame, {"measure": TIME, "malloc": "glibc"}).iter_rows(named=True)
+    }
+    said = []
+    for name, what in (
+        ("pooled_reserved", "Call reserve<T>(n) before: creating the first objects"),
+        ("pooled_objects", "If an object need not be built anew each time, an object_pool<T>: acquiring one"),
+    ):
+        if name in times and "pooled" in times:
+            gain = lead("pooled", [times["pooled"]], times[name])
+            if gain.verdict is Verdict.ahead:
+                said.append(f"{what} is {_times(gain)} as fast as by pooled::make_shared<T>(...) alone.")
+    choices = advise(frame)
+    if choices and not any(choice.worth_it for choice in choices):
+        if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
+            said.append("The malloc is good enough for this: it was shown that no handle of pooled gains.")
+    elif choices and all(choice.malloc_is_enough for choice in choices):
+        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is surely faster than it.")
+    return said
+
+
+def record(choice: Choice) -> dict:
+    """For programs."""
+    return {
+        **dataclasses.asdict(choice),
+        "written": choice.written,
+        "worth_it": choice.worth_it,
+        "malloc_is_enough": choice.malloc_is_enough,
+        "over_glibc_verdict": choice.over_glibc.verdict,
+        "over_best_verdict": choice.over_best.verdict,
+    }
+
+
+def records(frame: pl.DataFrame) -> list[dict]:
+    """What was measured, the fastest first."""
+    return [
+        {"written": WRITTEN.get(row["contender"], row["contender"]),
+         **{name: row[name] for name in ("contender", "malloc", "median", "low", "high", "n")}}
+        for row in matching(frame, {"measure": TIME}).sort("median").iter_rows(named=True)
+    ]  # fmt: skip
 
 
 def _times(gain: Lead) -> str:

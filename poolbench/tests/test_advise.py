@@ -139,3 +139,50 @@ def test_what_is_not_shown_is_undecided(tmp_path):
 def test_the_gain_is_over_the_better_of_the_standards_pointers(tmp_path):
     choice = chosen(tmp_path, make_shared=40.0, new=20.0, pooled=10.0)
     assert choice.over_glibc.ratio == pytest.approx(2, rel=0.02)
+
+
+def further(tmp_path, **ns):
+    values = {
+        support.cell(name.split("_on_")[0], name.partition("_on_")[2] or "glibc"): noisy(middle)
+        for name, middle in ns.items()
+    }
+    return advice.further(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
+
+
+def test_reserve_and_object_pools_are_told_when_they_surely_gain(tmp_path):
+    said = further(tmp_path, make_shared=90.0, pooled=40.0, pooled_reserved=20.0, pooled_objects=39.5)
+    assert len(said) == 1 and said[0].startswith("Call reserve<T>(n) before: creating the first objects is 2.0")
+    (said,) = further(tmp_path, make_shared=90.0, pooled=40.0, pooled_reserved=40.0, pooled_objects=10.0)
+    assert "object_pool<T>: acquiring one is 4.0" in said
+
+
+def test_a_malloc_that_is_good_enough_is_called_that(tmp_path):
+    (said,) = further(tmp_path, make_shared=10.0, pooled=10.0)
+    assert said.startswith("The malloc is good enough for this")
+    (said,) = further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=10.0, pooled=10.0)
+    assert said.startswith("The malloc mimalloc is good enough for this")
+    assert further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=30.0, pooled=10.0) == []
+
+
+def test_a_scope_is_advised_where_it_surely_gains(tmp_path):
+    assert chosen(tmp_path, make_shared=40.0, pooled=20.0, pooled_scope=10.0).take == "pooled_scope"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("48,,64", "is no size"), ("48,x", "is no size"), ("1,2,3,4,5,6,7,8,9", "9 sizes: 8 at most")],
+)
+def test_sizes_that_can_not_be_are_refused(tmp_path, text, message):
+    result = advise(tmp_path, "--size", text, "--threads", "1", "--live", "9", "--pattern", "churn")
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_mix_of_sizes_is_one_shape(tmp_path):
+    result = advise(tmp_path, "--size", "1500,48,200", "--threads", "1", "--live", "900", "--pattern", "churn")
+    assert result.exit_code == 0, result.stderr
+    assert "900 objects of 48, 200 and 1,500 bytes, 1 thread(s), churn" in result.stdout
+
+
+def test_a_list_is_of_one_size(tmp_path):
+    result = advise(tmp_path, "--size", "48,64", "--threads", "1", "--live", "900", "--pattern", "list")
+    assert result.exit_code == 2 and "a list is of one size" in result.stderr

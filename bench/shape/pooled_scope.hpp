@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSL-1.0
+// Contender `pooled_scope`: ours, the process-wide pool; what is dropped together is, in a reclaim_scope.
+#pragma once
+
+#include "contender/pooled.hpp"
+
+#include <string_view>
+
+namespace bench::shape {
+
+struct pooled_scope_contender : pooled_contender {
+    using together_scope = pooled::reclaim_scope;
+    static bool takes(std::string_view pattern) { return pattern == "burst" || pattern == "list"; }
+};
+
+}  // namespace bench::shape

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench try: the standard patterns on a type of one's own, or a pattern of one's own."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.measure.calibrate import CannotRun, calibrated
+from poolbench.measure.run_plan import RunPlan, carry_out
+from poolbench.measure.stopping import Rule
+from poolbench.options import (
+    INTERRUPTED,
+    SeedOption,
+    ToolchainOption,
+    VariantOption,
+    complain,
+    fail,
+    origin,
+    progress_stream,
+    say,
+    seconds,
+    selection_of,
+    stop_on_signal,
+)
+from poolbench.plan import program
+from poolbench.plan.cell import Cell
+from poolbench.plan.selection import Selection, SelectionError
+from poolbench.results.read import Results
+from poolbench.results.store import CannotWrite
+from poolbench.system import build, mallocs, own, toolchains
+
+EPILOG = """\b
+Examples:
+  poolbench try my_type.hpp --type my::Packet --args '1500'
+  poolbench try my_type.hpp --type my::Packet --args '1500, "eth0"' --flags '-Iinclude -DNDEBUG' --source my_type.cpp
+  poolbench try my_type.hpp --type my::Node --variant burst,list --live 1000000 --json
+  poolbench try --new-pattern mypattern.hpp        a file to begin with, which says what to change
+  poolbench try --pattern mypattern.hpp
+\b
+Patterns of a type (--variant chooses among them):
+  create_drop  one object at a time
+  burst        --live objects are created, then all are dropped, and again
+  handoff      one thread creates, another drops each object once --live later ones have come
+  replace      random ones of --live objects are replaced
+  list         a list of --live nodes, each with an object in it, is built, walked, and dropped
+\b
+Exit status: 0 measured; 1 a run or the build failed; 2 the header, the type or the command line is wrong.
+"""
+
+TARGET_SECONDS = 0.1  # of one timed run
+LIMIT = 120.0
+STANDARD = ("make_shared", "make_unique")  # measured on every malloc
+
+
+def _cells(
+    bench: program.Program, workload: str, libraries: list[mallocs.Malloc], live: int, threads: int, chosen: Selection
+) -> list[Cell]:
+    found = []
+    for variant, contenders in bench.workloads[workload].contenders.items():
+        pairs = max(2, threads + threads % 2) if variant == "handoff" else threads
+        point = {"live": live, "threads": pairs} if workload == own.TYPE else {}
+        found += [
+            Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
+            for contender in contenders
+            for malloc in (libraries if contender in STANDARD else libraries[:1])
+        ]
+    return chosen.filter(found)
+
+
+def _toolchain(chosen: Selection) -> toolchains.Probed:
+    chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
+    found = [toolchains.probe(each) for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)]
+    working = next((each for each in found if each.works), None)
+    if working is None:
+        raise build.BuildFailed("; ".join(each.why_absent for each in found))
+    return working
+
+
+def _asked(
+    header: Path | None, type_name: str | None, arguments: str, pattern: Path | None, flags: str, sources: list[Path]
+) -> own.Own:
+    """What the command line names; ends the command when that is nothing that can be measured."""
+    if (header is None) == (pattern is None):
+        raise fail("name a header and its --type, or a --pattern (poolbench try --help has examples)")
+    if header is not None and not type_name:
+        raise fail(f"which type of {header} is meant? say --type my::Packet")
+    if pattern is not None and (type_name or arguments):
+        raise fail("--type and --args go with a header; a --pattern makes its objects itself")
+    for path in [*filter(None, (header, pattern)), *sources]:
+        if not path.is_file():
+            raise fail(f"there is no file {path}")
+    compiled, linked = own.split_flags(flags, Path.cwd())
+    files = [path.resolve() for path in sources]
+    return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
+
+
+def _new_pattern(path: Path) -> None:
+    try:
+        with path.open("x") as file:
+            file.write(own.TEMPLATE.read_text())
+    except FileExistsError as error:
+        raise fail(f"{path} exists: name a new file") from error
+    except OSError as error:
+        raise fail(f"{path} can not be written: {error.strerror}", 1) from error
+    typer.echo(str(path))
+    say(f"change it, then: poolbench try --pattern {path}")
+
+
+def try_own(
+    header: Annotated[Path | None, typer.Argument(metavar="[HEADER]", help="Of your type.")] = None,
+    type_name: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="As in my::Packet.")] = None,
+    arguments: Annotated[
+        str, typer.Option("--args", metavar="ARGUMENTS", help="Of its constructor, as C++ expressions.")
+    ] = "",
+    pattern: Annotated[
+        Path | None, typer.Option("--pattern", metavar="FILE", help="Measure the pattern that this header defines.")
+    ] = None,
+    new_pattern: Annotated[
+        Path | None, typer.Option("--new-pattern", metavar="FILE", help="Write a pattern to begin with, and end.")
+    ] = None,
+    flags: Annotated[
+        str, typer.Option(metavar="OPTIONS", help="Of the compiler and the linker: '-Iinclude -DNAME -lfoo'.")
+    ] = "",
+    sources: Annotated[
+        list[Path] | None, typer.Option("--source", metavar="FILE", help="A source file to build with it. Several.")
+    ] = None,
+    variant: VariantOption = None,
+    live: Annotated[
+        int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+    ] = 10_000,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads; a hand-off takes two at least.")] = 1,
+    toolchain: ToolchainOption = None,
+    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
+    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "30s",
+    output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
+    seed: SeedOption = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Measure a type or a pattern of your own.
+
+    Builds your header with your flags, and measures what programs do with objects: as std::make_shared and
+    std::make_unique on each installed malloc, and as pooled's handles.
+    """
+    stop_on_signal()
+    if new_pattern is not None:
+        _new_pattern(new_pattern)
+        return
+    if output is not None and output.exists():
+        raise fail(f"{output} exists: name a new file")
+    try:
+        asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
+        chosen = selection_of(None, variant, None, None, toolchain)
+        bench = own.built(asked, _toolchain(chosen), say)
+        libraries, _ = mallocs.find()
+        cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
+        cells = calibrated(cells, bench, libraries[0], TARGET_SECONDS, LIMIT)
+        rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
+        with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
+            path = output or Path(directory) / "try.jsonl"
+            plan = RunPlan(path, "try", cells, [bench], libraries, rule, LIMIT, seed=seed)
+            results = carry_out(plan, say, progress_stream())
+    except (own.NotUsable, program.ProgramError, SelectionError) as error:
+        raise fail(str(error)) from error
+    except (build.BuildFailed, CannotRun, CannotWrite) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    _tell(results, asked, live, as_json)
+    for cell, failure in results.failed_cells().items():
+        complain(f"FAILED: {cell}: {failure.get('reason')}")
+    if results.failed_cells():
+        raise typer.Exit(1)
+
+
+def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
+    from poolbench import tables
+    from poolbench.analysis import advice
+    from poolbench.analysis.estimate import estimates, matching
+
+    frame = estimates(results)
+    variants = list(dict.fromkeys(cell.variant for cell in results.cells()))
+    what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
+    if as_json:
+        say(origin(results))
+        told = {}
+        for variant in variants:
+            part = matching(frame, {"variant": variant})
+            told[variant] = {
+                "measured": advice.records(part),
+                "advice": [advice.record(choice) for choice in advice.advise(part)],
+            }
+        typer.echo(json.dumps({"what": what, "header": str(asked.header), "live": live, "patterns": told}, indent=1))
+        return
+    typer.echo(origin(results) + "\n")
+    operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
+    for variant in variants:
+        part = matching(frame, {"variant": variant})
+        title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
+        tables.print_text(tables.advice_sheet(title, part, operations.get(variant, "")))
+        for choice in advice.advise(part):
+            for line in advice.in_words(choice):
+                typer.echo(line)
+        typer.echo("")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("try", epilog=EPILOG)(try_own)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSL-1.0
+"""`poolbench try`: what it says of the user's code, and the command on a stand-in for the executable. That the patterns
+compile and are right is a part of the benchmark's smoke run."""
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.plan import program
+from poolbench.system import own, toolchains
+from poolbench.system.toolchains import Probed
+from poolbench.tests import support
+
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+HEADER = """
+#pragma once
+#include "size.hpp"
+namespace my {
+struct Packet {
+    explicit Packet(int n) : length(n) {}
+    Packet(const Packet&) = delete;
+    int length;
+    char bytes[SIZE];
+};
+}
+"""
+FAKE = """
+import json, os, sys
+if "--list" in sys.argv:
+    contenders = [{"name": n, "variants": VARIANTS} for n in ("make_shared", "make_unique", "pooled", "pooled_unique")]
+    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": NAME, "variants": VARIANTS, "default_threads": 2,
+        "payloads": [], "live": [1] * len(VARIANTS), "steps": [], "contenders": contenders}]}))
+    sys.exit()
+a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_unique": 5}[a["--contender"]]
+print(json.dumps({"ns_per_op": ns * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc", "malloc_path": "",
+    "scale": float(a["--scale"]), "variant": a["--variant"], "operation": "one object"}
+    | {n: int(a["--" + n]) for n in ("live", "threads") if "--" + n in a}))
+"""
+GCC = Probed(toolchains.TOOLCHAINS[0], "g++", "libstdc++")
+
+
+@pytest.fixture
+def header(tmp_path):
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/size.hpp").write_text("#pragma once\n")
+    path = tmp_path / "packet.hpp"
+    path.write_text(HEADER)
+    return path
+
+
+def why_not(path, tmp_path, type_name="my::Packet", arguments="1500", flags="-Iinclude -DSIZE=64"):
+    compiled, linked = own.split_flags(flags, path.parent)
+    asked = own.Own(path, type_name, arguments, compiled, linked)
+    with pytest.raises(own.NotUsable) as refused:
+        own.built(asked, GCC, lambda text: pytest.fail(f"it was built: {text}"))
+    return str(refused.value)
+
+
+@pytest.fixture(autouse=True)
+def builds_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(own.build, "BUILDS", tmp_path / "builds")
+
+
+@needs_compiler
+def test_a_type_that_can_not_be_made_from_the_arguments_is_refused_with_the_compilers_first_error(header, tmp_path):
+    said = why_not(header, tmp_path, arguments='"text"')
+    first, error = said.splitlines()[:2]
+    assert first == 'no my::Packet can be made from ("text"):'
+    assert "error: invalid conversion" in error and len(said.splitlines()) <= 1 + own.TOLD_LINES
+
+
+@needs_compiler
+def test_a_type_that_the_header_has_not_is_named(header, tmp_path):
+    said = why_not(header, tmp_path, type_name="my::Paket")
+    assert "packet.hpp has no type my::Paket:" in said and "error:" in said
+
+
+@needs_compiler
+def test_a_header_that_does_not_compile_by_itself_is_told_from_a_wrong_type(header, tmp_path):
+    said = why_not(header, tmp_path, flags="-DSIZE=64")
+    assert "packet.hpp does not compile by itself:" in said
+    assert "size.hpp: No such file or directory" in said
+
+
+@needs_compiler
+def test_a_file_without_a_pattern_is_refused(header, tmp_path):
+    said = why_not(header, tmp_path, type_name="", arguments="")
+    assert "holds no pattern that can be measured (--new-pattern FILE writes one that can)" in said
+
+
+@needs_compiler
+def test_what_the_compiler_takes_is_not_refused(header, tmp_path):
+    compiled, linked = own.split_flags("-Iinclude -DSIZE=64 -std=c++20", header.parent)
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    for asked in (own.Own(header, "my::Packet", "1500", compiled, linked), own.Own(own.TEMPLATE)):
+        (settings / own.SETTINGS).write_text(asked.settings())
+        assert own._why_not(asked, ["g++"], settings) == ""
+
+
+def test_paths_among_the_flags_are_made_absolute_and_the_linkers_are_told_apart(tmp_path):
+    (tmp_path / "all.hpp").touch()
+    compiled, linked = own.split_flags(
+        "-I inc -isystem sys -include all.hpp -DA='b c' -O2 -Llib -lz -fopenmp", tmp_path
+    )
+    assert compiled[0] == f"-I{tmp_path}/inc"
+    assert compiled[1] == f"SHELL:-isystem {tmp_path}/sys"
+    assert compiled[2] == f"SHELL:-include {tmp_path}/all.hpp"
+    assert compiled[3:] == ["-DA=b c", "-O2", "-fopenmp"]
+    assert linked == [f"-L{tmp_path}/lib", "-lz", "-fopenmp"]
+
+
+@pytest.mark.parametrize("flags", ["-I", "-DA='b"])
+def test_flags_that_end_too_early_are_refused(flags, tmp_path):
+    with pytest.raises(own.NotUsable, match="--flags"):
+        own.split_flags(flags, tmp_path)
+
+
+@pytest.fixture
+def run(header, tmp_path, monkeypatch):
+    def go(*words, name=own.TYPE, variants=("burst", "handoff")):
+        head = f"NAME, VARIANTS = {name!r}, {list(variants)!r}\n"
+        bench = support.program(tmp_path / "bench", head + FAKE)
+        monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
+        monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
+        return CliRunner().invoke(cli.app, ["try", "--budget", "0.001", *map(str, words)])
+
+    return go
+
+
+def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
+    result = run(header, "--type", "my::Packet", "--args", "1500")
+    assert result.exit_code == 0, result.stderr
+    assert "my::Packet(1500), burst: 10,000 live" in result.stdout
+    assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
+    assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
+
+
+def test_a_hand_off_has_two_threads_at_least_and_the_rest_what_was_asked_for(run, header, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    assert run(header, "--type", "my::Packet", "--live", "50", "--output", kept).exit_code == 0
+    cells = [line["cell"] for line in support.lines_of(kept) if line["record"] == "sample"]
+    assert {(cell["variant"], cell["threads"], cell["live"]) for cell in cells} == {
+        ("burst", 1, 50),
+        ("handoff", 2, 50),
+    }
+
+
+def test_the_same_for_programs(run, header):
+    told = json.loads(run(header, "--type", "my::Packet", "--json", "--variant", "burst").stdout)
+    assert told["what"] == "my::Packet()" and list(told["patterns"]) == ["burst"]
+    assert [choice["take"] for choice in told["patterns"]["burst"]["advice"]] == ["pooled", "pooled_unique"]
+    fastest = told["patterns"]["burst"]["measured"][0]
+    assert fastest["contender"] == "pooled_unique" and fastest["low"] <= fastest["median"] <= fastest["high"]
+
+
+def test_a_new_pattern_can_be_measured(run, tmp_path):
+    path = tmp_path / "own.hpp"
+    assert run("--new-pattern", path).stdout == f"{path}\n"
+    assert run("--new-pattern", path).exit_code == 2
+    result = run("--pattern", path, name=own.PATTERN, variants=["own"])
+    assert result.exit_code == 0, result.stderr
+    assert "own.hpp" in result.stdout and "one op: one object" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a header and its --type, or a --pattern"),
+        (["packet.hpp"], "which type of packet.hpp is meant?"),
+        (["nowhere.hpp", "--type", "X"], "there is no file nowhere.hpp"),
+        (["--pattern", "packet.hpp", "--type", "X"], "go with a header"),
+        (["packet.hpp", "--type", "X", "--source", "nowhere.cpp"], "there is no file nowhere.cpp"),
+        (["packet.hpp", "--type", "X", "--variant", "rain"], "no variant 'rain'; there are: burst, handoff"),
+        (["packet.hpp", "--type", "X", "--toolchain", "icc"], "no toolchain 'icc'"),
+    ],
+)
+def test_a_command_line_that_can_not_be_is_refused(run, header, monkeypatch, words, message):
+    monkeypatch.chdir(header.parent)
+    result = run(*words)
+    assert result.exit_code == 2
+    assert message in result.stderr
