@@ -34,12 +34,13 @@ from poolbench.options import (
     share,
     stop_on_signal,
 )
-from poolbench.plan import description, matrix, program
+from poolbench.plan import description, matrix, program, scan
+from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, mallocs, toolchains
+from poolbench.system import build, hardware, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -49,11 +50,16 @@ Examples:
   poolbench run --profile full --budget 2h --output bench/results/full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
   poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
+  poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
+  poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
 2 wrong command line or file; 130 interrupted: the next run goes on where this one stopped.
 """
+
+
+OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 
 
 class Profile(enum.StrEnum):
@@ -126,11 +132,11 @@ def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> l
     return found[:1] if profile == "smoke" and not chosen.malloc else found
 
 
-def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selection, programs: set[str]) -> Path:
+def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: set[str]) -> Path:
     """The file to write to: the one named, one that wants finishing, or a new one."""
     if output is None:
         directory = find.DIRECTORY
-        if not fresh and (found := find.unfinished(directory, profile, chosen.describe(), programs)):
+        if not fresh and (found := find.unfinished(directory, profile, selection, programs)):
             return found.path
         return find.new_path(profile, directory)
     if output.is_dir():
@@ -145,6 +151,15 @@ def results_path(output: Path | None, fresh: bool, profile: str, chosen: Selecti
                 "its samples and new ones do not belong together; name another file"
             )
     return output
+
+
+def check_memory(cells: list[Cell]) -> None:
+    """A scan may ask for more objects than the machine holds: said before anything is measured."""
+    memory = hardware.describe()["memory_mib"]
+    for cell in cells:
+        wanted = (cell.live or 0) * ((cell.payload or 0) + OVERHEAD) >> 20
+        if memory and wanted > memory // 2:
+            raise SelectionError(f"{cell} takes {wanted:,} MiB: more than half of this machine's memory")
 
 
 def report_failures(results: Results) -> bool:
@@ -192,6 +207,12 @@ def run(
     bins: BinOption = None,
     preload: PreloadOption = None,
     seed: SeedOption = SEED,
+    scans: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scan", metavar="AXIS=RANGE", help="live=1e3..1e7, threads=1..8 or payload=48,1500: the cells along it."
+        ),
+    ] = None,
     save_baseline: Annotated[
         str | None,
         typer.Option(
@@ -213,11 +234,16 @@ def run(
             find.baseline_path(save_baseline)  # a bad name is said before anything is measured
         malloc, preload = with_named_mallocs(malloc, preload)
         chosen = selection_of(workload, variant, contender, malloc, toolchain)
+        axes = scan.parse_all(scans or [])
         programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)
         descriptions = description.load()
         names = [library.name for library in libraries]
         cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
+        if axes and cells:
+            cells = scan.scanned(cells, axes, str(profile))
+            check_memory(cells)
+        selection = {**chosen.describe(), **({"scan": axes} if axes else {})}
         if not cells:
             kinds = ", ".join(sorted({p.optimisation for p in programs}))
             raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
@@ -227,7 +253,7 @@ def run(
             return
         used = {(cell.toolchain, cell.optimisation) for cell in cells}
         programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
-        path = results_path(output, fresh, profile, chosen, {p.sha256 for p in programs})
+        path = results_path(output, fresh, profile, selection, {p.sha256 for p in programs})
         plan = RunPlan(
             path,
             str(profile),
@@ -236,7 +262,7 @@ def run(
             libraries,
             rule_of(profile, samples, precision, budget),
             timeout or DEFAULTS[profile].timeout,
-            chosen.describe(),
+            selection,
             descriptions,
             retry_failed,
             seed,

@@ -11,7 +11,8 @@ was published. A new workload needs such a file and nothing else; without one it
                   profile; one not named leaves it out. A cell that an earlier part has named is not named again, so
                   special cases come first and `contender = "all"` last
     [[headlines]] a row of the summary: where to look, and which contender is the limit
-    [[charts]]    kind "dots" (a row a contender, a mark a malloc) or "lines" (along the axis `x`)
+    [[charts]]    kind "dots" (a row a contender, a mark a malloc), "lines" (along the axis `x`), "beside" (dots of the
+                  figures `beside`, of each contender) or "percentiles" (of `measure`, on logarithmic axes)
     [published]   figures of the original article, in its own unit
 """
 
@@ -79,12 +80,13 @@ class Headline:
 
 @dataclass(frozen=True)
 class Chart:
-    kind: str
+    kind: str  # "dots", "lines", "beside" or "percentiles"
     title: str
     where: Where = field(default_factory=dict)
     measure: str = TIME
     rows: str | list[str] | None = None  # one panel a value of this column, or a combination of theirs
     colour: str = "malloc"
+    beside: dict[str, str] = field(default_factory=dict)  # of kind "beside": figure -> what it is called
     x: str = ""  # of kind "lines"
     x_title: str = ""
 

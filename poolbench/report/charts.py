@@ -13,7 +13,7 @@ import polars as pl
 from poolbench.analysis.estimate import matching
 from poolbench.analysis.headlines import OURS, by_use
 from poolbench.analysis.headlines import Row as HeadlineRow
-from poolbench.plan.cell import UNITS
+from poolbench.plan.cell import PARAMETERS, UNITS
 from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, TIME, Chart, Description, Where
 from poolbench.report import theme
 from poolbench.tables import number, range_text
@@ -30,7 +30,8 @@ USUAL: Where = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
 
 def panels(chart: Chart, description: Description, frame: pl.DataFrame) -> Iterator[tuple[str, alt.LayerChart, str]]:
     """(what the panel shows, chart, description in words), one a value of the columns in `rows`."""
-    where = {"workload": description.name, "measure": chart.measure, **USUAL, **chart.where}
+    measured = list(chart.beside) or (list(_percentiles(chart)) if chart.kind == "percentiles" else chart.measure)
+    where = {"workload": description.name, "measure": measured, **USUAL, **chart.where}
     for colour in (chart.colour, *([chart.x] if chart.x else [])):  # what is drawn must not be filtered
         if colour in USUAL and colour not in chart.where:
             where.pop(colour, None)
@@ -41,7 +42,28 @@ def panels(chart: Chart, description: Description, frame: pl.DataFrame) -> Itera
         if len(part) == 0 or (chart.kind == "lines" and part[chart.x].n_unique() < 2):
             continue
         label = ", ".join(_value(name, value) for name, value in zip(split, values, strict=True))
-        yield label, *(_lines(chart, part) if chart.kind == "lines" else _dots(chart, description, part))
+        match chart.kind:
+            case "lines":
+                yield label, *_lines(chart, part)
+            case "beside":
+                yield label, *_beside(chart, part)
+            case "percentiles":
+                yield label, *_percentile_curves(chart, part)
+            case _:
+                yield label, *_dots(chart, description, part)
+
+
+def of_scan(workload: str, axes: list[str], frame: pl.DataFrame) -> list[Chart]:
+    """The curves of a workload along each axis that a run scanned."""
+    found = []
+    here = matching(frame, {"workload": workload, "measure": TIME})
+    for axis in axes:
+        if here[axis].n_unique() < 2:
+            continue
+        rows = [name for name in ("variant", *PARAMETERS) if name != axis and here[name].n_unique() > 1]
+        title = "live objects" if axis == "live" else axis
+        found.append(Chart("lines", f"Time against {title}", rows=rows, x=axis, x_title=title))
+    return found
 
 
 def _value(column: str, value: object) -> str:
@@ -177,6 +199,74 @@ def _lines(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
         f"{name}: from {ends[name, first]} to {ends[name, last]}."
         for name in dict.fromkeys(row["series"] for row in data)
         if (name, first) in ends and (name, last) in ends
+    )
+    return alt.layer(*layers).properties(height=LINES_HEIGHT), words
+
+
+def _on_malloc(row: dict) -> str:
+    """Ours takes its memory from the system, whatever the malloc."""
+    ours = row["contender"].startswith(OURS) and row["malloc"] == "glibc"
+    return row["contender"] if ours else f"{row['contender']} on {row['malloc']}"
+
+
+def _beside(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
+    """A row a contender, a mark a figure: fresh beside aged."""
+    rows = part.sort("median").to_dicts()
+    data = [{"contender": _on_malloc(row), "series": chart.beside[row["measure"]], **_shown(row)} for row in rows]
+    last = list(chart.beside.values())[-1]
+    order = list(dict.fromkeys(row["contender"] for row in data if row["series"] == last))
+    scale = _scale(data)
+    colour, shape = _colour(list(chart.beside.values()))
+    y = alt.Y("contender:N", sort=order, title=None)
+    base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
+    layers = [
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=alt.X("median:Q", scale=scale, title="ns per operation"), shape=shape, tooltip=TOOLTIP
+        ),
+    ]
+    shown = {(row["contender"], row["series"]): row["shown"] for row in data}
+    words = "ns per operation. " + " ".join(
+        f"{name}: " + ", ".join(f"{label} {shown.get((name, label), '–')}" for label in chart.beside.values()) + "."
+        for name in order
+    )
+    return alt.layer(*layers).properties(height={"step": ROW_HEIGHT}), words
+
+
+# How a figure of a percentile ends -> one operation in so many is slower.
+PERCENTILES = {"p50": 2, "p99": 100, "p999": 1000, "p9999": 10_000}
+
+
+def _percentiles(chart: Chart) -> dict[str, int]:
+    """Figure -> one operation in so many is slower."""
+    return {f"{chart.measure}_{name}_ns": each for name, each in PERCENTILES.items()}
+
+
+def _percentile_curves(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
+    """Logarithmic both ways: the tail is as wide as the rest, and a microsecond can be drawn beside ten nanoseconds."""
+    one_in = _percentiles(chart)
+    data = [
+        {"contender": row["contender"], "series": _on_malloc(row), "at": one_in[row["measure"]], **_shown(row)}
+        for row in part.to_dicts()
+    ]
+    data.sort(key=lambda row: (row["series"], row["at"]))
+    colour, shape = _colour(theme.in_order({row["series"] for row in data}))
+    labels = "{'2': 'p50', '100': 'p99', '1000': 'p99.9', '10000': 'p99.99'}[datum.value]"
+    axis = alt.Axis(values=list(PERCENTILES.values()), labelExpr=labels)
+    x = alt.X("at:Q", scale=alt.Scale(type="log"), title="percentile", axis=axis)
+    ends = [min(row["low"] for row in data) / ROOM, max(row["high"] for row in data) * ROOM]
+    scale = alt.Scale(type="log", nice=False, domain=ends)
+    y = alt.Y("median:Q", scale=scale, title="ns, one operation")
+    base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
+    layers = [
+        base.mark_line(strokeWidth=2).encode(y=y),
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y=y, shape=shape, tooltip=TOOLTIP),
+    ]
+    shown = {(row["series"], row["at"]): row["shown"] for row in data}
+    words = "ns of one operation at the percentiles 50, 99, 99.9 and 99.99. " + " ".join(
+        f"{name}: " + ", ".join(shown.get((name, at), "–") for at in PERCENTILES.values()) + "."
+        for name in dict.fromkeys(row["series"] for row in data)
     )
     return alt.layer(*layers).properties(height=LINES_HEIGHT), words
 

@@ -14,6 +14,7 @@ import jinja2
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.options import profile_of
+from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import Description, default, order
 from poolbench.report import charts, findings
 from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
@@ -51,11 +52,19 @@ class Section:
     sheets: list[Sheet] = field(default_factory=list)
 
 
+def _scan_axes(results: Results) -> list[str]:
+    scans = [session.get("selection", {}).get("scan", {}) for session in results.sessions]
+    return list(dict.fromkeys(axis for scan in scans for axis in scan if axis in PARAMETERS))
+
+
 def _sections(results: Results, frame, groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
-    found = []
+    found, axes = [], _scan_axes(results)
     for name in sorted({group.description.name for group in groups}, key=order):
         section = Section(name, descriptions.get(name) or default(name))
-        for number, chart in enumerate(section.description.charts):
+        scans = charts.of_scan(name, axes, frame)
+        # A scan's file holds little else: its curves go first, in place of charts of the same axis.
+        usual = [chart for chart in section.description.charts if not (scans and chart.kind == "lines")]
+        for number, chart in enumerate([*scans, *usual]):
             panels = [
                 Panel(label, draw(f"{name}-{number}-{i}", f"{chart.title}{', ' + label if label else ''}", words, made))
                 for i, (label, made, words) in enumerate(charts.panels(chart, section.description, frame))
@@ -195,10 +204,20 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
 
 def picture_svg(results: Results, descriptions: dict[str, Description]) -> str | None:
     """The first screen's picture for a README; None when there is nothing to compare."""
-    found = headlines.times(headlines.rows(estimate.estimates(results), descriptions, results.installed))
+    frame = estimate.estimates(results)
+    found = headlines.times(headlines.rows(frame, descriptions, results.installed))
     if not any(row.over_best for row in found):
-        return None
+        return _scan_svg(results, frame, descriptions)
     return standalone_svg(charts.picture(found), charts.picture_in_words(found))
+
+
+def _scan_svg(results: Results, frame, descriptions: dict[str, Description]) -> str | None:
+    """The first curve, where a scan was measured and nothing else."""
+    for name in dict.fromkeys(cell.workload for cell in results.cells()):
+        for chart in charts.of_scan(name, _scan_axes(results), frame):
+            for _, made, words in charts.panels(chart, descriptions.get(name) or default(name), frame):
+                return standalone_svg(made, words)
+    return None
 
 
 @cache

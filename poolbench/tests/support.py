@@ -40,7 +40,8 @@ if contender == "exit":
     sys.exit("out of memory")
 time.sleep(SLEEP)
 ns = (1.0 if contender.startswith("pooled") else 2.0) * (1 + os.urandom(1)[0] / 2550)
-print(json.dumps({"workload": "w", "variant": "loop", "contender": contender, "payload": 48, "ops": 10,
+print(json.dumps({"workload": "w", "variant": "loop", "contender": contender, "ops": 10,
+                  "payload": int(arguments.get("--payload", 48)),
                   "scale": float(arguments["--scale"]), "ns_per_op": ns, "malloc": "glibc", "operation": "one op",
                   "malloc_path": "", "peak_rss_bytes": 1000, "bytes_each": 64.0}))
 """

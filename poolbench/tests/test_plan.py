@@ -117,7 +117,9 @@ def test_every_description_can_be_read_and_draws_something():
     for name, each in description.load().items():
         assert each.title and each.question and each.cells and each.charts, name
         for chart in each.charts:
-            assert chart.kind in ("dots", "lines")
+            assert chart.kind in ("dots", "lines", "beside", "percentiles")
+            assert (chart.kind == "beside") == bool(chart.beside)
+            assert set(chart.beside) <= set(each.figures)
             assert (chart.kind == "lines") == bool(chart.x)
 
 
@@ -187,7 +189,11 @@ def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(w
 def test_every_workload_of_the_benchmark_has_a_description():
     """Without one a report shows the raw name, a table by default rules, and no question."""
     bench = description.DIRECTORY.parent.parent / "bench"
-    there = {path.parent.name for path in bench.glob("*/workload.hpp")} - {"shape"}  # what advise builds
+    there = {path.parent.name for path in bench.glob("*/workload.hpp")} - {
+        "shape",
+        "own_type",
+        "own_pattern",
+    }  # what advise and try build
     assert "e9_recycled" in there
     assert there == set(description.load())
     assert all(each.title != each.name and each.question for each in description.load().values())
