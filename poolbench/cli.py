@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, profile, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, doctor, gallery, history, profile, report, run, table, try_own
 from poolbench.options import Speech
 
 EPILOG = """\b
@@ -57,7 +57,7 @@ def every_command(
     Speech.quiet = quiet
 
 
-for module in (doctor, run, report, table, compare, claims, advise, try_own, profile):
+for module in (doctor, run, report, table, gallery, compare, history, claims, advise, try_own, profile):
     module.add_to(app)
 
 

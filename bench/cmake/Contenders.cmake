@@ -105,5 +105,7 @@ set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spi
 # Pools that fetch a thousand blocks at a time, or twice as much each time, are not made for these.
 set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchronized tbb_scalable raw_new pooled
   pooled_instance pooled_local pooled_rc)
+# The programs know these two ways.
+set(POOLED_CONTENDERS_e14_programs make_shared pooled)
 # The original's classes, and ours of the same names.
 set(POOLED_CONTENDERS_boost_pool boost_original pooled_compat)

@@ -346,6 +346,47 @@ def _mark(work: str, series: str, contender: str, found: dict, unit: float) -> d
             "relative": shown["median"] / unit}  # fmt: skip
 
 
+def machines(data: list[dict], works: list[str], names: list[str]) -> alt.LayerChart:
+    """A row a work, a mark a machine: how many times as fast, on a logarithmic scale whose middle is 1."""
+    data = [
+        {**row, "low": max(row["low"], 1e-3), "high": min(row["high"], 1e3), "series": row["machine"]} for row in data
+    ]
+    ends = [min(1, *(row["low"] for row in data)) / ROOM, max(1, *(row["high"] for row in data)) * ROOM]
+    scale = alt.Scale(type="log", nice=False, domain=ends)
+    colour, shape = _colour(names)
+    y = alt.Y("work:N", sort=works, title=None, axis=alt.Axis(labelLimit=260, minExtent=225))
+    base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
+    axis = alt.Axis(values=TICKS, format="~g")
+    return alt.layer(
+        alt.Chart(alt.Data(values=[{"one": 1}]))
+        .mark_rule(strokeDash=[4, 3], opacity=0.6)
+        .encode(x=alt.X("one:Q", scale=scale), stroke=INK),
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=alt.X("ratio:Q", scale=scale, title="times as fast; right of 1 pooled is ahead", axis=axis), shape=shape
+        ),
+    ).properties(height={"step": ROW_HEIGHT})
+
+
+def history(data: list[dict]) -> alt.LayerChart:
+    """A point a results file, in the order of the data."""
+    data = [{**row, "low": max(row["low"], 1e-3), "high": min(row["high"], 1e3)} for row in data]
+    x = alt.X("at:N", sort=[row["at"] for row in data], title=None, axis=alt.Axis(labelAngle=-30, labelLimit=220))
+    low, high = min(1, *(row["low"] for row in data)), max(1, *(row["high"] for row in data))
+    scale = alt.Scale(type="log", nice=False, domain=[low / ROOM, high * ROOM])
+    colour = alt.value(theme.COLOURS[theme.POOLED])
+    base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
+    y = alt.Y("ratio:Q", scale=scale, title="times as fast")
+    return alt.layer(
+        alt.Chart(alt.Data(values=[{"one": 1}]))
+        .mark_rule(strokeDash=[4, 3], opacity=0.6)
+        .encode(y=alt.Y("one:Q", scale=scale), stroke=INK),
+        base.mark_line(strokeWidth=2).encode(y=y),
+        base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y=y),
+    ).properties(height=LINES_HEIGHT // 2)
+
+
 def picture_in_words(rows: list[HeadlineRow]) -> str:
     parts = [
         f"{r.headline.work}: pooled takes {number(1 / r.over_best.ratio)} of the best malloc ({r.best}), "

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench gallery: the machines that were met, side by side."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.options import complain, fail, say
+from poolbench.plan import description
+from poolbench.results import find
+from poolbench.results.read import BadResults, Results, read_measured
+
+EPILOG = """\b
+Examples:
+  poolbench gallery                              the newest results of each machine in bench/results
+  poolbench gallery amd.jsonl intel.jsonl --output gallery.html --open
+\b
+Times of two machines do not compare; what compares is what pooling gains on each. The page's path is printed.
+"""
+
+
+def newest_of_each_machine(paths: list[Path]) -> list[Results]:
+    """The newest first. A smoke run, and a file that is no results, is no machine's."""
+    found: dict[tuple, Results] = {}
+    for path in paths:
+        if path.stem.endswith("-smoke"):
+            continue
+        try:
+            results = read_measured(path)
+        except BadResults as error:
+            say(f"left out: {error}")
+            continue
+        machine = results.session.get("machine", {})
+        found.setdefault(tuple(str(machine.get(key)) for key in ("cpu", "cores", "memory_mib")), results)
+    return list(found.values())
+
+
+def gallery(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Default: the newest of each machine.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page. Default: gallery.html beside the results.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+) -> None:
+    """Compare machines on one page: what pooling gains on each, work by work."""
+    from poolbench.report import gallery as drawn
+    from poolbench.report import page
+
+    try:
+        machines = [read_measured(path) for path in files] if files else newest_of_each_machine(
+            find.newest_first(find.DIRECTORY)
+        )  # fmt: skip
+    except BadResults as error:
+        raise fail(str(error)) from error
+    if not machines:
+        raise fail(f"there are no results in {find.DIRECTORY} yet: poolbench run makes some")
+    for each in machines:
+        if warning := each.warning():
+            complain(warning)
+        say(each.origin())
+    path = output or machines[0].path.with_name("gallery.html")
+    try:
+        page.write(path, drawn.render(machines, description.load()))
+    except page.CannotWrite as error:
+        raise fail(str(error), 1) from error
+    typer.echo(str(path))
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        say("no browser could be opened")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(gallery)
