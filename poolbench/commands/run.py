@@ -40,7 +40,7 @@ from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, hardware, mallocs, toolchains
+from poolbench.system import affinity, build, hardware, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -52,6 +52,7 @@ Examples:
   poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
+  poolbench run --pin 2,3                          on two processors alone
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
@@ -162,6 +163,13 @@ def check_memory(cells: list[Cell]) -> None:
             raise SelectionError(f"{cell} takes {wanted:,} MiB: more than half of this machine's memory")
 
 
+def warn_of_outliers(results: Results, descriptions: dict[str, description.Description]) -> None:
+    from poolbench.analysis import outliers
+
+    if told := outliers.in_words(outliers.find(results, descriptions), len(results.cells())):
+        say(told)
+
+
 def report_failures(results: Results) -> bool:
     failed = results.failed_cells()
     for cell, failure in failed.items():
@@ -207,6 +215,9 @@ def run(
     bins: BinOption = None,
     preload: PreloadOption = None,
     seed: SeedOption = SEED,
+    pin: Annotated[
+        str | None, typer.Option(metavar="PROCESSORS", help="Measure on these alone, as in 2,3 or 0-3.")
+    ] = None,
     scans: Annotated[
         list[str] | None,
         typer.Option(
@@ -235,6 +246,7 @@ def run(
         malloc, preload = with_named_mallocs(malloc, preload)
         chosen = selection_of(workload, variant, contender, malloc, toolchain)
         axes = scan.parse_all(scans or [])
+        processors = affinity.parse(pin) if pin else ()
         programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)
         descriptions = description.load()
@@ -243,7 +255,7 @@ def run(
         if axes and cells:
             cells = scan.scanned(cells, axes, str(profile))
             check_memory(cells)
-        selection = {**chosen.describe(), **({"scan": axes} if axes else {})}
+        selection = {**chosen.describe(), **({"scan": axes} if axes else {}), **({"pin": pin} if pin else {})}
         if not cells:
             kinds = ", ".join(sorted({p.optimisation for p in programs}))
             raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
@@ -266,7 +278,10 @@ def run(
             descriptions,
             retry_failed,
             seed,
+            processors,
         )
+        if processors and (more := max((cell.threads or 1 for cell in cells), default=1)) > len(processors):
+            say(f"--pin {pin}: some cells have {more} threads, which share {len(processors)} processor(s)")
         results = carry_out(plan, say, progress_stream())
     except (
         SelectionError,
@@ -275,6 +290,7 @@ def run(
         NotResults,
         program.ProgramError,
         description.DescriptionError,
+        affinity.CannotPin,
     ) as error:
         raise fail(str(error)) from error
     except (CannotWrite, build.BuildFailed) as error:
@@ -284,6 +300,7 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, descriptions)
+    warn_of_outliers(results, descriptions)
     failed = report_failures(results)
     if save_baseline is not None:
         say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")

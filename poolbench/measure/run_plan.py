@@ -19,6 +19,7 @@ from poolbench.results import record
 from poolbench.results.read import Results, read
 from poolbench.results.store import Store
 from poolbench.system import hardware
+from poolbench.system.affinity import pinned
 from poolbench.system.commit import of_sources
 from poolbench.system.mallocs import Malloc
 
@@ -38,6 +39,7 @@ class RunPlan:
     descriptions: dict[str, Description] = field(default_factory=dict)
     retry_failed: bool = False
     seed: int = SEED
+    pin: tuple[int, ...] = ()  # processors; empty: wherever the system likes
 
     def bench(self, here: str, machine: dict) -> session.Bench:
         return session.Bench(
@@ -75,6 +77,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
                 cells=len(plan.cells),
                 rule=_rule_record(plan.rule),
                 notes=[warning] if warning else [],
+                **({"pinned": list(plan.pin)} if plan.pin else {}),
             )
         )
         states = session.states_of(plan.cells, plan.descriptions, read(plan.path))
@@ -83,7 +86,8 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             f"{len(plan.cells)} cells, {plan.rule.least} runs of each at least, results: {plan.path}")  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
         try:
-            session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
+            with pinned(plan.pin):
+                session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
         finally:
             shown.close()
         say(f"measured in {duration(time.monotonic() - began)}")

@@ -354,6 +354,8 @@ def machines(data: list[dict], works: list[str], names: list[str]) -> alt.LayerC
     ends = [min(1, *(row["low"] for row in data)) / ROOM, max(1, *(row["high"] for row in data)) * ROOM]
     scale = alt.Scale(type="log", nice=False, domain=ends)
     colour, shape = _colour(names)
+    colour = colour.legend(alt.Legend(labelLimit=0, columns=1))
+    shape = shape.legend(alt.Legend(labelLimit=0, columns=1))
     y = alt.Y("work:N", sort=works, title=None, axis=alt.Axis(labelLimit=260, minExtent=225))
     base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
     axis = alt.Axis(values=TICKS, format="~g")

@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 
 from poolbench import tables
-from poolbench.analysis import claims, estimate, headlines, rows
+from poolbench.analysis import claims, estimate, headlines, outliers, rows
 from poolbench.options import profile_of
 from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import Description, default, order
@@ -173,6 +173,7 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     words = [
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
+        *filter(None, [outliers.in_words(outliers.find(results, descriptions), len(results.cells()))]),
     ]
     picture = None
     if any(row.over_best for row in timed):

@@ -76,6 +76,11 @@ class Results:
             return f"BUSY with other work{most}: its times do not count"
         return "quiet at the start" if self.sessions else "whether it was busy is not known"
 
+    def pinned(self) -> list[str]:
+        """To which processors, in words; nothing when to none."""
+        found = {str(session["pinned"]).strip("[]") for session in self.sessions if session.get("pinned")}
+        return [f"pinned to processor {' and '.join(sorted(found))}"] if found else []
+
     def origin(self, here: dict | None = None) -> str:
         """File, machine, date, and whether the machine was busy; `here` is the machine that asks."""
         machine = self.session.get("machine", {})
@@ -84,6 +89,7 @@ class Results:
             f"{self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
             self.busy(),
+            *self.pinned(),
             *([] if self.finished else ["UNFINISHED: its run was stopped, figures are missing"]),
         ]
         return "; ".join(parts)
