@@ -7,8 +7,11 @@ not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import signal
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
@@ -45,20 +48,41 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Say on standard error only what went wrong: no progress, no notes.")
+]
+
+
 @app.callback()
 def every_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say on standard error only what went wrong: no progress, no notes.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     Speech.quiet = quiet
 
 
+def _quiet_too(command: Callable) -> Callable:
+    """The command with --quiet among its own options: it may be said before the command's name and behind it."""
+
+    @functools.wraps(command)
+    def with_quiet(*words, quiet: bool = False, **options):
+        Speech.quiet = Speech.quiet or quiet
+        return command(*words, **options)
+
+    of_command = inspect.signature(command, eval_str=True)
+    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    parameters = [*of_command.parameters.values(), added]
+    with_quiet.__signature__ = of_command.replace(parameters=parameters)
+    with_quiet.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_quiet
+
+
 for module in (doctor, run, report, table, gallery, compare, history, claims, advise, try_own, profile):
     module.add_to(app)
+for each in app.registered_commands:
+    each.callback = _quiet_too(each.callback)
 
 
 def main() -> None:

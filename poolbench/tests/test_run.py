@@ -286,7 +286,7 @@ def test_the_version_is_printed():
 
 def test_quiet_leaves_only_what_went_wrong_on_standard_error(tmp_path):
     words = arguments(support.fake_bench(tmp_path / "bench"), tmp_path / "r.jsonl")
-    result = CliRunner().invoke(cli.app, ["--quiet", *words])
+    result = CliRunner().invoke(cli.app, [*words, "--quiet"])  # behind the command's name, too
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path / 'r.jsonl'}\n"
     words = arguments(support.fake_bench(tmp_path / "other", ("a", "exit")), tmp_path / "s.jsonl")
