@@ -206,7 +206,8 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Results file (taken up if it exists) or directory. Default: with your other runs.")
+        Path | None,
+        typer.Option(help="Results file (taken up if it exists) or directory. Default: beside your other runs."),
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, even when a stopped run could be finished.")
