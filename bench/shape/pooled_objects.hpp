@@ -25,7 +25,7 @@ struct pools_of<packets<Bytes...>> {
 
 struct pooled_objects_contender : shared_contender {
     // The nodes of a list are none of its kinds.
-    static bool takes(std::string_view pattern) { return pattern != "list"; }
+    static constexpr bool takes(std::string_view pattern) { return pattern != "list"; }
 
     template <class T, class... Args>
     std::shared_ptr<T> make(Args&&... args) {

@@ -10,7 +10,7 @@
 namespace bench::shape {
 
 struct pooled_reserved_contender : pooled_contender {
-    static bool takes(std::string_view pattern) { return pattern == "fill"; }
+    static constexpr bool takes(std::string_view pattern) { return pattern == "fill"; }
     template <class T>
     void reserve(std::size_t count) {
         pooled::default_pool().reserve<T>(count);

@@ -10,7 +10,7 @@ namespace bench::shape {
 
 struct pooled_scope_contender : pooled_contender {
     using together_scope = pooled::reclaim_scope;
-    static bool takes(std::string_view pattern) { return pattern == "burst" || pattern == "list"; }
+    static constexpr bool takes(std::string_view pattern) { return pattern == "burst" || pattern == "list"; }
 };
 
 }  // namespace bench::shape

@@ -15,7 +15,7 @@ struct pooled_unordered_contender : shared_contender {
     std::shared_ptr<T> make(Args&&... args) {
         return m_pool.template make_shared<T>(std::forward<Args>(args)...);
     }
-    static bool takes(std::string_view pattern) { return pattern == "burst" || pattern == "list"; }
+    static constexpr bool takes(std::string_view pattern) { return pattern == "burst" || pattern == "list"; }
 
 private:
     pooled::pool m_pool{pooled::pool_options{.name = "bench", .teardown = pooled::teardown::unordered}};

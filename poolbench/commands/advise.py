@@ -91,7 +91,7 @@ def in_words(sizes: list[int]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def built(sizes: list[int], bins: list[str] | None) -> program.Program:
+def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program.Program:
     """The benchmark compiled for objects of exactly these sizes."""
     if bins:
         name, path = pairs(bins, "--bin")[0]
@@ -106,6 +106,7 @@ def built(sizes: list[int], bins: list[str] | None) -> program.Program:
         *build.NO_TESTS,
         f"-DPOOLED_BENCH_WORKLOADS={WORKLOAD}",
         f"-DPOOLED_BENCH_SHAPE_BYTES={','.join(map(str, sizes))}",
+        f"-DPOOLED_BENCH_SHAPE_PATTERN={pattern}",
     ]
     build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
     if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
@@ -151,7 +152,7 @@ def advise(
     if output is not None and output.exists():
         raise fail(f"{output} exists: name a new file")
     try:
-        bench = built(sizes, bins)
+        bench = built(sizes, pattern, bins)
         libraries, _ = mallocs.find()
         cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
         cells = calibrated(cells, bench, libraries[0], TARGET_SECONDS, LIMIT)
