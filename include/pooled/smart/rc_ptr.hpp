@@ -33,6 +33,13 @@ class rc_ptr : public detail::counted_ptr<T, detail::among_threads> {
 public:
     using detail::counted_ptr<T, detail::among_threads>::counted_ptr;
 
+    constexpr rc_ptr() noexcept = default;
+    rc_ptr(rc_ptr const&) noexcept = default;
+    rc_ptr(rc_ptr&&) noexcept = default;
+    rc_ptr& operator=(rc_ptr const&) noexcept = default;
+    rc_ptr& operator=(rc_ptr&&) noexcept = default;
+    POOLED_ALWAYS_INLINE ~rc_ptr() = default;  // GCC would call it
+
     template <class Other>
         requires std::convertible_to<Other&&, rc_ptr>
     rc_ptr& operator=(Other&& other) noexcept(std::is_nothrow_constructible_v<rc_ptr, Other>) {
@@ -46,6 +53,13 @@ template <class T>
 class local_rc_ptr : public detail::counted_ptr<T, detail::on_one_thread> {
 public:
     using detail::counted_ptr<T, detail::on_one_thread>::counted_ptr;
+
+    constexpr local_rc_ptr() noexcept = default;
+    local_rc_ptr(local_rc_ptr const&) noexcept = default;
+    local_rc_ptr(local_rc_ptr&&) noexcept = default;
+    local_rc_ptr& operator=(local_rc_ptr const&) noexcept = default;
+    local_rc_ptr& operator=(local_rc_ptr&&) noexcept = default;
+    POOLED_ALWAYS_INLINE ~local_rc_ptr() = default;  // GCC would call it
 
     template <class Other>
         requires std::convertible_to<Other&&, local_rc_ptr>
