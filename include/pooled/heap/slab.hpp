@@ -160,8 +160,8 @@ struct alignas(k_cache_line) slab {
                 word |= bit;
                 bit <<= 1;
                 offset += block_bytes;
-            } while (++block != end && bit != 0 && address_of(*block) - first == offset &&
-                     offset < end_offset);
+                ++block;
+            } while (block != end && bit != 0 && address_of(*block) - first == offset && offset < end_offset);
             bits[w] = word;
             if (w < first_word) first_word = static_cast<std::uint16_t>(w);
             if (error != put_error::none) [[unlikely]]
