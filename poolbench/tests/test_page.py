@@ -89,7 +89,9 @@ def test_every_chart_is_drawn_without_an_error_or_a_request(visit, file):
 def test_axe_finds_nothing(visit, screen, scheme):
     opened = visit(**screen, **scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    found = Axe().run(opened.page)
+    # The scheme changes colours alone, so the rest is looked at once.
+    colours = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+    found = Axe().run(opened.page, options=colours if scheme else None)
     assert found.violations_count == 0, found.generate_report()
 
 

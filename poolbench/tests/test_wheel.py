@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """The wheel, installed where there is no checkout: it brings the sources that it builds."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -35,7 +36,10 @@ def wheel(tmp_path_factory):
     pytest.importorskip("setuptools", minversion="70.1")
     directory = tmp_path_factory.mktemp("wheel")
     words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", directory, PROJECT]
-    subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *words], check=True)
+    # setuptools builds in the checkout: one at a time, whichever workers run these tests.
+    with open(PROJECT / "setup.py") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *words], check=True)
     (path,) = directory.glob("poolbench-*.whl")
     return path
 
