@@ -134,6 +134,17 @@ TEST_F(slab_test, refuses_what_is_no_start_of_a_block) {
     EXPECT_TRUE(one.is_valid());
 }
 
+TEST_F(slab_test, refuses_what_lies_behind_its_last_block_also_next_to_that) {
+    make(k_48);
+    auto const blocks = take(one.total);
+    std::array<void*, 3> const batch{blocks[one.total - 2], blocks[one.total - 1],
+                                     at(std::size_t{one.total} * 48)};
+    slab::put_result const result = one.put(batch);
+    EXPECT_EQ(result.count, 2U);
+    EXPECT_EQ(result.error, slab::put_error::not_a_block);
+    EXPECT_TRUE(one.is_valid());
+}
+
 TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
     make(k_48);
     auto const blocks = take(one.total);
