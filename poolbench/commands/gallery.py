@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from poolbench.commands.pages import deliver
 from poolbench.options import complain, fail, say
 from poolbench.plan import description
 from poolbench.results import find
@@ -50,7 +50,6 @@ def gallery(
 ) -> None:
     """Compare machines on one page: what pooling gains on each, work by work."""
     from poolbench.report import gallery as drawn
-    from poolbench.report import page
 
     try:
         machines = [read_measured(path) for path in files] if files else newest_of_each_machine(
@@ -64,14 +63,7 @@ def gallery(
         if warning := each.warning():
             complain(warning)
         say(each.origin())
-    path = output or machines[0].path.with_name("gallery.html")
-    try:
-        page.write(path, drawn.render(machines, description.load()))
-    except page.CannotWrite as error:
-        raise fail(str(error), 1) from error
-    typer.echo(str(path))
-    if show and not webbrowser.open(path.resolve().as_uri()):
-        say("no browser could be opened")
+    deliver(output or machines[0].path.with_name("gallery.html"), drawn.render(machines, description.load()), show)
 
 
 def add_to(app: typer.Typer) -> None:

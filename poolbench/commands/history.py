@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import enum
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from poolbench.commands.pages import deliver
 from poolbench.options import WorkloadOption, fail, say, selection_of
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
@@ -64,7 +64,7 @@ def history(
 ) -> None:
     """Show how the gain changed from commit to commit, as a table and as charts."""
     from poolbench import tables
-    from poolbench.report import gallery, page
+    from poolbench.report import gallery
     from poolbench.report import history as drawn
 
     try:
@@ -79,14 +79,11 @@ def history(
     found = drawn.files_of(kept, description.load())
     title = gallery.TITLES[over]
     tables.print_text(drawn.sheet(found, str(over), title))
-    path = output or results[-1].path.with_name("history.html")
-    try:
-        page.write(path, drawn.render(found, results[-1].machine_name(), title, str(over)))
-    except page.CannotWrite as error:
-        raise fail(str(error), 1) from error
-    typer.echo(str(path))
-    if show and not webbrowser.open(path.resolve().as_uri()):
-        say("no browser could be opened")
+    deliver(
+        output or results[-1].path.with_name("history.html"),
+        drawn.render(found, results[-1].machine_name(), title, str(over)),
+        show,
+    )
 
 
 def add_to(app: typer.Typer) -> None:
