@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What including the library costs its users: preprocessed lines, and standard headers that it must not include."""
+"""What including the library costs its users: preprocessed lines, heavy standard headers, and code."""
 
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -27,6 +28,9 @@ MOST_LINES = {
     "pooled/compat/recycle.hpp": (61_300, 60_500),
     "pooled/compat/boost_intrusive_pool.hpp": (62_200, 61_100),
 }
+# Bytes of code in the object file of a source that only includes pooled.hpp: for types of other copies of the library.
+# A static initialiser or a key function that refers to the heap makes it 80,000, and each source compile 3 s longer.
+MOST_UNUSED_CODE = 2_000
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
 # Each has what the library needs of it in base/: 4,000 to 33,000 lines less, according to the library.
@@ -51,6 +55,18 @@ class IncludeCostTest(unittest.TestCase):
                     continue
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertLessEqual(done.stdout.count("\n"), most[i], f"{header}, {toolchain[0]}")
+
+    def test_a_source_that_includes_the_library_and_does_not_use_it_has_no_code_of_it(self):
+        for toolchain in TOOLCHAINS:
+            if not shutil.which(toolchain[0]):
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                object_file = Path(scratch) / "unused.o"
+                command = [*toolchain, "-std=c++20", "-O1", f"-I{INCLUDE}", "-c", "-o", object_file, "-x", "c++", "-"]
+                subprocess.run(command, input="#include <pooled/pooled.hpp>\n", text=True, check=True)
+                sizes = subprocess.run(["size", object_file], capture_output=True, text=True, check=True).stdout
+            text_bytes = int(sizes.splitlines()[1].split()[0])
+            self.assertLessEqual(text_bytes, MOST_UNUSED_CODE, toolchain[0])
 
     def test_no_header_includes_a_heavy_one_of_the_standard_library(self):
         for header in sorted((INCLUDE / "pooled").rglob("*.hpp")):

@@ -43,8 +43,11 @@ class registry;
 
 class pool_core;
 
-// What other copies of the library call for a core: see pool/in_copy.hpp.
+// What needs the layers above the core: other copies of the library call it, and the core as a memory resource. See
+// pool/in_copy.hpp.
 struct core_functions {
+    void* (*allocate_bytes)(pool_core& core, std::size_t bytes, std::size_t align);
+    void (*deallocate_bytes)(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept;
     void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
     void (*deallocate)(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept;
     void* (*allocate_large)(pool_core& core, std::size_t bytes, std::size_t align);
@@ -200,8 +203,12 @@ private:
     pool_core(pool_core const&) = delete;
     pool_core& operator=(pool_core const&) = delete;
 
-    void* do_allocate(std::size_t bytes, std::size_t align) override;
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        return m_functions.allocate_bytes(*this, bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_functions.deallocate_bytes(*this, p, bytes, align);
+    }
     [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
         return this == &other;
     }

@@ -319,16 +319,4 @@ POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
         detail::deallocate(of_block<sharing::shared>(entry), c, p);
 }
 
-inline void* pool_core::do_allocate(std::size_t bytes, std::size_t align) {
-    return is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(*this), bytes, align)
-                      : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(*this), bytes, align);
-}
-
-inline void pool_core::do_deallocate(void* p, std::size_t bytes, std::size_t align) {
-    if (is_local())
-        detail::deallocate_bytes(in_pool<sharing::local>(*this), p, bytes, align);
-    else
-        detail::deallocate_bytes(in_pool<sharing::shared>(*this), p, bytes, align);
-}
-
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

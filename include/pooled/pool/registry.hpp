@@ -44,7 +44,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 inline constexpr std::uint32_t k_default_pool_id = 1;
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
-// What other copies call: see pool/in_copy.hpp.
+// What other copies call.
 struct copy_functions {
     core_functions core;
     int (*find)(void const* p);
@@ -52,6 +52,8 @@ struct copy_functions {
     void* (*default_core)();
     std::uint64_t (*region_of)(void const* p);
 };
+// In pool/in_copy.hpp. Only a source that makes a pool, or allocates, refers to it.
+POOLED_HIDDEN extern copy_functions const k_copy_functions;
 
 class registry {
 public:
@@ -114,11 +116,6 @@ public:
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
 
-    // Before anything in the calling library runs.
-    void set_functions(copy_functions const& functions) noexcept {
-        if (m_functions == nullptr) m_functions = &functions;
-    }
-
     // The record of this copy, for the other ones.
     [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
 
@@ -168,7 +165,6 @@ private:
     far_arrays m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    copy_functions const* m_functions = nullptr;
     core_table m_cores;
 };
 
@@ -201,17 +197,17 @@ inline void registry::prepare() {
     static_cast<void>(std::atexit(on_process_exit));
     m_copy = {.bytes = sizeof(m_copy),
               .abi = POOLED_ABI_NAME,
-              .find = m_functions->find,
-              .deallocate = m_functions->deallocate,
-              .default_core = m_functions->default_core,
-              .region_of = m_functions->region_of};
+              .find = k_copy_functions.find,
+              .deallocate = k_copy_functions.deallocate,
+              .default_core = k_copy_functions.default_core,
+              .region_of = k_copy_functions.region_of};
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
 
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    pool_core& core = pool_core::create(options, kind, id, *this, m_functions->core);
+    pool_core& core = pool_core::create(options, kind, id, *this, k_copy_functions.core);
     m_cores.add(id, core);
     return core;
 }

@@ -39,10 +39,11 @@ public:
     // A list of all that is deferred, of whichever thread; null when nothing is. It is the caller's then.
     [[nodiscard]] deferred_batch* take_all() noexcept { return m_store.take_all(); }
 
-    void on_allocate() noexcept override;
-    std::size_t drain(std::size_t budget) noexcept override;
-    bool relieve(std::uint64_t& seen) noexcept override;
-    void on_close() noexcept override;
+    // inline here already, as in pool_core.
+    inline void on_allocate() noexcept override;
+    inline std::size_t drain(std::size_t budget) noexcept override;
+    inline bool relieve(std::uint64_t& seen) noexcept override;
+    inline void on_close() noexcept override;
     void on_destroy() noexcept override { m_store.release_reference(); }
     void before_fork() noexcept override { m_store.before_fork(); }
     void after_fork() noexcept override { m_store.after_fork(); }
