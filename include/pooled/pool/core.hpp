@@ -43,11 +43,8 @@ class registry;
 
 class pool_core;
 
-// What needs the layers above the core: other copies of the library call it, and the core as a memory resource. See
-// pool/in_copy.hpp.
+// What other copies of the library call for a core: see pool/in_copy.hpp.
 struct core_functions {
-    void* (*allocate_bytes)(pool_core& core, std::size_t bytes, std::size_t align);
-    void (*deallocate_bytes)(pool_core& core, void* p, std::size_t bytes, std::size_t align) noexcept;
     void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
     void (*deallocate)(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept;
     void* (*allocate_large)(pool_core& core, std::size_t bytes, std::size_t align);
@@ -61,7 +58,18 @@ struct core_functions {
     bool (*owns)(pool_core const& core, void const* p) noexcept;
 };
 
-class pool_core final : public std::pmr::memory_resource {
+// The core as a memory resource; two of the functions are in pool/fast_path.hpp. A template has them compiled only where a
+// pool is made. Of a class, every source that sees them would compile them, and with them the whole heap.
+template <class Core>
+class core_resource : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t bytes, std::size_t align) override;
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+};
+
+class pool_core final : public core_resource<pool_core> {
 public:
     // Throws std::bad_alloc, and std::invalid_argument for options that make no sense.
     [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id,
@@ -202,16 +210,6 @@ private:
     ~pool_core() override = default;
     pool_core(pool_core const&) = delete;
     pool_core& operator=(pool_core const&) = delete;
-
-    void* do_allocate(std::size_t bytes, std::size_t align) override {
-        return m_functions.allocate_bytes(*this, bytes, align);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-        m_functions.deallocate_bytes(*this, p, bytes, align);
-    }
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
 
     // Counts blocks that are returned to a closed pool; close() itself subtracts what was in use when it looked, so the
     // count reaches 0 exactly once. acq_rel: what every thread did to its block happens before the core is destroyed.

@@ -319,4 +319,20 @@ POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
         detail::deallocate(of_block<sharing::shared>(entry), c, p);
 }
 
+template <class Core>
+void* core_resource<Core>::do_allocate(std::size_t bytes, std::size_t align) {
+    auto& core = static_cast<Core&>(*this);
+    return core.is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(core), bytes, align)
+                           : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(core), bytes, align);
+}
+
+template <class Core>
+void core_resource<Core>::do_deallocate(void* p, std::size_t bytes, std::size_t align) {
+    auto& core = static_cast<Core&>(*this);
+    if (core.is_local())
+        detail::deallocate_bytes(in_pool<sharing::local>(core), p, bytes, align);
+    else
+        detail::deallocate_bytes(in_pool<sharing::shared>(core), p, bytes, align);
+}
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -41,17 +41,6 @@ inline std::uint64_t region_for_others(void const* p) {
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
-inline void* allocate_bytes_in_copy(pool_core& core, std::size_t bytes, std::size_t align) {
-    return core.is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(core), bytes, align)
-                           : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(core), bytes, align);
-}
-inline void deallocate_bytes_in_copy(pool_core& core, void* p, std::size_t bytes,
-                                     std::size_t align) noexcept {
-    if (core.is_local())
-        detail::deallocate_bytes(in_pool<sharing::local>(core), p, bytes, align);
-    else
-        detail::deallocate_bytes(in_pool<sharing::shared>(core), p, bytes, align);
-}
 inline void* allocate_in_copy(pool_core& core, class_index c, std::size_t bytes, std::size_t align) {
     return core.is_local() ? detail::allocate(in_pool<sharing::local>(core), c, bytes, align)
                            : detail::allocate(in_pool<sharing::shared>(core), c, bytes, align);
@@ -73,9 +62,7 @@ inline void close_in_copy(pool_core& core) noexcept { g_registry.close(core); }
 inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy(core); }
 
 POOLED_HIDDEN inline constexpr copy_functions k_copy_functions{
-    .core = {.allocate_bytes = allocate_bytes_in_copy,
-             .deallocate_bytes = deallocate_bytes_in_copy,
-             .allocate = allocate_in_copy,
+    .core = {.allocate = allocate_in_copy,
              .deallocate = deallocate_in_copy,
              .allocate_large = allocate_large_in_copy,
              .deallocate_large = deallocate_large_in_copy,
