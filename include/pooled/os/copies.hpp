@@ -236,7 +236,9 @@ struct file_search {
 inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<file_search*>(argument);
     bool is_here = false;
-    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0';
+    // A static one is called this by musl.
+    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
+                         std::strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
         auto const& part = file->dlpi_phdr[i];
         is_executable = is_executable || part.p_type == PT_INTERP;
