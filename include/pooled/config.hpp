@@ -30,13 +30,17 @@
 
 // What is not supported is refused in words, before anything else can fail. os/platform.hpp is the one file to port.
 #if defined(_MSC_VER) && !defined(__clang__)
-#error "pooled does not support MSVC: use GCC 12, Clang 19 or later for Linux, for example in WSL"
+#error "pooled does not support MSVC: use GCC 12, Clang 15 or later for Linux, for example in WSL"
 #elif defined(_WIN32)
 #error "pooled does not support Windows: compile for Linux, for example in WSL"
 #elif defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ != 8
 #error "pooled needs 64-bit addresses: compile without -m32 or -mx32"
 #elif !defined(__linux__) && !POOLED_UNTESTED_PLATFORM
 #error "pooled is tested on Linux alone: define POOLED_UNTESTED_PLATFORM=1 to try it here"
+#elif defined(__clang__) && !defined(__apple_build_version__) && __clang_major__ < 15
+#error "pooled needs Clang 15 or later: earlier ones have no std::source_location"
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#error "pooled needs GCC 12 or later: earlier ones have no std::allocate_shared_for_overwrite"
 #elif __cplusplus < 202002L
 #error "pooled needs C++20 or later: compile with -std=c++20"
 #endif

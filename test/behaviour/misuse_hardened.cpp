@@ -151,6 +151,67 @@ TYPED_TEST(hardened, pool_reports_a_second_owner_of_a_unique_ptr) {
     EXPECT_EQ(found, iterations());
 }
 
+// Its header does not lie where the mark is.
+TYPED_TEST(hardened, pool_reports_a_second_owner_of_an_over_aligned_object) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        auto p = this->pool.template make_unique<aligned>();
+        auto* const q = new pooled::unique_ptr<aligned>(p.get());
+        p.reset();
+        found += is_report(report_of([&] { q->reset(); }), "double free");
+        ::operator delete(q);
+    }
+    EXPECT_EQ(found, iterations());
+}
+
+TYPED_TEST(hardened, pool_reports_nothing_of_blocks_that_are_not_written_to) {
+    for (int i = 0; i < iterations(); ++i) {
+        std::size_t const bytes = this->any_size();
+        void* const p = this->pool.allocate(bytes);
+        { auto const object = this->pool.template make_unique<int>(i); }
+        this->pool.deallocate(p, bytes);
+    }
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+}
+
+// At the flush at the latest, whatever lies beside it there.
+TYPED_TEST(hardened, pool_reports_a_pointer_into_a_block) {
+    constexpr std::size_t k_bytes = 48;
+    std::vector<std::byte*> blocks;
+    for (int i = 0; i < 40; ++i)
+        blocks.push_back(static_cast<std::byte*>(this->pool.allocate(k_bytes)));
+    // Not by report_of(): the flush holds a lock.
+    EXPECT_DEATH(
+        {
+            for (std::size_t i = 0; i < blocks.size(); ++i)
+                this->pool.deallocate(blocks[i] + (i == 20 ? 16 : 0), k_bytes);
+            this->pool.trim();
+        },
+        "pool 'packets': no block starts there");
+    for (std::byte* const p : blocks)
+        this->pool.deallocate(p, k_bytes);
+}
+
+// The second free met no mark, as when another thread frees the block at the same moment.
+TYPED_TEST(hardened, pool_makes_no_two_objects_in_one_block) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        void* const p = this->pool.allocate(sizeof(int) + 8, 8);
+        this->pool.deallocate(p, sizeof(int) + 8, 8);
+        std::memset(p, 1, 8);
+        static_cast<void>(report_of([&] { this->pool.deallocate(p, sizeof(int) + 8, 8); }));
+        bool is_found = false;
+        for (int k = 0; k < 2; ++k)
+            is_found |= is_report(report_of([&] { this->pool.template make_unique<int>(k).release(); }),
+                                  "double free");
+        found += is_found;
+    }
+    EXPECT_EQ(found, iterations());
+}
+
 TYPED_TEST(hardened, pool_hands_no_block_out_twice_when_its_mark_was_overwritten) {
     int found = 0;
     for (int i = 0; i < iterations(); ++i) {

@@ -13,6 +13,9 @@
 //
 // What sleeps, or has a place for each thread, also uses platform_atomics (os/platform.hpp).
 //
+// What is exchanged or compared in memory is 4 or 8 bytes wide, never a bool: for narrower ones GCC 12 and 13 call libatomic on
+// riscv64, and a program that does not link it fails to link.
+//
 // Where the platform has membarrier, the light side keeps only the compiler from reordering; elsewhere it is a fence.
 
 #include "pooled/config.hpp"

@@ -110,15 +110,50 @@ struct alignas(k_cache_line) slab {
         std::uint32_t w = first_word;
         while (left != 0) {
             marks.on_take(base, bytes, w, purged_pages);
-            slab_marks::order const order(this, bits[w]);
-            std::uint64_t word = order.apply(bits[w]);
-            for (; word != 0 && left != 0; --left, word &= word - 1)
-                visit(base + (w * k_word_bits + order.index(std::countr_zero(word))) * block_bytes);
-            bits[w] = order.undo(word);
-            if (word == 0) ++w;
+            if constexpr (k_hardened)
+                left = take_shuffled(w, left, visit);
+            else {
+                std::uint64_t word = bits[w];
+                for (; word != 0 && left != 0; --left, word &= word - 1)
+                    visit(base +
+                          (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
+                bits[w] = word;
+            }
+            if (bits[w] == 0) ++w;
         }
         first_word = static_cast<std::uint16_t>(w);
         return taken;
+    }
+
+    // Of one word, at most `left` blocks. Returns how many of these are left to be taken.
+    template <class Visit>
+    std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
+        constexpr unsigned k_group = 8;
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        std::uint64_t word = bits[w];
+        basic_slab_marks<true>::order const order(this, word);
+        while (word != 0 && left != 0) {
+            unsigned const group = static_cast<unsigned>(std::countr_zero(word)) & ~(k_group - 1);
+            std::size_t const flip = order.flip(group);
+            std::byte* const first = base + (w * k_word_bits + group) * block_bytes;
+            std::uint64_t const all = std::uint64_t{0xff} << group;
+            if ((word & all) == all && left >= k_group) [[likely]] {
+                for (std::size_t n = 0; n < k_group; ++n)
+                    visit(first + (n ^ flip) * block_bytes);
+                word &= ~all;
+                left -= k_group;
+                continue;
+            }
+            for (std::size_t n = 0; n < k_group && left != 0; ++n) {
+                std::uint64_t const bit = std::uint64_t{1} << (group + (n ^ flip));
+                if ((word & bit) == 0) continue;
+                visit(first + (n ^ flip) * block_bytes);
+                word &= ~bit;
+                --left;
+            }
+        }
+        bits[w] = word;
+        return left;
     }
 
     enum class put_error : unsigned char { none, not_a_block, already_free };
@@ -158,10 +193,20 @@ struct alignas(k_cache_line) slab {
                     break;
                 }
                 word |= bit;
-                bit <<= 1;
-                offset += block_bytes;
                 ++block;
-            } while (block != end && bit != 0 && address_of(*block) - first == offset && offset < end_offset);
+                if constexpr (k_hardened) {  // no order, but near each other
+                    if (block == end) break;
+                    std::uintptr_t const in_word = address_of(*block) - first - w * k_word_bits * block_bytes;
+                    if (in_word >= k_word_bits * block_bytes) break;
+                    std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
+                    if (nth * block_bytes != in_word || w * k_word_bits + nth >= total) break;
+                    bit = std::uint64_t{1} << nth;
+                } else {
+                    bit <<= 1;
+                    offset += block_bytes;
+                }
+            } while (k_hardened || (block != end && bit != 0 && address_of(*block) - first == offset &&
+                                    offset < end_offset));
             bits[w] = word;
             if (w < first_word) first_word = static_cast<std::uint16_t>(w);
             if (error != put_error::none) [[unlikely]]

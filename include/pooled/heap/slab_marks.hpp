@@ -18,7 +18,6 @@
 #include "pooled/os/platform.hpp"
 #include "pooled/os/random.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -56,39 +55,17 @@ public:
             mark_word(base, bytes, word, purged);
     }
 
-    // The bits of a word in an order of its own: index i stands for (i + m_turn) % 64 with some of its bits flipped. A step
-    // takes three instructions more than in ascending order, where a choice at random for each block took a third of E2.
+    // The order in which a word of the bitmap is taken from: of each eight neighbours, the one at place n is n ^ flip(group).
+    // Not over more than eight, because longer jumps keep the processor from prefetching: E2 took 1.4 times as long.
     class order {
     public:
-        order(void const* slab, std::uint64_t word) noexcept {
-            std::uint64_t const random = platform::scatter(free_mark::g_order ^ address_of(slab) ^ word);
-            m_turn = random & 63;
-            m_flip = random >> 6 & 63;
-        }
-        [[nodiscard]] std::uint64_t apply(std::uint64_t word) const noexcept {
-            return std::rotr(flipped(word), static_cast<int>(m_turn));
-        }
-        [[nodiscard]] std::uint64_t undo(std::uint64_t word) const noexcept {
-            return flipped(std::rotl(word, static_cast<int>(m_turn)));
-        }
-        [[nodiscard]] std::size_t index(int bit) const noexcept {
-            return ((static_cast<std::size_t>(bit) + m_turn) & 63) ^ m_flip;
-        }
+        order(void const* slab, std::uint64_t word) noexcept
+            : m_random(platform::scatter(free_mark::g_order ^ address_of(slab) ^ word)) {}
+        // `group`: the first bit of eight.
+        [[nodiscard]] std::size_t flip(unsigned group) const noexcept { return m_random >> group & 7; }
 
     private:
-        [[nodiscard]] std::uint64_t flipped(std::uint64_t word) const noexcept {
-            constexpr std::uint64_t k_low[] = {0x5555555555555555, 0x3333333333333333, 0x0f0f0f0f0f0f0f0f,
-                                               0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
-            for (unsigned i = 0; i < 6; ++i)
-                if ((m_flip >> i & 1) != 0) {
-                    unsigned const by = 1U << i;
-                    word = (word & k_low[i]) << by | (word >> by & k_low[i]);
-                }
-            return word;
-        }
-
-        std::size_t m_turn;
-        std::size_t m_flip;
+        std::uint64_t m_random;
     };
 
 private:
@@ -128,16 +105,6 @@ public:
     static constexpr void unassign() noexcept {}
     static constexpr void forget(std::uint16_t) noexcept {}
     static constexpr void on_take(std::byte*, std::size_t, std::size_t, std::uint16_t&) noexcept {}
-
-    // Ascending.
-    struct order {
-        constexpr order(void const*, std::uint64_t) noexcept {}
-        [[nodiscard]] static constexpr std::uint64_t apply(std::uint64_t word) noexcept { return word; }
-        [[nodiscard]] static constexpr std::uint64_t undo(std::uint64_t word) noexcept { return word; }
-        [[nodiscard]] static constexpr std::size_t index(int bit) noexcept {
-            return static_cast<std::size_t>(bit);
-        }
-    };
 };
 
 using slab_marks = basic_slab_marks<k_hardened>;

@@ -33,9 +33,11 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class object_stock;
 
 // A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
-// object's address; the allocator. Other libraries have a word to spare. Who puts one there checks that it fits.
+// object's address; the allocator. Other libraries have a word to spare. Who puts one there checks that it fits. Where GCC 12
+// has no atomic exchange of bytes, on riscv64, libstdc++ has a mutex there, too.
 #if defined(__GLIBCXX__)
-inline constexpr std::size_t k_control_bytes = 4 * sizeof(void*);
+inline constexpr std::size_t k_control_bytes = sizeof(std::_Sp_counted_base<>) + 2 * sizeof(void*);
+static_assert(std::__default_lock_policy == std::_S_mutex || k_control_bytes == 4 * sizeof(void*));
 #elif defined(_LIBCPP_VERSION)
 inline constexpr std::size_t k_control_bytes = 5 * sizeof(void*);
 #else

@@ -162,7 +162,7 @@ struct copy_link {
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit copy_directory g_own_directory;
-POOLED_HIDDEN inline constinit std::atomic<bool> g_is_pinned{false};
+POOLED_HIDDEN inline constinit std::atomic<std::uint32_t> g_is_pinned{0};
 
 #if defined(__ELF__)
 
@@ -236,7 +236,9 @@ struct file_search {
 inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<file_search*>(argument);
     bool is_here = false;
-    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0';
+    // A static one is called this by musl.
+    bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
+                         std::strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
         auto const& part = file->dlpi_phdr[i];
         is_executable = is_executable || part.p_type == PT_INTERP;
@@ -263,11 +265,11 @@ inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept
 // From here on, dlclose() leaves the calling file where it is: threads that end, other copies and the process's exit call
 // into it. Not under a lock of the library. A file that cannot be pinned is reported, once.
 POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
-    if (g_is_pinned.load(std::memory_order_relaxed)) return;
+    if (g_is_pinned.load(std::memory_order_relaxed) != 0) return;
     file_search self{.address = &g_is_pinned};
     ::dl_iterate_phdr(search_file, &self);
     bool const is_pinned = self.name == nullptr || detail::keep_loaded(self.name);
-    if (!g_is_pinned.exchange(true, std::memory_order_relaxed) && !is_pinned)
+    if (g_is_pinned.exchange(1, std::memory_order_relaxed) == 0 && !is_pinned)
         std::fprintf(stderr,
                      "pooled: cannot keep %s loaded (dlopen with RTLD_NODELETE failed): it must not be "
                      "unloaded; link it with -Wl,-z,nodelete\n",

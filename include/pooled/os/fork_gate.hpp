@@ -81,8 +81,8 @@ public:
         for (std::size_t i = 0; i < k_probes; ++i) {
             place& one = m_places[(first + i) % Places];
             // acquire: pairs with the release in release_place().
-            if (one.is_owned.load(std::memory_order_relaxed) ||
-                one.is_owned.exchange(true, std::memory_order_acquire))
+            if (one.is_owned.load(std::memory_order_relaxed) != 0 ||
+                one.is_owned.exchange(1, std::memory_order_acquire) != 0)
                 continue;
             one.inside.store(1, std::memory_order_relaxed);
             self.own = &one;
@@ -94,7 +94,7 @@ public:
     // The calling thread ends. Requires that it is not inside, and not between begin() and end().
     static void release_place() noexcept {
         if (place* const own = std::exchange(own_state().own, nullptr))
-            own->is_owned.store(false, std::memory_order_release);  // pairs with the acquire in own_place()
+            own->is_owned.store(0, std::memory_order_release);  // pairs with the acquire in own_place()
     }
 
     // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
@@ -108,7 +108,9 @@ public:
             wait_until_zero(one.inside);
         // Only who is inside makes a place its own: from here on they stay as they are, or are given up. acquire: pairs with the
         // release in release_place(); what was done inside is seen.
-        auto const is_owned = [](place const& one) { return one.is_owned.load(std::memory_order_acquire); };
+        auto const is_owned = [](place const& one) {
+            return one.is_owned.load(std::memory_order_acquire) != 0;
+        };
         if (!detail::any_of(m_places, is_owned)) return;
         Atomics::heavy_barrier();
         for (place const& one : m_places)
@@ -123,9 +125,9 @@ public:
     // In the child, before end(). Writes to no page without need.
     void forget_others() noexcept {
         for (place& one : m_places)
-            if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed)) {
+            if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed) != 0) {
                 one.inside.store(0, std::memory_order_relaxed);
-                one.is_owned.store(false, std::memory_order_relaxed);
+                one.is_owned.store(0, std::memory_order_relaxed);
             }
         std::uint32_t const other = 1 - m_table.load(std::memory_order_relaxed);
         for (padded_counter& one : m_counters[other])
@@ -144,7 +146,7 @@ private:
     static constexpr std::size_t k_counters = detail::min<std::size_t>(16, Places);
     struct alignas(64) place {
         atomic<std::uint32_t> inside{0};
-        atomic<bool> is_owned{false};
+        atomic<std::uint32_t> is_owned{0};  // a word: see base/atomics.hpp
     };
     struct alignas(64) padded_counter {
         atomic<std::uint32_t> inside{0};

@@ -194,7 +194,8 @@ template <class Place>
 // Throws exhausted when the bound is reached.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
-                                                           std::size_t bytes, std::size_t align) {
+                                                           std::size_t bytes, std::size_t align,
+                                                           hardened::origin as = hardened::origin::unknown) {
     if constexpr (k_watches_blocks) {
         void* const given = detail::allocate(place, c, bytes, align);
         if (given == nullptr) place.core().throw_exhausted(bytes);
@@ -203,7 +204,7 @@ template <class Place>
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return allocate_slow_or_throw(place.known_core(), c, bytes);
-    void* const block = hardened::claimed(allocate_cached<Place::k_sharing>(place.cache(), c));
+    void* const block = hardened::claimed(allocate_cached<Place::k_sharing>(place.cache(), c), as);
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes);
 }
 

@@ -23,9 +23,16 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::hardened {
 
 inline constexpr bool k_is_on = k_hardened;
 
-// What is known of a block that is freed. A library's own object is reached through its control block or header, which lies
-// where the mark is: freed before, there is nothing to reach it by. So only the mark is verified, which E7 can afford.
-enum class origin : bool { unknown, control_block };
+// What is known of a block. A library's own object is reached through its control block or header, where a mark is seen before
+// the block is freed again. Where that is the block's first word, making the object also overwrites the mark.
+enum class origin : unsigned char {
+    unknown,        // anything: all of it is verified
+    padded_object,  // an object whose header lies behind the block's first word: the mark is verified
+    object,         // one whose header is the first word: nothing is left to verify
+};
+[[nodiscard]] constexpr origin origin_of(std::size_t align) noexcept {
+    return align <= sizeof(std::uintptr_t) ? origin::object : origin::padded_object;
+}
 
 // Some free blocks of the slab are not marked, or it is of another size class.
 [[nodiscard]] POOLED_NOINLINE inline bool may_be_in_use(slab const& s, class_index c,
@@ -40,7 +47,11 @@ enum class origin : bool { unknown, control_block };
                                                [[maybe_unused]] class_index c, [[maybe_unused]] void* p,
                                                [[maybe_unused]] origin from) noexcept {
     if constexpr (k_is_on) {
-        if (from == origin::control_block) return free_mark::put_on_if_off(p);
+        if (from == origin::object) {
+            free_mark::put_on(p);
+            return true;
+        }
+        if (from == origin::padded_object) return free_mark::put_on_if_off(p);
         map_entry const entry = g_page_map.find(p);
         if (entry.empty() || entry.pool_id() != pool_id || entry.is_large()) [[unlikely]]
             return false;
@@ -81,13 +92,14 @@ POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
                       "a free block was freed again (double free), or written to");
 }
 
-// The block for its next owner; null stays null.
-[[nodiscard]] POOLED_ALWAYS_INLINE void* claimed(void* block) noexcept {
+// The block for its next owner; null stays null. `as`: what it is for.
+[[nodiscard]] POOLED_ALWAYS_INLINE void* claimed(void* block,
+                                                 [[maybe_unused]] origin as = origin::unknown) noexcept {
     if constexpr (k_is_on) {
         if (block == nullptr) return nullptr;
         if (!free_mark::is_on(block)) [[unlikely]]
             hardened::report_unmarked(block);
-        free_mark::take_off(block);
+        if (as != origin::object) free_mark::take_off(block);
     }
     return block;
 }

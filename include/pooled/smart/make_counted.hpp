@@ -78,7 +78,8 @@ template <class T, class... Args>
         block = detail::allocate_bytes_or_throw(detail::in_pool<sharing::shared>(g_registry.default_core()),
                                                 object::k_bytes, object::k_align);
     else
-        block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes, object::k_align);
+        block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes, object::k_align,
+                                  hardened::origin_of(object::k_align));
     return detail::construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -102,7 +103,7 @@ template <class T, sharing Sharing, class... Args>
             detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), object::k_bytes, object::k_align);
     else
         block = detail::allocate_or_throw(detail::in_pool<Sharing>(core), object::k_class, object::k_bytes,
-                                          object::k_align);
+                                          object::k_align, hardened::origin_of(object::k_align));
     return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 

@@ -49,13 +49,16 @@ struct from_default {
     static constexpr bool k_is_immediate = true;
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
-        return allocator<T>{}.allocate(n);
+        if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
+            return allocator<T>{}.allocate(n);
+        return static_cast<T*>(detail::allocate_or_throw(in_default_pool{}, k_class_of<T>, sizeof(T),
+                                                         alignof(T), hardened::origin::object));
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return allocator<T>{}.deallocate(p, n);
-        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::control_block);
+        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::object);
     }
     // Requires a block of at least `bytes` at `align`.
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
@@ -64,7 +67,7 @@ struct from_default {
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
                                             bytes, align);
-        detail::deallocate(detail::in_default_pool{}, c, p, bytes, hardened::origin::control_block);
+        detail::deallocate(detail::in_default_pool{}, c, p, bytes, hardened::origin_of(align));
     }
 };
 
@@ -87,7 +90,8 @@ struct from_pool {
         }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
             return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>,
-                                                             sizeof(T), alignof(T)));
+                                                             sizeof(T), alignof(T),
+                                                             hardened::origin::object));
         return detail::allocate_array<T, Sharing>(core, n);
     }
     template <class T>
@@ -96,7 +100,7 @@ struct from_pool {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
         detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T),
-                           hardened::origin::control_block);
+                           hardened::origin::object);
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
                                                       std::size_t align) noexcept {
@@ -104,7 +108,7 @@ struct from_pool {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, hardened::origin::control_block);
+        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, hardened::origin_of(align));
     }
 };
 

@@ -121,19 +121,19 @@ private:
         }
     }
 
-    std::atomic<bool> m_survives_fork{false};
+    std::atomic<std::uint32_t> m_survives_fork{0};
     std::array<shard, k_shards> m_shards{};
 };
 
 POOLED_EXPORT inline constinit outermost_drop_table g_outermost_drops;
 
 inline void outermost_drop_table::survive_fork() noexcept {
-    if (m_survives_fork.load(std::memory_order_relaxed) ||
-        m_survives_fork.exchange(true, std::memory_order_relaxed))
+    if (m_survives_fork.load(std::memory_order_relaxed) != 0 ||
+        m_survives_fork.exchange(1, std::memory_order_relaxed) != 0)
         return;
     bool const is_known = platform::at_fork(nullptr, nullptr, [] { g_outermost_drops.forget_all(); });
     // The drop goes on; the next one tries again.
-    if (!is_known) m_survives_fork.store(false, std::memory_order_relaxed);
+    if (!is_known) m_survives_fork.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
