@@ -182,6 +182,8 @@ void deleter() {
 void make_rc() {
     pooled::rc_ptr<Packet> p = pooled::make_rc<Packet>(7);
     assert(p->number == 7 && sizeof(p) == sizeof(void*));
+    pooled::rc_ptr<float[]> samples = pooled::make_rc<float[]>(512, 0.5F);
+    assert(samples[511] == 0.5F);
 }
 
 void make_local_rc() {
@@ -193,6 +195,8 @@ void make_local_rc() {
 void make_rc_for_overwrite() {
     pooled::rc_ptr<int> number = pooled::make_rc_for_overwrite<int>();
     *number = 1;
+    pooled::rc_ptr<char[]> line = pooled::make_rc_for_overwrite<char[]>(4096);
+    line[0] = 'x';
 }
 
 void rc_ptr() {

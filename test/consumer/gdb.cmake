@@ -6,7 +6,7 @@ file(MAKE_DIRECTORY "${work}")
 execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -pthread "-I${source}/include" "${source}/test/consumer/gdb/main.cpp"
                         -o "${work}/program" COMMAND_ERROR_IS_FATAL ANY)
 set(commands "")
-foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired)
+foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired array)
   list(APPEND commands -ex "print ${name}")
 endforeach()
 execute_process(COMMAND "${gdb}" -nx -batch -ex "source ${source}/tools/debuggers/pooled_gdb.py" -ex "break stop" -ex run -ex up
@@ -21,7 +21,8 @@ foreach(expected IN ITEMS
         "rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "weak_rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "second = 2"
-        "weak_rc_ptr (expired)")
+        "weak_rc_ptr (expired)"
+        "rc_ptr (use count 1, weak count 0) = {get() = {5, 5, 5}}")
   string(FIND "${said}" "${expected}" position)
   if(position EQUAL -1)
     message(FATAL_ERROR "gdb does not show\n  ${expected}\nbut\n${said}")
