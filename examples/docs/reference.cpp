@@ -150,6 +150,12 @@ void make_shared() {
     assert(p->number == 7 && zeros[99] == 0 && ones[99] == 1);
 }
 
+void allocate_shared() {
+    pooled::pool packets{{.name = "packets"}};
+    std::shared_ptr<Packet> p = pooled::allocate_shared<Packet>(packets, 7);
+    assert(p->number == 7 && packets.owns(p.get()));
+}
+
 void make_shared_for_overwrite() {
     std::shared_ptr<std::byte[]> buffer = pooled::make_shared_for_overwrite<std::byte[]>(1500);
     buffer[0] = std::byte{1};
@@ -364,6 +370,7 @@ int main() {
                               allocator,
                               pool_allocator,
                               make_shared,
+                              allocate_shared,
                               make_shared_for_overwrite,
                               make_unique,
                               make_unique_for_overwrite,
