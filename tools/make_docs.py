@@ -51,7 +51,8 @@ HEADERS = {
 }
 GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
 MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
-# Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row for them.
+# Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
+# for them.
 STYLE = """\
 .md-grid { max-width: 76rem; }
 .md-typeset pre > code { font-size: .75em; }

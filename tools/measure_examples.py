@@ -41,7 +41,7 @@ HANDLE_CALLS = "30000000"
 # What example-handle_costs knows as --work -> what the page calls it.
 HANDLE_WORKS = {
     "create": "create and drop, default pool",
-    "create_in_pool": "create and drop, a pool of one's own",
+    "create_in_pool": "create and drop, a separate pool",
     "copy": "copy and drop the copy",
     "lock": "`lock()` a weak pointer and drop",
 }

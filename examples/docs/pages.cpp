@@ -258,7 +258,7 @@ auto a = pooled::make_shared<Packet>();           // std::shared_ptr<Packet>, fr
 auto b = pooled::make_unique<Packet>();           // pooled::unique_ptr<Packet>: 8 bytes, upcasts to a base
 auto r = pooled::make_rc<Packet>();               // pooled::rc_ptr<Packet>: 8 bytes, counted, weak references
 
-pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a pool of one's own: any size, any thread
+pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a separate pool: any size, any thread
 packets.reserve<Packet>(100'000);                 // from here on neither malloc nor a system call
 
 std::shared_ptr<Packet> c = packets.make_shared<Packet>();         // throws pooled::exhausted at the bound ...
