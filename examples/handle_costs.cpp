@@ -58,16 +58,13 @@ double seconds(std::size_t calls, Work work) {
 
 template <class Handle>
 double measure(std::string const& work, std::size_t calls) {
+    using pointer = decltype(Handle::make());
     pooled::pool pool;
-    auto const one = Handle::make();
+    pointer const one = Handle::make();
     typename Handle::template weak<payload> const observer = one;
     if (work == "create") return seconds(calls, [] { use(Handle::make()); });
     if (work == "create_in_pool") return seconds(calls, [&] { use(Handle::make(pool)); });
-    if (work == "copy")
-        return seconds(calls, [&] {
-            auto const copy = one;
-            use(copy);
-        });
+    if (work == "copy") return seconds(calls, [&] { use(pointer(one)); });
     if (work == "lock") return seconds(calls, [&] { use(observer.lock()); });
     return -1;
 }
