@@ -11,4 +11,7 @@ set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++ (>= 12), cmake (>= 3.25)")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+# gdb finds the printers by itself.
+set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/tools/packaging/debian/stage.cmake")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/tools/packaging/debian/conffiles")
 include(CPack)

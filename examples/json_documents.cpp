@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// JSON documents whose trees live in a pool: nlohmann's basic_json takes an allocator, and pooled::allocator serves its objects,
-// arrays and strings. A file of JSON lines is read into documents, the documents are queried, and all of them are dropped in
-// a reclaim_scope, in which the drops of independent documents may take turns.
+// JSON documents whose trees live in a pool: nlohmann's basic_json takes an allocator, and one on a pool of the program's own
+// serves its objects and arrays. A file of JSON lines is read into documents, the documents are queried, and all of them are
+// dropped in a reclaim_scope.
 //
-//   json_documents [--mib 1] [--malloc]
+//   json_documents [--mib 1] [--huge-pages] [--malloc]
+//
+// The documents are all alive together, and each page is touched for the first time only once. So the kernel's price for new
+// memory counts, and on some virtual machines huge pages are dear: --huge-pages asks for them.
 
 #include <pooled/pooled.hpp>
 
@@ -29,8 +32,27 @@
 
 namespace {
 
+// Set once, before the first document; outlives them.
+pooled::pool* g_documents = nullptr;
+
+// basic_json constructs its allocators without arguments, so this one finds its pool by itself, and takes no room.
+template <class T>
+struct document_allocator {
+    using value_type = T;
+
+    document_allocator() noexcept = default;
+    template <class U>
+    document_allocator(document_allocator<U> const&) noexcept {}  // NOLINT: as allocators do
+
+    [[nodiscard]] T* allocate(std::size_t n) { return pooled::pool_allocator<T>(*g_documents).allocate(n); }
+    void deallocate(T* p, std::size_t n) noexcept {
+        pooled::pool_allocator<T>(*g_documents).deallocate(p, n);
+    }
+    friend bool operator==(document_allocator const&, document_allocator const&) noexcept { return true; }
+};
+
 using pooled_json = nlohmann::basic_json<std::map, std::vector, std::string, bool, std::int64_t,
-                                         std::uint64_t, double, pooled::allocator>;
+                                         std::uint64_t, double, document_allocator>;
 
 // The size in bytes, and the sum of the prices, to check what was read.
 std::uint64_t generate(std::string const& path, std::size_t mib) {
@@ -59,7 +81,7 @@ struct from_pools {
     using json = pooled_json;
     using document = pooled::unique_ptr<json>;
     using scope = pooled::reclaim_scope;
-    static document make(json&& value) { return pooled::make_unique<json>(std::move(value)); }
+    static document make(json&& value) { return g_documents->make_unique<json>(std::move(value)); }
 };
 struct from_malloc {
     using json = nlohmann::json;
@@ -101,13 +123,16 @@ int run(std::string const& path, std::uint64_t expected, char const* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    example::arguments words(argc, argv, "json_documents [--pool | --malloc] [--mib N]");
+    example::arguments words(argc, argv, "json_documents [--pool | --malloc] [--huge-pages] [--mib N]");
     bool const is_malloc = words.is_malloc();
+    bool const has_huge_pages = words.flag("--huge-pages");
     std::size_t const mib = words.number("--mib", 1);
     words.end();
     std::string const path =
         std::filesystem::temp_directory_path() / ("json_documents-" + std::to_string(::getpid()) + ".jsonl");
     std::uint64_t const sum = generate(path, mib);
+    pooled::pool documents{{.name = "documents", .huge_pages = has_huge_pages}};
+    g_documents = &documents;
     int const status = is_malloc ? run<from_malloc>(path, sum, "malloc") : run<from_pools>(path, sum, "pool");
     std::filesystem::remove(path);
     return status;

@@ -22,7 +22,7 @@ int main() {
     pooled::unique_ptr<Packet> b = pooled::make_unique<Packet>();  // one pointer wide
     static_assert(sizeof(b) == sizeof(void*));
 
-    pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a pool of one's own
+    pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a separate pool
     packets.reserve<Packet>(10'000);  // from here on neither malloc nor a system call
 
     std::shared_ptr<Packet> c = packets.make_shared<Packet>();

@@ -38,6 +38,7 @@ using pooled::size_class_stats;
 using pooled::teardown;
 
 // smart/
+using pooled::allocate_shared;
 using pooled::allocator;
 using pooled::const_pointer_cast;
 using pooled::deleter;

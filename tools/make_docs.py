@@ -51,9 +51,11 @@ HEADERS = {
 }
 GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
 MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
-# Wider than the theme's, so that 110 columns of code fit; a table without titles shows no empty row for them.
+# Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
+# for them.
 STYLE = """\
 .md-grid { max-width: 76rem; }
+.md-typeset pre > code { font-size: .75em; }
 .md-typeset thead:not(:has(th:not(:empty))) { display: none; }
 .md-typeset__table td:first-child { white-space: normal; }
 """
@@ -171,7 +173,9 @@ def main(arguments: list[str]) -> int:
         page = STAGE / ("index.md" if source == ROOT / "README.md" else source.relative_to(ROOT / "docs"))
         page.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            page.write_text(redirect(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
+            # The first page is alone in its section: no list of pages beside it.
+            head = "---\nhide: [navigation]\n---\n" if page.name == "index.md" else ""
+            page.write_text(head + redirect(source.read_text(encoding="utf-8"), source, page), encoding="utf-8")
         else:
             shutil.copy(source, page)
     reference.write(STAGE / "reference", lambda text, page: redirect(text, ROOT / "docs/reference" / page.name, page))

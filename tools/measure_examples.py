@@ -7,8 +7,9 @@ usage: measure_examples.py [--bin DIR] [--runs N]
 
 Each example that compares runs with --malloc and with --pool in turns, N times (default 9); the sample is a process,
 which prints the seconds of its measured part. The ratio is that of the medians. The result goes to
-docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->. --write writes
-the pages anew and measures nothing.
+docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->; so do the costs
+of the handles, which example-handle_costs measures, into docs/counted-pointers.md. --write writes the pages anew and
+measures nothing; --handles measures the handles alone.
 """
 
 import argparse
@@ -24,14 +25,25 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs/cookbook"
 # Example, and variant if it has several -> its arguments at a size that is worth measuring.
 EXAMPLES = {
-    "capture_pipeline": ["--packets", "300000"],
+    "capture_pipeline": ["--packets", "1000000"],
     "asio_server": ["--messages", "10000"],
     "asio_server chat": ["--chat", "--messages", "5000"],
     "json_documents": ["--mib", "50"],
+    "json_documents huge pages": ["--huge-pages", "--mib", "50"],
     "lru_cache": ["--entries", "100000", "--lookups", "2000000"],
     "expression_tree": ["--trees", "100000"],
     "coroutine_frames": ["--number", "30"],
     "audio_callback": ["--callbacks", "20000"],
+}
+HANDLE_PAGE = ROOT / "docs/counted-pointers.md"
+HANDLES = ["std::shared_ptr", "rc_ptr", "local_rc_ptr"]
+HANDLE_CALLS = "30000000"
+# What example-handle_costs knows as --work -> what the page calls it.
+HANDLE_WORKS = {
+    "create": "create and drop, default pool",
+    "create_in_pool": "create and drop, a separate pool",
+    "copy": "copy and drop the copy",
+    "lock": "`lock()` a weak pointer and drop",
 }
 MARKED = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -43,9 +55,9 @@ def processor() -> str:
     return "unknown"
 
 
-def seconds(program: Path, arguments: list[str], kind: str) -> float:
-    said = subprocess.run([program, f"--{kind}", *arguments], capture_output=True, text=True, check=True).stdout
-    return float(re.search(rf"^{kind}: seconds ([0-9.]+)$", said, re.MULTILINE)[1])
+def seconds(*command: str | Path) -> float:
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(re.search(r": seconds ([0-9.]+)$", said, re.MULTILINE)[1])
 
 
 def measure(folder: Path, runs: int) -> dict:
@@ -55,16 +67,40 @@ def measure(folder: Path, runs: int) -> dict:
         samples = {"malloc": [], "pool": []}
         for _ in range(runs):
             for kind, list_of in samples.items():
-                list_of.append(seconds(program, arguments, kind))
+                list_of.append(seconds(program, f"--{kind}", *arguments))
         ratios[name] = round(statistics.median(samples["malloc"]) / statistics.median(samples["pool"]), 2)
         print(f"{name}: malloc takes {ratios[name]} times as long", flush=True)
     return {
+        "handles": measure_handles(folder, runs),
         "processor": processor(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "runs": runs,
         "arguments": {name: " ".join(arguments) for name, arguments in EXAMPLES.items()},
         "malloc_to_pool": ratios,
     }
+
+
+def measure_handles(folder: Path, runs: int) -> dict:
+    """Work -> handle -> its time, that of std::shared_ptr being 1."""
+    ratios = {}
+    for work in HANDLE_WORKS:
+        samples = {handle: [] for handle in HANDLES}
+        for _ in range(runs):
+            for handle, list_of in samples.items():
+                words = ["--work", work, "--handle", handle, "--calls", HANDLE_CALLS]
+                list_of.append(seconds(folder / "example-handle_costs", *words))
+        medians = {handle: statistics.median(list_of) for handle, list_of in samples.items()}
+        ratios[work] = {handle: round(median / medians[HANDLES[0]], 2) for handle, median in medians.items()}
+        print(f"handles, {work}: {ratios[work]}", flush=True)
+    return ratios
+
+
+def measured_handles(results: dict) -> str:
+    lines = ["| | `std::shared_ptr` | `rc_ptr` | `local_rc_ptr` |", "|---|---|---|---|"]
+    for work, title in HANDLE_WORKS.items():
+        _, *others = (f"{results['handles'][work][handle]:.2f}" for handle in HANDLES)
+        lines.append(f"| {title} | 1 | {' | '.join(others)} |")
+    return "\n".join(lines) + "\n"
 
 
 def measured(page: str, results: dict) -> str:
@@ -80,7 +116,8 @@ def measured(page: str, results: dict) -> str:
 
 
 def written(path: Path, results: dict) -> str:
-    return MARKED.sub(lambda m: m[1] + measured(path.stem, results) + m[2], path.read_text(encoding="utf-8"))
+    text = measured_handles(results) if path == HANDLE_PAGE else measured(path.stem, results)
+    return MARKED.sub(lambda m: m[1] + text + m[2], path.read_text(encoding="utf-8"))
 
 
 def main(words: list[str]) -> int:
@@ -88,12 +125,17 @@ def main(words: list[str]) -> int:
     parser.add_argument("--bin", type=Path, default=ROOT / "build/gcc/examples")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--handles", action="store_true")
     options = parser.parse_args(words)
     file = PAGES / "results.json"
-    if not options.write:
+    if options.handles:
+        results = json.loads(file.read_text(encoding="utf-8"))
+        results["handles"] = measure_handles(options.bin, options.runs)
+        file.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    elif not options.write:
         file.write_text(json.dumps(measure(options.bin, options.runs), indent=2) + "\n", encoding="utf-8")
     results = json.loads(file.read_text(encoding="utf-8"))
-    for page in PAGES.glob("*.md"):
+    for page in [*PAGES.glob("*.md"), HANDLE_PAGE]:
         page.write_text(written(page, results), encoding="utf-8")
     return 0
 

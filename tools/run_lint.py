@@ -10,6 +10,7 @@ usage: run_lint.py [--fix | --vocabulary]
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ CLANG_FORMAT = "clang-format-19"
 CLANG_TIDY = "clang-tidy-19"
 # Not for clang-tidy: their libraries' headers take it 10 to 20 seconds each.
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 CXX_FOLDERS = ["include", "test", "bench", "examples"]
 PYTHON_FOLDERS = ["tools", "poolbench"]
 
@@ -122,6 +124,20 @@ def check_shell() -> bool:
     return run("bash", "-n", "tools/setup") and run("bash", "-n", ".ci/run")
 
 
+def check_workflows() -> bool:
+    """actionlint as it is installed, else as Go builds it; without either the workflows are not checked."""
+    for command in (["actionlint"], ["go", "run", ACTIONLINT]):
+        if shutil.which(command[0]) is None:
+            continue
+        if subprocess.run(
+            [*command, "-version"], capture_output=True, stdin=subprocess.DEVNULL, check=False
+        ).returncode:
+            continue
+        return run(*command, *sorted((ROOT / ".github/workflows").glob("*.yml")))
+    print("workflows: actionlint is not installed and Go cannot build it, so they were not checked")
+    return True
+
+
 def fix() -> int:
     ok = run(CLANG_FORMAT, "-i", *cxx_files())
     if importlib.util.find_spec("ruff"):
@@ -136,7 +152,16 @@ def main(argv: list[str]) -> int:
     if argv not in ([], ["--vocabulary"]):
         print(__doc__, file=sys.stderr)
         return 2
-    checks = [check_layers, check_tests, check_tools, check_format, check_tidy, check_python, check_shell]
+    checks = [
+        check_layers,
+        check_tests,
+        check_tools,
+        check_format,
+        check_tidy,
+        check_python,
+        check_shell,
+        check_workflows,
+    ]
     if argv:
         checks.append(check_vocabulary)
     failed = []

@@ -75,6 +75,16 @@ void atomic_alternative() {
     expect(latest.load()->port == 443);
 }
 
+void arrays() {
+    pooled::pool packets;
+pooled::rc_ptr<float[]> samples = pooled::make_rc<float[]>(512);             // zeros
+pooled::rc_ptr<float[]> full = pooled::make_rc<float[]>(512, 1.0F);          // copies of a value
+pooled::rc_ptr<float[512]> fixed = pooled::make_rc<float[512]>();
+pooled::rc_ptr<float[]> raw = packets.make_rc_for_overwrite<float[]>(512);   // not written
+samples[0] = full[1];
+    expect(samples[0] == 1.0F && fixed[511] == 0.0F && raw.use_count() == 1);
+}
+
 // page: docs/debugging.md
 struct cache {
     std::vector<std::shared_ptr<int[]>> held;
@@ -248,7 +258,7 @@ auto a = pooled::make_shared<Packet>();           // std::shared_ptr<Packet>, fr
 auto b = pooled::make_unique<Packet>();           // pooled::unique_ptr<Packet>: 8 bytes, upcasts to a base
 auto r = pooled::make_rc<Packet>();               // pooled::rc_ptr<Packet>: 8 bytes, counted, weak references
 
-pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a pool of one's own: any size, any thread
+pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};  // a separate pool: any size, any thread
 packets.reserve<Packet>(100'000);                 // from here on neither malloc nor a system call
 
 std::shared_ptr<Packet> c = packets.make_shared<Packet>();         // throws pooled::exhausted at the bound ...
@@ -267,7 +277,7 @@ std::pmr::vector<int> ports{packets.resource()};  // a std::pmr::memory_resource
 
 int main() {
     for (void (*page)() :
-         {counted_pointers, atomic_alternative, debugging, migration_recycle, migration_recycle_later,
+         {counted_pointers, atomic_alternative, arrays, debugging, migration_recycle, migration_recycle_later,
           object_pools, one_allocation, teardown_scope, teardown_incremental, migration_bde,
           migration_foonathan, migration_pmr_before, migration_pmr, migration_pmr_later, readme})
         page();

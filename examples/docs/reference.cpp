@@ -150,6 +150,12 @@ void make_shared() {
     assert(p->number == 7 && zeros[99] == 0 && ones[99] == 1);
 }
 
+void allocate_shared() {
+    pooled::pool packets{{.name = "packets"}};
+    std::shared_ptr<Packet> p = pooled::allocate_shared<Packet>(packets, 7);
+    assert(p->number == 7 && packets.owns(p.get()));
+}
+
 void make_shared_for_overwrite() {
     std::shared_ptr<std::byte[]> buffer = pooled::make_shared_for_overwrite<std::byte[]>(1500);
     buffer[0] = std::byte{1};
@@ -182,6 +188,8 @@ void deleter() {
 void make_rc() {
     pooled::rc_ptr<Packet> p = pooled::make_rc<Packet>(7);
     assert(p->number == 7 && sizeof(p) == sizeof(void*));
+    pooled::rc_ptr<float[]> samples = pooled::make_rc<float[]>(512, 0.5F);
+    assert(samples[511] == 0.5F);
 }
 
 void make_local_rc() {
@@ -193,6 +201,8 @@ void make_local_rc() {
 void make_rc_for_overwrite() {
     pooled::rc_ptr<int> number = pooled::make_rc_for_overwrite<int>();
     *number = 1;
+    pooled::rc_ptr<char[]> line = pooled::make_rc_for_overwrite<char[]>(4096);
+    line[0] = 'x';
 }
 
 void rc_ptr() {
@@ -360,6 +370,7 @@ int main() {
                               allocator,
                               pool_allocator,
                               make_shared,
+                              allocate_shared,
                               make_shared_for_overwrite,
                               make_unique,
                               make_unique_for_overwrite,

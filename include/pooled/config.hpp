@@ -45,10 +45,9 @@
 #error "pooled needs C++20 or later: compile with -std=c++20"
 #endif
 
-#include <cstdio>           // fputs, in the default POOLED_FAIL
-#include <cstdlib>          // abort, in the default POOLED_FAIL
-#include <source_location>  // POOLED_CALLER
-#include <version>          // __cpp_lib_jthread
+#include <cstdio>   // fputs, in the default POOLED_FAIL
+#include <cstdlib>  // abort, in the default POOLED_FAIL
+#include <version>  // __cpp_lib_jthread
 
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 0
@@ -170,6 +169,7 @@
 
 // The functions that make an object: where they return to is where a block was acquired, so the tracked build calls them.
 #if POOLED_TRACKED
+#include <source_location>  // POOLED_CALLER
 #define POOLED_INLINE_ENTRY POOLED_NOINLINE
 #define POOLED_ACQUISITION(...)                                \
     ::pooled::detail::tracking::acquisition const acquisition( \

@@ -18,8 +18,15 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${project}" -B "${work}/consumer"
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/consumer" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${work}/consumer/consumer" COMMAND_ERROR_IS_FATAL ANY)
 
+# gdb's start-up file names printers that are there.
+file(READ "${root}/etc/gdb/gdbinit.d/pooled.py" startup)
+string(REGEX MATCH "\"(/usr/[^\"]+)\"" found "${startup}")
+if(NOT found OR NOT EXISTS "${root}${CMAKE_MATCH_1}")
+  message(FATAL_ERROR "gdb would not find the printers:\n${startup}")
+endif()
+
 execute_process(COMMAND ${dpkg} --purge libpooled-dev OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-file(GLOB_RECURSE left "${root}/usr/*")
+file(GLOB_RECURSE left "${root}/usr/*" "${root}/etc/*")
 if(left)
   message(FATAL_ERROR "files stay after the package was removed:\n${left}")
 endif()

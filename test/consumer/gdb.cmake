@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSL-1.0
-# Builds a program and looks at its pools and pointers in gdb with the printers.
+# Builds a program and looks at its pools and pointers in gdb: with the printers, and by the expressions of the natvis file.
 # -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags=; -Dgdb=
 file(REMOVE_RECURSE "${work}")
 file(MAKE_DIRECTORY "${work}")
 execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -pthread "-I${source}/include" "${source}/test/consumer/gdb/main.cpp"
                         -o "${work}/program" COMMAND_ERROR_IS_FATAL ANY)
 set(commands "")
-foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired)
+foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired array)
   list(APPEND commands -ex "print ${name}")
 endforeach()
+set(ENV{NATVIS} "${source}/tools/debuggers/pooled.natvis")
 execute_process(COMMAND "${gdb}" -nx -batch -ex "source ${source}/tools/debuggers/pooled_gdb.py" -ex "break stop" -ex run -ex up
-                        ${commands} "${work}/program"
+                        ${commands} -ex "source ${source}/test/consumer/gdb/natvis.py" "${work}/program"
                 OUTPUT_VARIABLE said ERROR_VARIABLE said)
 foreach(expected IN ITEMS
         "pool \"packets\", 65536 bytes of at most 1048576 from upstream"
@@ -21,7 +22,9 @@ foreach(expected IN ITEMS
         "rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "weak_rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "second = 2"
-        "weak_rc_ptr (expired)")
+        "weak_rc_ptr (expired)"
+        "natvis: 12 expressions, types left: []"
+        "rc_ptr (use count 1, weak count 0) = {get() = {5, 5, 5}}")
   string(FIND "${said}" "${expected}" position)
   if(position EQUAL -1)
     message(FATAL_ERROR "gdb does not show\n  ${expected}\nbut\n${said}")

@@ -106,8 +106,18 @@ class CountedPrinter:
         return f"{self._name} ({state})"
 
     def children(self):
-        if self._address and self._strong:
-            yield "get()", gdb.Value(self._address).cast(self._element.pointer()).dereference()
+        if not self._address or not self._strong:
+            return
+        element = self._element.strip_typedefs()
+        if element.code != gdb.TYPE_CODE_ARRAY:
+            yield "get()", gdb.Value(self._address).cast(element.pointer()).dereference()
+            return
+        # The number of elements, those of inner arrays included, lies in front of the counts.
+        count = int(gdb.Value(self._address - 16).cast(gdb.lookup_type("unsigned long").pointer()).dereference())
+        while element.code == gdb.TYPE_CODE_ARRAY:
+            element = element.target().strip_typedefs()
+        if count:
+            yield "get()", gdb.Value(self._address).cast(element.array(count - 1).pointer()).dereference()
 
 
 def build():

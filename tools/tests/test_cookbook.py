@@ -37,7 +37,7 @@ class CookbookTest(unittest.TestCase):
                 self.assertIn(block.rstrip("\n"), parts, page.name)
 
     def test_figures_are_those_of_the_results_file(self):
-        for page in PAGES:
+        for page in [*PAGES, measure_examples.HANDLE_PAGE]:
             self.assertEqual(page.read_text(encoding="utf-8"), measure_examples.written(page, RESULTS), page.name)
 
     def test_links_between_files_lead_to_files(self):

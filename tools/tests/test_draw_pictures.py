@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Each picture with a source was drawn from that source, and a page shows it with a text for who does not see it."""
+"""Each picture was drawn from its source, and a page shows it with a text for those who do not see it."""
 
 import re
 import sys
@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import draw_pictures  # noqa: E402
+import draw_results  # noqa: E402
 
 ROOT = draw_pictures.IMAGES.parent.parent
 SOURCES = sorted(draw_pictures.IMAGES.glob("*.dot"))
@@ -21,6 +22,14 @@ class PicturesTest(unittest.TestCase):
             drawn = source.with_suffix(".svg").read_text(encoding="utf-8")
             self.assertTrue(drawn.startswith(draw_pictures.mark_of(source)), f"{source.name}: run draw_pictures.py")
             ElementTree.fromstring(drawn)
+            self.assertIn("prefers-color-scheme:dark", drawn)
+
+    def test_each_drawing_of_results_is_that_of_the_results_that_readme_names(self):
+        file = draw_results.results_file()
+        for name, draw in draw_results.DRAWINGS.items():
+            drawn = (draw_pictures.IMAGES / f"{name}.svg").read_text(encoding="utf-8")
+            self.assertEqual(drawn, draw(file), f"{name}: run draw_results.py")
+            ElementTree.fromstring(drawn)
 
     def test_each_picture_is_shown_and_described(self):
         pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -28,8 +37,8 @@ class PicturesTest(unittest.TestCase):
             each for page in pages for each in re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
         ]
         described = {Path(file).name: text for text, file in shown}
-        for source in SOURCES:
-            self.assertGreater(len(described.get(f"{source.stem}.svg", "")), 40, source.stem)
+        for name in [*(source.stem for source in SOURCES), *draw_results.DRAWINGS]:
+            self.assertGreater(len(described.get(f"{name}.svg", "")), 40, name)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Figures in README.md are those of the results files that it names: a median over the samples of a cell, rounded."""
+"""Figures in README.md are those of the results files that it names: a median over the samples of a cell, rounded.
+Those of docs/mechanisms.md are those of docs/mechanisms.json.
+
+They compare the library with what it might have been, so nobody can measure them again with the code of today. The
+file says for each section which commit brought the figures, and on which machine they were measured."""
 
 import json
 import re
@@ -9,6 +13,9 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+MECHANISMS = ROOT / "docs/mechanisms.md"
+# What is measured: decimals, and what has a unit of time, or counts times or instructions.
+MEASURED = re.compile(r"\d+\.\d+|\d+(?:,\d{3})*(?=(?: (?:to|and|against) [\d.,]+)? (?:ns|us|ms|times|instructions)\b)")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COLUMNS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "pooled", "instance", "limit"]
 # The first words of a row -> what the cell is, which figure is shown, and the contender of the column `limit`.
@@ -55,6 +62,14 @@ def median_of(samples: list[dict], wanted: dict, figure: str) -> float:
     return statistics.median(next(iter(found.values())))
 
 
+def mechanism_figures() -> dict[str, list[str]]:
+    """Section of docs/mechanisms.md -> its figures in their order."""
+    text = re.sub(r"!\[.*?\]\(.*?\)", "", MECHANISMS.read_text(encoding="utf-8"), flags=re.DOTALL)
+    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    found = {title: MEASURED.findall(" ".join(words.split())) for title, words in sections.items()}
+    return {title: figures for title, figures in found.items() if figures}
+
+
 class FiguresTest(unittest.TestCase):
     def assert_rounded(self, cell: str, value: float, what: str):
         number, digits = shown(cell)
@@ -95,6 +110,14 @@ class FiguresTest(unittest.TestCase):
         soak = json.loads((ROOT / words[3]).read_text(encoding="utf-8"))
         self.assert_rounded(words[1], soak["average"], "soak, average")
         self.assert_rounded(words[2], soak["worst"], "soak, worst")
+
+    def test_figures_of_the_mechanisms_are_those_of_their_record(self):
+        record = json.loads((ROOT / "docs/mechanisms.json").read_text(encoding="utf-8"))
+        self.assertEqual({title: each["figures"] for title, each in record.items()}, mechanism_figures())
+        for title, each in record.items():
+            self.assertRegex(each["commit"], r"^[0-9a-f]{10}$", title)
+            self.assertRegex(each["date"], r"^\d{4}-\d\d-\d\d$", title)
+            self.assertTrue(each["machine"], title)
 
 
 if __name__ == "__main__":

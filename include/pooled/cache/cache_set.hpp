@@ -28,7 +28,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -97,7 +96,7 @@ public:
     // when there is none, and the heap has no free slab. Without a lock; O(blocks moved).
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache) noexcept {
         central& list = (*this)[c];
-        std::scoped_lock const lock(list);
+        scoped_lock const lock(list);
         if (cache == nullptr) return list.take_one();
         class_cache& mine = cache->classes[c];
         if (void* const block = mine.pop()) return block;  // the owner was stopped
@@ -108,7 +107,7 @@ public:
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         central& list = (*this)[c];
-        std::scoped_lock const lock(list);
+        scoped_lock const lock(list);
         if (cache == nullptr || list.is_closed()) {
             list.flush({&block, 1});
             return !list.is_closed();
@@ -125,7 +124,7 @@ public:
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (cache.classes[c].least_held() == 0) continue;
-            std::scoped_lock const lock((*this)[c]);
+            scoped_lock const lock((*this)[c]);
             if (!(*this)[c].is_closed()) (*this)[c].flush_unused(cache.classes[c]);
         }
     }
@@ -171,7 +170,7 @@ public:
     }
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
             cache.gate.is_stopped_for_fork())
             cache.gate.resume();
@@ -195,7 +194,7 @@ public:
         if (held_by_others(c) == 0) return false;
         stop();
         {
-            std::scoped_lock const lock((*this)[c]);
+            scoped_lock const lock((*this)[c]);
             collect(c);
         }
         resume();
@@ -255,7 +254,7 @@ public:
             for_each_idle([this](thread_cache& cache) {
                 for (class_index c = 0; c < k_class_count; ++c) {
                     if (cache.classes[c].held() == 0) continue;
-                    std::scoped_lock const lock((*this)[c]);
+                    scoped_lock const lock((*this)[c]);
                     (*this)[c].collect(cache.classes[c]);
                 }
                 collect_large(cache);
@@ -270,7 +269,7 @@ public:
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
             if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
-            std::scoped_lock const lock((*this)[c]);
+            scoped_lock const lock((*this)[c]);
             (*this)[c].retire(one);
         }
         collect_large(cache);

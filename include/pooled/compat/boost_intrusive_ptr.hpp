@@ -102,7 +102,7 @@ template <class T>
 [[nodiscard]] rc_ptr<T> to_rc(boost::intrusive_ptr<T> p) noexcept {
     T* const object = p.detach();
     if (object == nullptr) return nullptr;
-    return detail::rc_access::adopt<detail::among_threads>(
+    return detail::rc_access::adopt<T, detail::among_threads>(
         detail::handle<T>(object, detail::start_of(object)));
 }
 

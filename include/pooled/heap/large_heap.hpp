@@ -34,7 +34,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -55,7 +54,7 @@ public:
 
     // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
         if (large_reservation* const r = detail::find_idle(m_reservations, bytes, align)) {
             b = r->idle;
@@ -78,7 +77,7 @@ public:
         upstream::call under_way(m_upstream);
         large_block* const b = new_block(bytes, align, under_way);
         if (b == nullptr) return nullptr;
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         use(*b, b->place(bytes, align), bytes);
         under_way.settle();
         return b->payload;
@@ -91,7 +90,7 @@ public:
         {
             upstream::call under_way(m_upstream);
             {
-                std::scoped_lock const lock(m_mutex);
+                scoped_lock const lock(m_mutex);
                 b.payload = nullptr;
                 if (b.reserved_for != nullptr && b.reserved_for->count == 0) b.reserved_for = nullptr;
                 if (b.reserved_for != nullptr || may_keep(b, m_in_use_bytes - bytes)) {
@@ -104,7 +103,7 @@ public:
             }
             release(b, under_way);
         }
-        std::scoped_lock const lock(m_mutex);  // a closed heap is not destroyed before the block is counted
+        scoped_lock const lock(m_mutex);  // a closed heap is not destroyed before the block is counted
         --m_leaving;
         return m_is_closed;
     }
@@ -125,7 +124,7 @@ public:
     }
     // Requires one that is set aside: from here on it is idle, and has been for a while.
     void take_back(large_block& b) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         keep(b);
         b.idle_since = m_period - 1;
         static_cast<void>(count_deallocated(b.bytes));
@@ -138,7 +137,7 @@ public:
         std::size_t have = 0;
         std::size_t idle_bytes = 0;
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             for (large_block const* b = r.idle; b != nullptr; b = b->next)
                 ++have;
             idle_bytes = m_idle_bytes - m_reserved_idle_bytes;
@@ -157,7 +156,7 @@ public:
             for (; have < count; ++have) {
                 large_block* b = nullptr;
                 {
-                    std::scoped_lock const lock(m_mutex);
+                    scoped_lock const lock(m_mutex);
                     b = take_unreserved(bytes, align);
                     if (b != nullptr) {
                         m_idle_bytes -= b->total;
@@ -178,7 +177,7 @@ public:
             undo();
             POOLED_RETHROW;
         }
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         while (large_block* const b = made) {
             made = b->next;
             b->reserved_for = &r;
@@ -216,7 +215,7 @@ public:
             }
         };
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             if (which == idle::unused) ++m_period;
             for (large_block*& bucket : m_idle)
                 release_some(bucket);
@@ -238,13 +237,13 @@ public:
         std::uint64_t idle_bytes = 0;
     };
     [[nodiscard]] counts count() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return {m_in_use, m_in_use_bytes, m_idle_bytes};
     }
 
     // From here on deallocations are counted. Returns the blocks in use.
     [[nodiscard]] std::uint64_t close() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return m_is_closed = true, m_in_use + m_leaving;
     }
     void after_fork_in_child() noexcept {
@@ -252,7 +251,7 @@ public:
     }
 
     [[nodiscard]] bool is_valid() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
         bool valid = true;
         for (std::size_t i = 0; i < large_buckets::k_count; ++i)
@@ -372,7 +371,7 @@ private:
     // Without the lock. Throws std::bad_alloc.
     [[nodiscard]] large_reservation& reservation_for(std::size_t bytes, std::size_t align) {
         void* const memory = g_metadata.allocate(sizeof(large_reservation));
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         if (large_reservation* const r = detail::find(m_reservations, bytes, align)) {
             g_metadata.deallocate(memory, sizeof(large_reservation));
             return *r;

@@ -27,7 +27,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -50,7 +49,7 @@ public:
     // in a list of its class any more. O(slabs).
     [[nodiscard]] chunk* detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         chunk* all = nullptr;
         while (m_chunks != nullptr) {
             under_way.begin(m_chunks->bytes);
@@ -71,7 +70,7 @@ public:
 
     // A slab of class `c` with all blocks free, or null: grow() then.
     [[nodiscard]] slab* take(class_index c) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         slab* const s = find(c);
         if (s == nullptr) return nullptr;
         hold(*s);
@@ -80,14 +79,14 @@ public:
     }
 
     [[nodiscard]] bool has_free(class_index c) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return find(c) != nullptr;
     }
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
         m_source.end_free(s, 0, std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
     }
@@ -98,7 +97,7 @@ public:
         upstream::call under_way(m_source.from());
         chunk* const fresh = m_source.allocate(k_geometry[c].block_bytes, under_way);
         if (fresh == nullptr) return false;
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         link(*fresh);
         under_way.settle();
         return true;
@@ -142,7 +141,7 @@ public:
                 chunk* const fresh = m_source.allocate(block_bytes, under_way);
                 if (fresh == nullptr) return false;
                 by.m_grown += fresh->bytes;
-                std::scoped_lock const lock(m_mutex);
+                scoped_lock const lock(m_mutex);
                 link(*fresh);
                 under_way.settle();
                 for (slab& s : fresh->slabs())
@@ -154,26 +153,26 @@ public:
     }
     // A slab that is partly in use: it is reserved from here on. False when it is already, for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
         s.reserved_for = &by.m_reservation;
         ++m_reserved_slabs;
         return true;
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return m_reserved_slabs != 0 && m_reservations.serve(c);
     }
 
     // Ends all reservations. O(slabs).
     void forget_reservations() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         for (chunk* c = m_chunks; c != nullptr; c = c->next)
             for (slab& s : c->slabs())
                 if (s.reserved_for != nullptr) unreserve(s);
     }
     [[nodiscard]] bool has_reservations() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return m_reserved_slabs != 0;
     }
 
@@ -183,7 +182,7 @@ public:
         std::size_t bytes = 0;
         upstream::call under_way(m_source.from());
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
                 next = c->next;
                 if (c->held != 0 || c->bytes > most - bytes) continue;
@@ -201,7 +200,7 @@ public:
     // bytes, without those that were given back before and not used since. O(slabs).
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         std::size_t bytes = 0;
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         for (slab* s = m_free.last(); s != nullptr && most != 0; s = s->previous, --most)
             bytes += purge(*s, 0, s->bytes);
         return bytes;
@@ -220,7 +219,7 @@ public:
 
     // The fewest slabs that were free at once since the last call: so many were of no use.
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         return std::exchange(m_fewest_free, m_free_slabs);
     }
 
@@ -228,7 +227,7 @@ public:
 
     // Walks every structure. O(slabs).
     [[nodiscard]] bool is_valid() noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         std::size_t listed = 0;
         bool valid = true;
         for (slab const* s = m_free.first(); s != nullptr; s = s->next) {
@@ -303,13 +302,13 @@ private:
     // The functions that follow take the lock. Throws std::bad_alloc.
     [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
         reservation& r = reservation_list::make(classes);
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         m_reservations.add(r);
         return r;
     }
     void cancel(reservation& r, std::size_t grown) noexcept {
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             for_each_reserved(r, [this](slab& s) { unreserve(s); });
             m_reservations.remove(r);
         }
@@ -317,7 +316,7 @@ private:
     }
     // An earlier one for the same classes takes over what `r` has.
     void settle(reservation& r) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         reservation* const earlier = m_reservations.find_settled(r.classes);
         r.is_settled = true;
         if (earlier == nullptr) return;
@@ -334,7 +333,7 @@ private:
     // many they hold.
     [[nodiscard]] std::size_t claim(reservation& r, class_index c, std::size_t count) noexcept {
         std::size_t const block_bytes = k_geometry[c].block_bytes;
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         std::size_t have = 0;
         for (reservation const* one = m_reservations.first(); one != nullptr; one = one->next)
             if (one == &r || (one->is_settled && one->classes == r.classes))
@@ -372,12 +371,12 @@ private:
     void touch_free(reservation& r) noexcept {
         std::size_t left = 0;
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             for (slab const* s = r.free.first(); s != nullptr; s = s->next)
                 ++left;
         }
         for (; left != 0; --left) {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             slab* const s = r.free.first();
             if (s == nullptr) return;
             platform::touch_pages(s->base, s->bytes);

@@ -23,7 +23,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory_resource>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -49,7 +48,7 @@ public:
         // `bytes` of memory that goes back, or waits for more to come: under the lock under which it is taken out of the
         // records. `is_leaving`: it is a large block that its user gave back.
         void begin(std::size_t bytes = 0, bool is_leaving = false) noexcept {
-            std::scoped_lock const lock(m_with.m_mutex);
+            scoped_lock const lock(m_with.m_mutex);
             m_bytes += bytes;
             m_is_leaving = m_is_leaving || is_leaving;
             if (m_has_begun) return;
@@ -61,7 +60,7 @@ public:
         }
         // All that came is recorded: under the lock under which it was.
         void settle() noexcept {
-            std::scoped_lock const lock(m_with.m_mutex);
+            scoped_lock const lock(m_with.m_mutex);
             m_bytes = 0;
         }
 
@@ -91,7 +90,7 @@ public:
         under_way.begin();
         bool is_first = false;
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             if (bytes > room()) return nullptr;
             is_first = used() == 0;
             count(bytes, under_way);
@@ -197,12 +196,12 @@ private:
         under_way.m_bytes += bytes;
     }
     void discount(std::size_t bytes, call& under_way) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         m_used.fetch_sub(bytes, std::memory_order_relaxed);
         under_way.m_bytes -= bytes;
     }
     void end(call& one) noexcept {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         call** link = &m_calls_under_way;
         while (*link != &one)
             link = &(*link)->m_next;

@@ -24,7 +24,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -62,7 +61,7 @@ public:
 
     // One less that is in use: it was not put back.
     void lose(bool const& is_stale) noexcept {
-        std::scoped_lock const lock(m_free.mutex());
+        scoped_lock const lock(m_free.mutex());
         if (!is_stale) set_capacity(m_capacity - 1);
     }
 
@@ -70,7 +69,7 @@ public:
     // Must not be called by a maker.
     template <class Then>
     [[nodiscard]] free_list::list take_all(Then&& then) noexcept {
-        std::unique_lock lock(m_free.mutex());
+        unique_lock lock(m_free.mutex());
         while (m_grower != nullptr) {
             POOLED_CHECK(m_grower != &t_state,
                          "pooled: a pool was cleared by the constructor of an object that it is making");
@@ -86,7 +85,7 @@ public:
     [[nodiscard]] std::size_t capacity() const noexcept { return m_capacity; }
     [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
     [[nodiscard]] std::size_t idle() noexcept {
-        std::scoped_lock const lock(m_free.mutex());
+        scoped_lock const lock(m_free.mutex());
         return detail::min<std::size_t>(m_free.idle(), m_capacity);
     }
     // None is free, and no step may be made, or there was no memory for the last.
@@ -99,7 +98,7 @@ public:
     template <class Look>
     void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
-        std::scoped_lock const lock(m_free.mutex());
+        scoped_lock const lock(m_free.mutex());
         POOLED_CHECK(m_free.room_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
         if (void* const next = m_free.peek(mine)) look(next);
     }
@@ -117,7 +116,7 @@ private:
         void* found = nullptr;
         std::size_t step = 0;
         {
-            std::unique_lock lock(m_free.mutex());
+            unique_lock lock(m_free.mutex());
             for (;; wait_for_growth(lock)) {
                 found = m_free.pop(mine, m_capacity);
                 step = next_step();
@@ -142,7 +141,7 @@ private:
     [[nodiscard]] POOLED_NOINLINE bool put_slow(void* p, bool const& is_stale) noexcept {
         if (m_free.put_far(p, is_stale)) return true;
         thread_cache* const mine = m_free.attach();
-        std::scoped_lock const lock(m_free.mutex());
+        scoped_lock const lock(m_free.mutex());
         if (is_stale) return false;
         m_free.push(mine, p, m_capacity);
         return true;
@@ -165,7 +164,7 @@ private:
 
     void end_growth(std::size_t made, free_list::list& room) noexcept {
         {
-            std::scoped_lock const lock(m_free.mutex());
+            scoped_lock const lock(m_free.mutex());
             if (made != 0) {
                 m_free.move_to(room);
                 m_maker.keep(m_free.add(made));
@@ -179,7 +178,7 @@ private:
         m_growths.notify_all();
     }
 
-    void wait_for_growth(std::unique_lock<cache_set::caches_mutex>& lock) noexcept {
+    void wait_for_growth(unique_lock<cache_set::caches_mutex>& lock) noexcept {
         std::uint32_t const growths = m_growths.load(std::memory_order_relaxed);
         lock.unlock();
         m_growths.wait(growths, std::memory_order_relaxed);

@@ -36,7 +36,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -105,11 +104,11 @@ public:
     [[nodiscard]] bool is_valid() noexcept;
 
     void on_retire(thread_cache& cache) noexcept override {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         m_used.retire(cache.recycled);
     }
     void after_fork_in_child() noexcept override {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         m_waiters.clear();
     }
 
@@ -180,7 +179,7 @@ inline grant object_stock::take() {
         grant g;
         bool is_enough = false;
         {
-            std::scoped_lock const own(m_mutex);
+            scoped_lock const own(m_mutex);
             g = take_locked(cache);
             if (!g && m_is_central) return {};
             is_enough = m_is_central && m_hits >= k_central_hits;
@@ -197,7 +196,7 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
     waiter self;
     for (;;) {
         {
-            std::scoped_lock const own(m_mutex);
+            scoped_lock const own(m_mutex);
             if (grant const g = take_locked(cache)) return g;
             if (m_caches.is_local()) return {};  // nobody else can release one
             if (m_is_central) {
@@ -209,7 +208,7 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
     }
     self.wait(deadline);
     if (self.is_granted()) return self.granted();
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     if (self.is_granted()) return self.granted();
     m_waiters.remove(self);
     return {};
@@ -220,7 +219,7 @@ inline bool object_stock::put(slot& s) noexcept {
     thread_cache* const cache = m_caches.attach();
     waiter* granted = nullptr;
     {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         if (s.generation != generation()) return false;
         granted = m_waiters.grant_first({&s});
         if (granted == nullptr) {
@@ -235,20 +234,20 @@ inline bool object_stock::put(slot& s) noexcept {
 }
 
 inline std::size_t object_stock::set_aside(std::size_t count) noexcept {
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     if (count <= m_objects) return 0;
     return count - std::exchange(m_objects, count);
 }
 
 inline void object_stock::add_used(slot& s) noexcept {
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     s.generation = generation();
     ++m_built;
     m_used.add_outside();
 }
 
 inline void object_stock::add_rebuilt(slot& s) noexcept {
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     s.generation = generation();
     ++m_built;
 }
@@ -256,7 +255,7 @@ inline void object_stock::add_rebuilt(slot& s) noexcept {
 inline void object_stock::add_fresh(slot& s) noexcept {
     waiter* granted = nullptr;
     {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         s.generation = generation();
         ++m_built;
         granted = m_waiters.grant_first({&s});
@@ -272,7 +271,7 @@ inline bool object_stock::remove(counted how) noexcept {
     waiter* granted = nullptr;
     bool is_last = false;
     {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         if (how == counted::as_used) m_used.remove_outside();
         granted = m_waiters.grant_first({nullptr, 1});  // m_objects counts the waiter's object then
         if (granted == nullptr) --m_objects;
@@ -285,7 +284,7 @@ inline bool object_stock::remove(counted how) noexcept {
 inline void object_stock::cancel(std::size_t count) noexcept {
     for (; count != 0; --count) {
         {
-            std::scoped_lock const own(m_mutex);
+            scoped_lock const own(m_mutex);
             if (m_waiters.empty()) {
                 m_objects -= count;
                 return;
@@ -301,10 +300,10 @@ inline void object_stock::collect_caches() noexcept {
 }
 
 inline void object_stock::enter_central_mode() noexcept {
-    std::scoped_lock const lock(core().caches().mutex());
+    scoped_lock const lock(core().caches().mutex());
     if (m_is_central) return;
     m_caches.stop();
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     m_is_central = true;
     m_hits = 0;
     collect_caches();
@@ -312,9 +311,9 @@ inline void object_stock::enter_central_mode() noexcept {
 
 // Requires a caller that holds the pool's handle: the pool must exist until this returns.
 inline void object_stock::enter_cached_mode() noexcept {
-    std::scoped_lock const lock(core().caches().mutex());
+    scoped_lock const lock(core().caches().mutex());
     {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         if (!m_is_central || m_hits < k_central_hits || m_caches.is_local()) return;
         m_is_central = false;
     }
@@ -333,11 +332,11 @@ inline slot_chain object_stock::take_all_idle() noexcept {
 }
 
 inline slot_chain object_stock::take_idle(in_use what) noexcept {
-    std::scoped_lock const lock(core().caches().mutex());
+    scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
     if (!was_central) m_caches.stop();
     slot_chain all = [&] {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         if (what == in_use::outdate) m_caches.next_generation();
         return take_all_idle();
     }();
@@ -346,9 +345,9 @@ inline slot_chain object_stock::take_idle(in_use what) noexcept {
 }
 
 inline slot_chain object_stock::close() noexcept {
-    std::scoped_lock const lock(core().caches().mutex());
+    scoped_lock const lock(core().caches().mutex());
     if (!m_is_central) m_caches.stop();
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     m_is_central = true;
     m_caches.next_generation();
     slot_chain all = take_all_idle();
@@ -357,15 +356,15 @@ inline slot_chain object_stock::close() noexcept {
 }
 
 inline bool object_stock::abandon() noexcept {
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const own(m_mutex);
     m_is_abandoned = true;
     return m_objects == 0;
 }
 
 // Reads the caches without stopping their owners, so it clamps: an object may be counted in two places at that moment.
 inline object_counts object_stock::count() noexcept {
-    std::scoped_lock const lock(core().caches().mutex());
-    std::scoped_lock const own(m_mutex);
+    scoped_lock const lock(core().caches().mutex());
+    scoped_lock const own(m_mutex);
     std::size_t held = 0;
     m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
     return {.capacity = m_used.capacity() + m_fresh.size(),
@@ -377,12 +376,12 @@ inline object_counts object_stock::count() noexcept {
 
 inline bool object_stock::is_valid() noexcept {
     if (!core().memory().is_valid()) return false;
-    std::scoped_lock const lock(core().caches().mutex());
+    scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
     if (!was_central) m_caches.stop();
     bool valid = true;
     {
-        std::scoped_lock const own(m_mutex);
+        scoped_lock const own(m_mutex);
         std::size_t held = 0;
         m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
         bool const nothing_idle = m_used.size() == 0 && m_fresh.empty() && held == 0;

@@ -18,6 +18,7 @@
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/loaded_files.hpp"
 
 #include <array>
 #include <atomic>
@@ -28,8 +29,6 @@
 #include <cstring>
 
 #if defined(__ELF__)
-#include <link.h>
-
 #include <dlfcn.h>
 #endif
 
@@ -187,10 +186,10 @@ struct copy_note {
 // Calls visit(copy_link&) for each note of one loaded file. The notes are looked for at every multiple of 4, so that it does
 // not matter how a linker aligned those of others.
 template <class Visit>
-void for_each_link(dl_phdr_info const& file, Visit&& visit) noexcept {
+void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     copy_note const wanted;
     for (int i = 0; i < file.dlpi_phnum; ++i) {
-        if (file.dlpi_phdr[i].p_type != PT_NOTE) continue;
+        if (file.dlpi_phdr[i].p_type != k_header_note) continue;
         auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
         for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
             std::byte* const content = notes + at + sizeof(wanted);
@@ -209,9 +208,9 @@ struct directory_search {
 
 // The loader's lock is held around each dl_iterate_phdr (glibc, where it may be taken again), so that copies do this one
 // after the other. Elsewhere files are not unloaded, or are no copies of their own.
-inline int search_directory(dl_phdr_info*, std::size_t, void* argument) noexcept {
+inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<directory_search*>(argument);
-    auto const look = [](dl_phdr_info* file, std::size_t, void* result) noexcept {
+    auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
         // acquire: pairs with the release below; the directory is seen constructed.
         for_each_link(*file, [&](copy_link& link) {
             if (copy_directory* const d = link.directory.load(std::memory_order_acquire))
@@ -219,7 +218,7 @@ inline int search_directory(dl_phdr_info*, std::size_t, void* argument) noexcept
         });
         return 0;
     };
-    ::dl_iterate_phdr(look, &search);
+    pooled_iterate_files(look, &search);
     if (search.found == nullptr && search.may_make) {
         g_own_directory.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
         search.found = &g_own_directory;
@@ -233,7 +232,7 @@ struct file_search {
     char const* name = nullptr;  // null: the executable, which is never unloaded
 };
 
-inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept {
+inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<file_search*>(argument);
     bool is_here = false;
     // A static one is called this by musl.
@@ -241,8 +240,8 @@ inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept
                          std::strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
         auto const& part = file->dlpi_phdr[i];
-        is_executable = is_executable || part.p_type == PT_INTERP;
-        is_here = is_here || (part.p_type == PT_LOAD &&
+        is_executable = is_executable || part.p_type == k_header_interpreter;
+        is_here = is_here || (part.p_type == k_header_load &&
                               address_of(search.address) - file->dlpi_addr - part.p_vaddr < part.p_memsz);
     }
     if (is_here && !is_executable) search.name = file->dlpi_name;
@@ -267,7 +266,7 @@ inline int search_file(dl_phdr_info* file, std::size_t, void* argument) noexcept
 POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
     if (g_is_pinned.load(std::memory_order_relaxed) != 0) return;
     file_search self{.address = &g_is_pinned};
-    ::dl_iterate_phdr(search_file, &self);
+    pooled_iterate_files(search_file, &self);
     bool const is_pinned = self.name == nullptr || detail::keep_loaded(self.name);
     if (g_is_pinned.exchange(1, std::memory_order_relaxed) == 0 && !is_pinned)
         std::fprintf(stderr,
@@ -280,7 +279,7 @@ POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
 POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(bool may_make) noexcept {
     if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
     directory_search search{.may_make = may_make};
-    ::dl_iterate_phdr(search_directory, &search);
+    pooled_iterate_files(search_directory, &search);
     return search.found;
 }
 

@@ -24,7 +24,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -39,7 +38,7 @@ public:
     [[nodiscard]] void* try_allocate(std::size_t bytes) noexcept {
         std::size_t const size = piece_bytes(bytes);
         if (size > k_largest_piece) return map(size, platform::k_page_bytes);
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         region*& list = m_regions[list_of(size)];
         if (list == nullptr && !add_region(size)) return nullptr;
         region& r = *list;
@@ -58,7 +57,7 @@ public:
     void deallocate(void* p, std::size_t bytes) noexcept {
         std::size_t const size = piece_bytes(bytes);
         if (size > k_largest_piece) return unmap(p, size);
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
         if (r.live == r.capacity) link(r);
         r.put(p);
@@ -77,7 +76,7 @@ public:
     void reserve(std::size_t bytes, std::size_t count) {
         std::size_t const size = piece_bytes(bytes);
         if (size > k_largest_piece) return;
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         std::size_t free = 0;
         for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
             free += r->capacity - r->live;

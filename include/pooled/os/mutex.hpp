@@ -52,4 +52,40 @@ private:
     bool m_is_shared;
 };
 
+// std::scoped_lock for one lock, and what std::unique_lock is used for here: <mutex> costs each user of the library 550 lines.
+template <class Mutex>
+class scoped_lock {
+public:
+    explicit scoped_lock(Mutex& m) noexcept : m_mutex(m) { m_mutex.lock(); }
+    ~scoped_lock() { m_mutex.unlock(); }
+    scoped_lock(scoped_lock const&) = delete;
+    scoped_lock& operator=(scoped_lock const&) = delete;
+
+private:
+    Mutex& m_mutex;
+};
+template <class Mutex>
+class unique_lock {
+public:
+    explicit unique_lock(Mutex& m) noexcept : m_mutex(m) { lock(); }
+    ~unique_lock() {
+        if (m_is_locked) m_mutex.unlock();
+    }
+    unique_lock(unique_lock const&) = delete;
+    unique_lock& operator=(unique_lock const&) = delete;
+
+    void lock() noexcept {
+        m_mutex.lock();
+        m_is_locked = true;
+    }
+    void unlock() noexcept {
+        m_mutex.unlock();
+        m_is_locked = false;
+    }
+
+private:
+    Mutex& m_mutex;
+    bool m_is_locked = false;
+};
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

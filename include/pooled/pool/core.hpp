@@ -17,6 +17,7 @@
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/pool/dead_pools.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/memory.hpp"
@@ -28,7 +29,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 
@@ -145,7 +145,7 @@ public:
     [[nodiscard]] bool close() noexcept {
         std::int64_t in_use = 0;
         {
-            std::scoped_lock const lock(caches().mutex());
+            scoped_lock const lock(caches().mutex());
             m_is_closed.store(true, std::memory_order_relaxed);
 #if POOLED_CHECKED
             g_dead_pools.on_close(this);
@@ -172,12 +172,12 @@ public:
     }
     // Both take the lock of the caches: the extension does not change during a fork.
     void set_extension(pool_extension* one) noexcept {
-        std::scoped_lock const lock(caches().mutex());
+        scoped_lock const lock(caches().mutex());
         m_extension.store(one, std::memory_order_release);
     }
     // False when it has one.
     [[nodiscard]] bool set_extension_if_none(pool_extension& one) noexcept {
-        std::scoped_lock const lock(caches().mutex());
+        scoped_lock const lock(caches().mutex());
         if (extension() != nullptr) return false;
         m_extension.store(&one, std::memory_order_release);
         return true;

@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #if POOLED_CHECKED
@@ -48,7 +47,7 @@ public:
         grave* const fresh = ::new (core) grave{name, bytes};
         grave* evicted = nullptr;
         {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             evicted = m_graves[m_next];
             m_graves[m_next] = fresh;
             m_next = (m_next + 1) % k_graves;

@@ -22,6 +22,7 @@
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/heap/upstream.hpp"
+#include "pooled/os/mutex.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/release_clock.hpp"
 #include "pooled/pool/stats.hpp"
@@ -29,7 +30,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -115,7 +115,7 @@ public:
     // Gives all slabs back to upstream, those with blocks in use, too. O(threads + slabs + cached blocks).
     void discard() noexcept {
         upstream::call under_way(m_upstream);
-        std::unique_lock lock(m_caches.mutex());
+        unique_lock lock(m_caches.mutex());
         chunk* const all = m_caches.discard(m_slabs, under_way);
         lock.unlock();
         m_slabs.deallocate(all, under_way);
@@ -134,7 +134,7 @@ public:
 
 private:
     [[nodiscard]] bool steal(class_index c) noexcept {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
     }
     // What threads have cached of other classes may be all that keeps slabs in use. Blocks that were freed in a random order
@@ -144,7 +144,7 @@ private:
         if (cache != nullptr) m_caches.flush_unused(*cache);
         if (m_slabs.has_free(c)) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     // False when the owner of `cache` does not keep the block.
@@ -162,7 +162,7 @@ private:
         return !m_large.deallocate(b);
     }
     [[nodiscard]] bool steal_large(std::size_t bytes) noexcept {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_large(bytes);
     }
     [[nodiscard]] bool grow(class_index c);
@@ -208,7 +208,7 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     for (;;) {
         std::uint64_t const before = m_upstream.calls_ended();
         bool const found = [&] {
-            std::scoped_lock const lock(m_caches.mutex());
+            scoped_lock const lock(m_caches.mutex());
             return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
         }();
         if (found) return true;
@@ -245,7 +245,7 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
 // All that is free and not reserved goes back to upstream, what threads have cached included. Returns how many bytes.
 inline std::size_t pool_memory::collect_for_room() noexcept {
     {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         m_caches.steal_all([] { return true; });
     }
     return m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks();
@@ -259,11 +259,11 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (!may_reserve(block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
     auto const free_in = [&](class_index c) {
-        std::scoped_lock const lock(m_caches[c]);
+        scoped_lock const lock(m_caches[c]);
         return m_caches[c].reserve(mine, count);
     };
     {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         m_caches.steal(smaller);  // what threads have cached counts, and is not stolen later
         m_caches.steal(larger);
     }
@@ -303,7 +303,7 @@ inline std::size_t pool_memory::trim() noexcept {
     std::size_t bytes = 0;
     m_slabs.forget_reservations();
     {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         bytes = m_caches.steal_all([this] {
             std::size_t purged = 0;
             for (class_index c = 0; c < k_class_count; ++c)
@@ -318,7 +318,7 @@ inline std::size_t pool_memory::trim() noexcept {
 POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     if (m_slabs.has_reservations()) return;
     {
-        std::scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches.mutex());
         m_caches.steal_from_idle();
     }
     m_large.release_idle(large_heap::idle::unused);
@@ -341,12 +341,12 @@ inline std::int64_t pool_memory::close() noexcept {
 }
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
-    std::scoped_lock const lock(m_caches.mutex());
+    scoped_lock const lock(m_caches.mutex());
     for (class_index c = 0; c < k_class_count; ++c) {
         central& list = m_caches[c];
         size_class_stats& one = sum.classes[c];
         one.block_bytes = k_geometry[c].block_bytes;
-        std::scoped_lock const class_lock(list);
+        scoped_lock const class_lock(list);
         std::uint64_t unused = 0;
         one.remote_frees = list.retired_remote_frees();
         m_caches.for_each([&](thread_cache const& cache) {
@@ -381,11 +381,11 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
 }
 
 inline bool pool_memory::is_valid() noexcept {
-    std::scoped_lock const lock(m_caches.mutex());
+    scoped_lock const lock(m_caches.mutex());
     m_caches.stop();
     bool valid = m_slabs.is_valid() && m_large.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
     for (class_index c = 0; c < k_class_count; ++c) {
-        std::scoped_lock const class_lock(m_caches[c]);
+        scoped_lock const class_lock(m_caches[c]);
         std::uint64_t held = 0;
         m_caches.for_each([&](thread_cache const& cache) {
             held += cache.classes[c].held();

@@ -34,7 +34,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -73,7 +72,7 @@ public:
             detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
         if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
         POOLED_TRY {
-            std::scoped_lock const lock(m_mutex);
+            scoped_lock const lock(m_mutex);
             return insert(id, options, kind);
         }
         POOLED_CATCH(...) {
@@ -85,7 +84,7 @@ public:
     // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
     void close(pool_core& core) noexcept {
         if (is_foreign(core)) return core.in_copy().close(core);
-        std::unique_lock lock(m_mutex);  // no thread ends with one of its caches now
+        unique_lock lock(m_mutex);  // no thread ends with one of its caches now
         bool const is_last = core.close();
         lock.unlock();
         if (is_last) destroy(core);
@@ -96,7 +95,7 @@ public:
     void destroy(pool_core& core) noexcept {
         if (is_foreign(core)) return core.in_copy().destroy(core);
         std::uint32_t const id = core.id();
-        std::unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
+        unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
         m_cores.begin_destroy(id);
         lock.unlock();
         core.destroy();  // the page map has forgotten it before a new pool can have the id
@@ -123,7 +122,7 @@ public:
     // nothing stays in it. Throws std::bad_alloc.
     void make_unknown() {
         prepare();
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         if (find(k_no_pool_id) == nullptr)
             insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
     }
@@ -180,7 +179,7 @@ inline void registry::prepare() {
     // A child of a fork that comes before this would find the lock held. Threads may register twice; the outermost ones act.
     if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
         POOLED_THROW(std::bad_alloc());
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     m_has_barrier = platform::enable_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
@@ -216,7 +215,7 @@ POOLED_NOINLINE inline pool_core& registry::find_default_core() {
     prepare();
     memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
     if (foreign == nullptr) return insert(k_default_pool_id, {.name = "default"}, sharing::shared);
     m_cores.add(k_default_pool_id, *foreign);
@@ -225,7 +224,7 @@ POOLED_NOINLINE inline pool_core& registry::find_default_core() {
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
     if (id < k_far_slot) return &state.near[id];
-    std::scoped_lock const lock(g_registry.m_mutex);
+    scoped_lock const lock(g_registry.m_mutex);
     return g_registry.m_far_arrays.entry(state, id);
 }
 
@@ -248,7 +247,7 @@ inline thread_cache* registry::attach(pool_core& core) noexcept {
     cache->pool_id = core.id();
     cache->owner = &state;
     {
-        std::scoped_lock const lock(core.caches().mutex());
+        scoped_lock const lock(core.caches().mutex());
         if (core.is_closed()) {
             g_metadata.deallocate(memory, sizeof(thread_cache));
             return nullptr;
@@ -282,7 +281,7 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
         return;
     thread_cache* cache = nullptr;
     {
-        std::scoped_lock const lock(m_mutex);  // whoever closes a pool is done with its caches
+        scoped_lock const lock(m_mutex);  // whoever closes a pool is done with its caches
         cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
     }
     while (cache != nullptr) {
@@ -319,11 +318,11 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
-    std::unique_lock lock(g_registry.m_mutex);  // no pool is closed meanwhile
+    unique_lock lock(g_registry.m_mutex);  // no pool is closed meanwhile
     state.closed.store(nullptr, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned) {
         if (pool_core* const core = cache->core) {
-            std::scoped_lock const caches_lock(core->caches().mutex());
+            scoped_lock const caches_lock(core->caches().mutex());
             core->retire(*cache);
         }
         disown(state, *cache);

@@ -18,18 +18,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <source_location>
 #include <string_view>
 #include <utility>
 
 #if POOLED_TRACKED
 #include <algorithm>
 #include <chrono>
+#include <source_location>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::tracking {
+
+#if POOLED_TRACKED
 
 // Whether only weak pointers keep the block. Requires one whose control block or header was written.
 using weak_test = bool (*)(void const* block);
@@ -49,8 +50,6 @@ struct record {
     std::chrono::steady_clock::time_point when;
     site where;
 };
-
-#if POOLED_TRACKED
 
 // The compiler's name of T: __PRETTY_FUNCTION__ is "… [with T = name]" or "… [T = name]"; without RTTI.
 template <class T>
@@ -88,7 +87,7 @@ public:
         auto* const one =
             ::new (memory) record{nullptr, block, bytes, pool_id, std::chrono::steady_clock::now(), where};
         shard& s = shard_of(block);
-        std::scoped_lock const lock(s.mutex);
+        scoped_lock const lock(s.mutex);
         record*& first = s.bucket_of(block);
         one->next = std::exchange(first, one);
     }
@@ -96,7 +95,7 @@ public:
         record* gone = nullptr;
         shard& s = shard_of(block);
         {
-            std::scoped_lock const lock(s.mutex);
+            scoped_lock const lock(s.mutex);
             for (record** at = &s.bucket_of(block); *at != nullptr; at = &(*at)->next)
                 if ((*at)->block == block) {
                     gone = std::exchange(*at, (*at)->next);
@@ -109,7 +108,7 @@ public:
     template <class Visit>
     void for_each(std::uint32_t pool_id, Visit&& visit) noexcept {
         for (shard& s : m_shards) {
-            std::scoped_lock const lock(s.mutex);
+            scoped_lock const lock(s.mutex);
             for (record const* one : s.buckets)
                 for (; one != nullptr; one = one->next)
                     if (one->pool_id == pool_id) visit(*one);

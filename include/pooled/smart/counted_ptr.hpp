@@ -34,13 +34,13 @@ using weak_rc_ptr_of =
 // What the library's own makers and casts do with a pointer.
 struct rc_access {
     // Takes over one count that is already there.
-    template <class Counting, class T>
-    [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<T> counted) noexcept {
+    template <class T, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<std::remove_extent_t<T>> counted) noexcept {
         return rc_ptr_of<T, Counting>(counted);
     }
     // The pointer's count becomes the caller's.
     template <class T, class Counting>
-    [[nodiscard]] static handle<T> detach(counted_ptr<T, Counting>& p) noexcept {
+    [[nodiscard]] static handle<std::remove_extent_t<T>> detach(counted_ptr<T, Counting>& p) noexcept {
         return std::exchange(p.m_handle, {});
     }
     // Tells an object where it is; `base` is its enable_rc_from_this.
@@ -50,18 +50,19 @@ struct rc_access {
     }
     // `p` seen as a T; `seen` is what the cast made of p.get().
     template <class T, class U, class Counting>
-    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<U, Counting>&& p, T* seen) noexcept {
+    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<U, Counting>&& p,
+                                                     std::remove_extent_t<T>* seen) noexcept {
         if (seen == nullptr) return {};
-        handle<T> const h(p.m_handle, seen);
+        handle<std::remove_extent_t<T>> const h(p.m_handle, seen);
         p.m_handle = {};
-        return adopt<Counting>(h);
+        return adopt<T, Counting>(h);
     }
 };
 
 template <class T, class Counting>
 class counted_ptr {
 public:
-    using element_type = T;
+    using element_type = std::remove_extent_t<T>;
     using weak_type = weak_rc_ptr_of<T, Counting>;
 
     constexpr counted_ptr() noexcept = default;
@@ -130,16 +131,27 @@ public:
     void reset() noexcept { counted_ptr().swap(*this); }
     void swap(counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
 
-    [[nodiscard]] T* get() const noexcept { return m_handle.get(); }
-    [[nodiscard]] T* operator->() const noexcept {
+    [[nodiscard]] element_type* get() const noexcept { return m_handle.get(); }
+    [[nodiscard]] T* operator->() const noexcept
+        requires(!std::is_array_v<T>)
+    {
         POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: -> on an empty pointer");
         return get();
     }
     [[nodiscard]] std::add_lvalue_reference_t<T> operator*() const noexcept
-        requires(!std::is_void_v<T>)
+        requires(!std::is_void_v<T> && !std::is_array_v<T>)
     {
         POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: * on an empty pointer");
         return *get();
+    }
+    // Requires an element of the array; how many there are is not known here, except for a T[N].
+    [[nodiscard]] std::add_lvalue_reference_t<element_type> operator[](std::ptrdiff_t index) const noexcept
+        requires(std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: [] on an empty pointer");
+        POOLED_ASSERT(index >= 0 && (std::extent_v<T> == 0 || std::size_t(index) < std::extent_v<T>),
+                      "pooled::rc_ptr: [] outside of the array");
+        return get()[index];
     }
     [[nodiscard]] explicit operator bool() const noexcept { return !m_handle.empty(); }
 
@@ -168,20 +180,20 @@ private:
     friend struct rc_access;
 
     // Takes over one count.
-    explicit counted_ptr(handle<T> counted) noexcept : m_handle(counted) {}
+    explicit counted_ptr(handle<element_type> counted) noexcept : m_handle(counted) {}
 
     void add() const noexcept {
         if (!m_handle.empty()) Counting::add_strong(m_handle.header());
     }
 
-    handle<T> m_handle;
+    handle<element_type> m_handle;
 };
 
 // A view of an object that does not keep it alive, only its memory. As rc_ptr otherwise.
 template <class T, class Counting>
 class weak_counted_ptr {
 public:
-    using element_type = T;
+    using element_type = std::remove_extent_t<T>;
 
     constexpr weak_counted_ptr() noexcept = default;
     weak_counted_ptr(weak_counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
@@ -218,7 +230,7 @@ public:
     // An owner, or an empty pointer when the object is gone.
     [[nodiscard]] rc_ptr_of<T, Counting> lock() const noexcept {
         if (m_handle.empty() || !Counting::try_add_strong(m_handle.header())) return {};
-        return rc_access::adopt<Counting>(m_handle);
+        return rc_access::adopt<T, Counting>(m_handle);
     }
     [[nodiscard]] bool expired() const noexcept { return use_count() == 0; }
     [[nodiscard]] long use_count() const noexcept {
@@ -246,7 +258,7 @@ private:
         if (!m_handle.empty()) Counting::add_weak(m_handle.header());
     }
 
-    handle<T> m_handle;
+    handle<element_type> m_handle;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

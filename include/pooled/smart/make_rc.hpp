@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block.
-// T is a single object, const or not; arrays have make_shared and make_unique.
+// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block; of an
+// array the elements, the counts and the length. T may be const.
+//
+//   make_rc<T>(arguments...)
+//   make_rc<T[]>(count)   make_rc<T[]>(count, value)   make_rc<T[N]>()   make_rc<T[N]>(value)
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/pool/default_pool.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/handle.hpp"
 #include "pooled/smart/make_counted.hpp"
+#include "pooled/smart/make_elements.hpp"
+#include "pooled/smart/origin.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
 #include <concepts>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -23,7 +30,7 @@ namespace detail {
 // Requires an object whose header says k_sole, or null.
 template <class T, class Counting>
 [[nodiscard]] POOLED_ALWAYS_INLINE rc_ptr_of<T, Counting> adopt_made(std::remove_cv_t<T>* object) noexcept {
-    return rc_access::adopt<Counting>(handle<T>(object, object));
+    return rc_access::adopt<T, Counting>(handle<T>(object, object));
 }
 
 template <sharing Sharing>
@@ -49,15 +56,57 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
 }
 
 template <sharing Sharing>
-template <not_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
-    return make_rc<T>(for_overwrite());
+template <class T, class... Args>
+    requires k_make_array<T, Args...>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args const&... args) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, args...);
 }
 
 template <sharing Sharing>
-template <not_array T>
+template <class T, class... Args>
+    requires k_make_array<T, Args...>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args const&... args) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core,
+                                                                                              args...);
+}
+
+template <sharing Sharing>
+template <class T, class... Args>
+    requires k_make_array<T, Args...>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args const&... args) {
+    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, args...);
+}
+
+template <sharing Sharing>
+template <of_known_size T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>)
+        return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(
+            *m_core, std::extent_v<T>, for_overwrite());
+    else
+        return make_rc<T>(for_overwrite());
+}
+template <sharing Sharing>
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
+    return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count,
+                                                                                       for_overwrite());
+}
+
+template <sharing Sharing>
+template <of_known_size T>
 rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
-    return try_make_rc<T>(for_overwrite());
+    if constexpr (std::is_array_v<T>)
+        return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
+            *m_core, std::extent_v<T>, for_overwrite());
+    else
+        return try_make_rc<T>(for_overwrite());
+}
+template <sharing Sharing>
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
+    return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
+        *m_core, count, for_overwrite());
 }
 
 }  // namespace detail
@@ -76,9 +125,26 @@ template <detail::not_array T, class... Args>
     return detail::adopt_made<T, detail::on_one_thread>(detail::make_counted_by_default<std::remove_cv_t<T>>(
         detail::count_header::k_sole, std::forward<Args>(args)...));
 }
-template <detail::not_array T>
+template <class T, class... Args>
+    requires detail::k_make_array<T, Args...>
+[[nodiscard]] rc_ptr<T> make_rc(Args const&... args) {
+    return default_pool().make_rc<T>(args...);
+}
+template <class T, class... Args>
+    requires detail::k_make_array<T, Args...>
+[[nodiscard]] local_rc_ptr<T> make_local_rc(Args const&... args) {
+    return default_pool().make_local_rc<T>(args...);
+}
+template <detail::of_known_size T>
 [[nodiscard]] rc_ptr<T> make_rc_for_overwrite() {
-    return pooled::make_rc<T>(detail::for_overwrite());
+    if constexpr (std::is_array_v<T>)
+        return default_pool().make_rc_for_overwrite<T>();
+    else
+        return pooled::make_rc<T>(detail::for_overwrite());
+}
+template <detail::unbounded_array T>
+[[nodiscard]] rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
+    return default_pool().make_rc_for_overwrite<T>(count);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -258,4 +258,12 @@ template <detail::unbounded_array T>
         detail::making_allocator<T, detail::from_default>{}, detail::checked_count<T>(count));
 }
 
+// pool.make_shared<T>(...), for those who look for std::allocate_shared. That one works with a pool_allocator, too, but its control
+// block then holds the allocator: 8 bytes more. Throws what make_shared throws.
+template <class T, detail::sharing Sharing, class... Args>
+[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
+                                                                     Args&&... args) {
+    return pool.template make_shared<T>(std::forward<Args>(args)...);
+}
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -48,13 +48,13 @@ private:
     template <class Counting, class U>
     [[nodiscard]] detail::rc_ptr_of<U, Counting> own() const {
         if (m_self.empty() || !Counting::try_add_strong(m_self.header())) POOLED_THROW(std::bad_weak_ptr());
-        return detail::rc_access::adopt<Counting>(detail::handle<U>(m_self, m_self.get()));
+        return detail::rc_access::adopt<U, Counting>(detail::handle<U>(m_self, m_self.get()));
     }
 
     template <class U>
     [[nodiscard]] weak_rc_ptr<U> observe() const noexcept {
         if (m_self.empty() || !detail::among_threads::try_add_strong(m_self.header())) return {};
-        return detail::rc_access::adopt<detail::among_threads>(detail::handle<U>(m_self, m_self.get()));
+        return detail::rc_access::adopt<U, detail::among_threads>(detail::handle<U>(m_self, m_self.get()));
     }
 
     detail::handle<T> m_self;

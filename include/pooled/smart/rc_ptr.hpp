@@ -7,8 +7,8 @@
 //   rc_ptr         counts atomically; copies may be used and dropped in any thread, as with std::shared_ptr
 //   local_rc_ptr   counts without atomics: all pointers to one object stay on one thread
 //
-// A sole owner lets go without a locked instruction. There is no aliasing: a pointer always keeps the object it points
-// into, so it needs no second address. Made by make_rc, make_local_rc, or out of a pooled::unique_ptr, without an allocation.
+// T may be an array, as with std::shared_ptr. A sole owner lets go without a locked instruction. There is no aliasing: a
+// pointer always keeps the object it points into, so it needs no second address. Made by make_rc, make_local_rc, or out of a pooled::unique_ptr, without an allocation.
 //
 // One pointer is for one thread at a time, pointers to one object for any. O(1).
 
@@ -131,7 +131,7 @@ template <class T, class Counting>
 template <class T, class Counting>
 [[nodiscard]] std::strong_ordering operator<=>(detail::counted_ptr<T, Counting> const& a,
                                                std::nullptr_t) noexcept {
-    return std::compare_three_way()(a.get(), static_cast<T*>(nullptr));
+    return std::compare_three_way()(a.get(), static_cast<std::remove_extent_t<T>*>(nullptr));
 }
 
 template <class Char, class Traits, class T, class Counting>
@@ -144,12 +144,12 @@ std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& o
 template <class T, class U, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting>
 static_pointer_cast(detail::counted_ptr<U, Counting> p) noexcept {
-    T* const seen = static_cast<T*>(p.get());
+    auto* const seen = static_cast<std::remove_extent_t<T>*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }
 template <class T, class U, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting> const_pointer_cast(detail::counted_ptr<U, Counting> p) noexcept {
-    T* const seen = const_cast<T*>(p.get());
+    auto* const seen = const_cast<std::remove_extent_t<T>*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }
 template <class T, class U, class Counting>
@@ -172,12 +172,12 @@ static_assert(sizeof(rc_ptr<int>) == 8 && sizeof(weak_rc_ptr<int>) == 8 && sizeo
 template <class T>
 struct std::hash<pooled::rc_ptr<T>> {
     [[nodiscard]] std::size_t operator()(pooled::rc_ptr<T> const& p) const noexcept {
-        return std::hash<T*>()(p.get());
+        return std::hash<std::remove_extent_t<T>*>()(p.get());
     }
 };
 template <class T>
 struct std::hash<pooled::local_rc_ptr<T>> {
     [[nodiscard]] std::size_t operator()(pooled::local_rc_ptr<T> const& p) const noexcept {
-        return std::hash<T*>()(p.get());
+        return std::hash<std::remove_extent_t<T>*>()(p.get());
     }
 };

@@ -12,6 +12,7 @@
 #include "pooled/smart/allocator.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -26,12 +27,11 @@ struct drop_owner {
     void operator()(void const volatile*) noexcept { owner.reset(); }
 };
 
-template <class Owner>
-[[nodiscard]] std::shared_ptr<typename Owner::element_type> share(Owner owner) {
-    using element = typename Owner::element_type;
-    element* const object = owner.get();
+template <class T, class Owner>
+[[nodiscard]] std::shared_ptr<T> share(Owner owner) {
+    auto* const object = owner.get();
     if (object == nullptr) return {};
-    return std::shared_ptr<element>(object, drop_owner<Owner>{std::move(owner)}, allocator<element>());
+    return std::shared_ptr<T>(object, drop_owner<Owner>{std::move(owner)}, allocator<std::byte>());
 }
 
 }  // namespace detail
@@ -40,11 +40,11 @@ template <class Owner>
 // takes: what is made of a local_rc_ptr stays on its thread. O(1).
 template <class T>
 [[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
-    return detail::share(std::move(owner));
+    return detail::share<T>(std::move(owner));
 }
 template <class T>
 [[nodiscard]] std::shared_ptr<T> to_shared(local_rc_ptr<T> owner) {
-    return detail::share(std::move(owner));
+    return detail::share<T>(std::move(owner));
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -28,7 +28,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -143,7 +142,7 @@ POOLED_NOINLINE inline thread_deferred* deferred_store::make_own() noexcept {
     made->pool = this;
     made->owner = &mine;
     {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         if (m_is_closed.load(std::memory_order_relaxed)) {
             g_metadata.deallocate(memory, sizeof(thread_deferred));
             return nullptr;
@@ -201,7 +200,7 @@ inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
 }
 
 inline bool deferred_store::collect(thread_deferred* mine) noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     if (m_kept == nullptr) keep_all();
     deferred_batch* const first = m_kept;
     if (first == nullptr) return false;
@@ -219,7 +218,7 @@ inline bool deferred_store::collect(thread_deferred* mine) noexcept {
 inline bool deferred_store::destroy_one_kept() noexcept {
     deferred next;
     {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         deferred_batch* const first = m_kept;
         if (first == nullptr) return false;
         next = first->queue.pop();
@@ -230,7 +229,7 @@ inline bool deferred_store::destroy_one_kept() noexcept {
         ++m_in_destruction;
     }
     detail::finish_now(next);
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     --m_in_destruction;
     ++m_destroyed;
     return true;
@@ -273,7 +272,7 @@ inline void deferred_store::resume_others() noexcept {
 }
 
 inline deferred_batch* deferred_store::take_all() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     keep_all();
     return std::exchange(m_kept, observed<deferred_batch*>());
 }
@@ -281,7 +280,7 @@ inline deferred_batch* deferred_store::take_all() noexcept {
 // Reads in the order in which an object goes: deferred, in destruction, destroyed. So one that was there when the caller
 // began is missed nowhere.
 inline deferred_store::progress deferred_store::look() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     progress now{m_destroyed, m_kept != nullptr || m_in_destruction != 0};
     for (thread_deferred const* each = m_threads; each != nullptr; each = each->next)
         if (each->size != 0) now.is_any_left = true;
@@ -303,7 +302,7 @@ inline void deferred_store::set_blocked(bool is_blocked) noexcept {
 }
 
 inline void deferred_store::close() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     stop_others();
     m_is_closed.store(true, std::memory_order_relaxed);
     for (thread_deferred* each = m_threads; each != nullptr; each = each->next) {
@@ -315,7 +314,7 @@ inline void deferred_store::close() noexcept {
 inline void deferred_store::release_reference() noexcept {
     bool is_last = false;
     {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         is_last = --m_references == 0;
     }
     if (is_last) g_metadata.deallocate(m_memory, m_bytes);
@@ -324,7 +323,7 @@ inline void deferred_store::release_reference() noexcept {
 // Owner only. Requires an empty batch and no destruction under way.
 inline void deferred_store::leave(thread_deferred& mine) noexcept {
     {
-        std::scoped_lock const lock(m_mutex);
+        scoped_lock const lock(m_mutex);
         keep(mine);
         m_destroyed += mine.destroyed.load(std::memory_order_relaxed);
         thread_deferred** link = &m_threads;
@@ -369,18 +368,18 @@ inline void deferred_store::finish_thread() noexcept {
 }
 
 inline void deferred_store::before_fork() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     stop_others();
     m_is_stopped = true;
 }
 inline void deferred_store::after_fork() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     m_is_stopped = false;
     resume_others();
 }
 
 inline void deferred_store::after_fork_in_child() noexcept {
-    std::scoped_lock const lock(m_mutex);
+    scoped_lock const lock(m_mutex);
     m_in_destruction = 0;
     for (thread_deferred** link = &m_threads; *link != nullptr;) {
         thread_deferred* const each = *link;

@@ -21,7 +21,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -62,7 +61,7 @@ public:
     void insert(outermost_drop& drop) noexcept {
         survive_fork();
         shard& s = shard_of(drop.top);
-        std::scoped_lock const lock(s.lock);
+        scoped_lock const lock(s.lock);
         drop.next = s.first;
         s.first = &drop;
     }
@@ -70,7 +69,7 @@ public:
     // In a forked child, it may be gone already.
     void remove(outermost_drop& drop) noexcept {
         shard& s = shard_of(drop.top);
-        std::scoped_lock const lock(s.lock);
+        scoped_lock const lock(s.lock);
         outermost_drop** link = &s.first;
         while (*link != nullptr && *link != &drop)
             link = &(*link)->next;
@@ -106,7 +105,7 @@ private:
         return static_cast<std::size_t>((std::uint64_t{number} * 0x9e37'79b9'7f4a'7c15U) >> 58);
     }
     static void look(shard& s, std::uintptr_t here, outermost_drop*& found) noexcept {
-        std::scoped_lock const lock(s.lock);
+        scoped_lock const lock(s.lock);
         for (outermost_drop* d = s.first; d != nullptr; d = d->next)
             if (d->covers(here) && (found == nullptr || d->top < found->top)) found = d;
     }
@@ -116,7 +115,7 @@ private:
     // emptied by the drop that made it; a drop further down makes another one.
     void forget_all() noexcept {
         for (shard& s : m_shards) {
-            std::scoped_lock const lock(s.lock);
+            scoped_lock const lock(s.lock);
             s.first = nullptr;
         }
     }

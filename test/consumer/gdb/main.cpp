@@ -32,5 +32,6 @@ int main() {
     pooled::weak_rc_ptr<int> observer = answer;
     pooled::rc_ptr<other> view = pooled::make_rc<both>();
     pooled::weak_rc_ptr<int> expired = packets.make_rc<int>(7);
-    stop(&packets, &local, &numbers, &allocator, &empty, &again, &observer, &view, &expired);
+    pooled::rc_ptr<int const[]> array = packets.make_rc<int[]>(3, 5);
+    stop(&packets, &local, &numbers, &allocator, &empty, &again, &observer, &view, &expired, &array);
 }

@@ -24,13 +24,13 @@ TEST(the_directory_of_copies, is_one_for_each_call) {
 TEST(the_directory_of_copies, is_found_by_the_note_of_this_file) {
     copy_directory* const own = &directory();
     std::set<copy_directory*> found;
-    auto const look = [](dl_phdr_info* file, std::size_t, void* result) {
+    auto const look = [](loaded_file* file, std::size_t, void* result) {
         for_each_link(*file, [&](copy_link& link) {
             static_cast<std::set<copy_directory*>*>(result)->insert(link.directory.load());
         });
         return 0;
     };
-    ::dl_iterate_phdr(look, &found);
+    pooled_iterate_files(look, &found);
     EXPECT_EQ(found, std::set<copy_directory*>{own});
 }
 

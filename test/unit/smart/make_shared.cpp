@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -300,6 +301,24 @@ TEST(make_shared_of_an_array, may_have_const_elements) {
     EXPECT_EQ(sevens[3], 7);
     EXPECT_EQ(empties[2], "");
     EXPECT_EQ(unique[2], 0);
+}
+
+TEST(allocate_shared, makes_what_the_pool_makes_in_a_smaller_block_than_with_an_allocator) {
+    pooled::pool pool;
+    pooled::local_pool local;
+    auto const p = pooled::allocate_shared<std::string>(pool, 3, 'x');
+    EXPECT_EQ(*p, "xxx");
+    EXPECT_TRUE(pool.owns(p.get()));
+    EXPECT_TRUE(local.owns(pooled::allocate_shared<int[]>(local, 4, 7).get()));
+
+    auto const bytes_of = [&](auto make) {
+        auto const before = pool.stats().bytes_in_use;
+        auto const made = make();
+        return pool.stats().bytes_in_use - before;
+    };
+    using words = std::array<long, 6>;
+    EXPECT_LT(bytes_of([&] { return pooled::allocate_shared<words>(pool); }),
+              bytes_of([&] { return std::allocate_shared<words>(pooled::pool_allocator<words>(pool)); }));
 }
 
 TEST(reserve_of_a_type, covers_each_form_of_make) {

@@ -1,11 +1,12 @@
 // expect: (no matching function|constraints not satisfied)
 // SPDX-License-Identifier: BSL-1.0
-// Arrays have make_shared and make_unique.
+// An array takes its length, unless its type says it.
 #include "pooled/pooled.hpp"
 
 int main() {
-    static_cast<void>(pooled::make_rc<int>(3));
-#ifndef POOLED_CONTROL
+    static_cast<void>(pooled::make_rc<int[3]>());
     static_cast<void>(pooled::make_rc<int[]>(3));
+#ifndef POOLED_CONTROL
+    static_cast<void>(pooled::make_rc<int[]>());
 #endif
 }

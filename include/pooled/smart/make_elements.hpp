@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A new array for make_rc: its block, its elements, its header. What it takes are `rows`, elements of T, each of which may be
+// an array itself, and perhaps what the rows are copies of. If a constructor throws, the elements before it are destroyed and
+// the block goes back to the pool.
+
+#include "pooled/base/bits.hpp"
+#include "pooled/base/error.hpp"
+#include "pooled/config.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/counted_elements.hpp"
+#include "pooled/smart/counted_ptr.hpp"
+#include "pooled/smart/handle.hpp"
+#include "pooled/smart/make_counted.hpp"
+#include "pooled/smart/origin.hpp"
+#include "pooled/teardown/block_type.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+template <class Row, class T>
+void construct_rows(T* first, std::size_t count) {
+    std::uninitialized_value_construct_n(first, count);
+}
+template <class Row, class T>
+void construct_rows(T* first, std::size_t count, for_overwrite) {
+    std::uninitialized_default_construct_n(first, count);
+}
+template <class Row, class T>
+void construct_rows(T* first, std::size_t count, Row const& value) {
+    constexpr std::size_t k_row = sizeof(Row) / sizeof(T);
+    auto const* const source = reinterpret_cast<T const*>(std::addressof(value));
+    struct whole_rows {
+        T* first;
+        std::size_t count = 0;
+        ~whole_rows() { counted_elements<T, from_default>::destroy(first, count); }
+    } made{first};
+    for (; made.count != count; made.count += k_row)
+        std::uninitialized_copy_n(source, k_row, first + made.count);
+    made.count = 0;
+}
+
+// T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length for a number of rows
+// that is no size, and what the pool and a constructor throw.
+template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Initial>
+[[nodiscard]] rc_ptr_of<T, Counting> make_elements(pool_core& core, std::size_t rows,
+                                                   Initial const&... initial) {
+    using element = std::remove_cv_t<std::remove_all_extents_t<T>>;
+    using row = std::remove_cv_t<std::remove_extent_t<T>>;
+    using elements = counted_elements<element, from_pool<Sharing>>;
+    std::size_t const count = saturating_multiply(rows, sizeof(row) / sizeof(element));
+    std::size_t const bytes = elements::bytes_of(count);
+    type_tag const type = elements::tag();
+    void* block = nullptr;
+    if constexpr (OnFailure == on_failure::throws) {
+        if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+        block = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), bytes, elements::k_align);
+    } else {
+        if (bytes != k_size_max)
+            block = detail::try_allocate_bytes(detail::in_pool<Sharing>(core), bytes, elements::k_align);
+        if (block == nullptr) return {};
+    }
+    held_block<from_pool<Sharing>> held(block, bytes, elements::k_align);
+    element* const first = elements::first_in(block);
+    detail::construct_rows<row>(first, count, initial...);
+    held.release();
+    elements::set_header(first, count, type);
+    auto* const start = reinterpret_cast<std::remove_extent_t<T>*>(first);
+    return rc_access::adopt<T, Counting>(handle<std::remove_extent_t<T>>(start, start));
+}
+
+// The arguments of make_rc: the number of rows comes first unless the type says it.
+template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Args>
+[[nodiscard]] rc_ptr_of<T, Counting> make_array(pool_core& core, Args const&... args) {
+    using row = std::remove_cv_t<std::remove_extent_t<T>>;
+    if constexpr (std::is_bounded_array_v<T>)
+        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>,
+                                                                      static_cast<row const&>(args)...);
+    else
+        return [&core](auto count, auto const&... value) {
+            return detail::make_elements<T, Counting, Sharing, OnFailure>(
+                core, static_cast<std::size_t>(count), static_cast<row const&>(value)...);
+        }(args...);
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
