@@ -21,7 +21,6 @@ SOURCE = Path(__file__).with_name("profiled.cpp")
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("addr2line")), reason="needs g++ and binutils"
 )
-pytestmark = pytest.mark.xdist_group("profile")
 
 
 @pytest.fixture(scope="session")
