@@ -138,7 +138,7 @@ def test_the_first_screen_has_the_three_answers_and_the_picture_begins(visit):
 def test_the_machine_the_date_and_the_load_stand_before_any_figure(visit):
     page = visit(**DESKTOP).page
     assert page.locator("h1").inner_text() == "What pooling gains on Test CPU, 2 cores"
-    assert page.locator("h1 + .origin").inner_text().startswith("r.jsonl: Test CPU, 2 cores; measured 20")
+    assert page.locator("h1 + .origin").inner_text().startswith("quick.jsonl: Test CPU, 2 cores; measured 20")
     assert "this machine" not in page.locator("body").inner_text().lower()
 
 
