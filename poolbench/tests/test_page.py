@@ -196,6 +196,32 @@ def test_a_table_is_sorted_by_the_column_that_is_pressed(visit):
     assert table.locator("th[aria-sort=descending]").count() == 1
 
 
+def test_a_family_of_contenders_is_one_row_that_unfolds_into_its_members(visit):
+    page = visit(**DESKTOP).page
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    table = page.locator("#e3_pointer_overhead table", has_text="std::unique_ptr (2)").first
+    member = table.locator("tr", has=page.locator("th", has_text="unique_ptr_new")).first
+    assert not member.is_visible()
+    button = table.locator("button.family", has_text="std::unique_ptr").first
+    button.focus()
+    page.keyboard.press("Enter")
+    assert member.is_visible() and button.get_attribute("aria-expanded") == "true"
+    table.locator("thead button", has_text="ns/op").click()
+    heads = table.locator("tbody tr:first-child td[data-name='ns/op']").all_inner_texts()
+    least = [float(each.split("…")[0].replace(",", "")) for each in heads]
+    assert least == sorted(least)
+    assert member.evaluate("(row) => row.parentNode.rows[0].className") == "family"
+    page.fill("#filter", "malloc_free")
+    assert table.locator("tr:visible th", has_text="malloc_free").count() == 1
+
+
+def test_without_scripts_every_member_of_a_family_is_shown(visit):
+    page = visit(java_script_enabled=False, **DESKTOP).page
+    page.locator("#e3_pointer_overhead > details > summary").click()
+    page.locator("#e3_pointer_overhead details details summary").click()
+    assert page.locator("#e3_pointer_overhead tr:visible th", has_text="unique_ptr_new").count() > 0
+
+
 def test_a_table_on_a_phone_is_a_list_of_cards(visit):
     page = visit(**PHONE).page
     cell = page.locator("#summary td").first
