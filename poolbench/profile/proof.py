@@ -4,7 +4,8 @@
 Each program of bench/profile/proof exists in two forms, with std::make_shared and with pooled::make_shared. The
 processor time of both, of the first on every installed malloc, and of the first while it is recorded is measured in
 interleaved runs; before and after them the first form is profiled. What was predicted, what was measured, the
-differences and the overhead are written to the file, with the machine."""
+differences and the overhead are written to the file, with the machine, and printed as the tables of
+docs/profile.md."""
 
 from __future__ import annotations
 
@@ -101,6 +102,37 @@ def _proof(name: str, runs: int) -> dict:
     }
 
 
+def tables(result: dict) -> str:
+    """The file in Markdown, as docs/profile.md has it."""
+    lines = ["| program | overhead, processor time | of the least times |", "|---|---|---|"]
+    for name, found in result["programs"].items():
+        lines.append(f"| `{name}` | {found['overhead']:+.0%} | {found['overhead_of_least']:+.0%} |")
+    lines += ["", "| program | change | predicted before | predicted after | measured | errors, points |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for name, found in result["programs"].items():
+        for way, saved in found["saved"].items():
+            told = [each[way] for each in found["predicted"]]
+            words = [f"{p['share_of_cpu_time']:.0%} ({p['low']:.0%}–{p['high']:.0%})" for p in told]
+            errors = [f"{100 * each[way]:+.0f}" if _holds(p, saved) else f"**{100 * each[way]:+.0f}**"
+                      for each, p in zip(found["error"], told, strict=True)]  # fmt: skip
+            change = f"`{PROGRAMS[name]}` → `{way}`" if way == POOLED else f"preload {way}"
+            lines.append(f"| `{name}` | {change} | {' | '.join(words)} | {saved:.0%} | {', '.join(errors)} |")
+    pairs = [
+        (each[way], saved)
+        for found in result["programs"].values()
+        for each in found["predicted"]
+        for way, saved in found["saved"].items()
+    ]
+    held = sum(_holds(*pair) for pair in pairs)
+    return "\n".join(
+        [*lines, "", f"Of {len(pairs)} intervals {held} hold the measured value; the others' errors are bold."]
+    )
+
+
+def _holds(predicted: dict, saved: float) -> bool:
+    return predicted["low"] <= saved <= predicted["high"]
+
+
 def main(path: Path, runs: int = RUNS) -> None:
     busy = hardware.busy_share()
     with tempfile.TemporaryFile(dir=path.parent):  # said before half an hour is spent
@@ -114,6 +146,7 @@ def main(path: Path, runs: int = RUNS) -> None:
         "programs": {name: _proof(name, runs) for name in PROGRAMS},
     }
     path.write_text(json.dumps(result, indent=1) + "\n")
+    print(tables(result))
 
 
 if __name__ == "__main__":
