@@ -19,6 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from poolbench.analysis.claims import counted
 from poolbench.analysis.families import Family, families
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
@@ -376,9 +377,9 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
         out.print(Padding(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", (0, 0, 0, 0)))
         for line in claim_lines(claim):
             out.print(Padding(line, (0, 0, 0, 4)))
-    verdicts = [claim.verdict for claim in claims]
-    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts))
-    out.print(f"\n{len(claims)} claims: {counts}. A quotient is one of medians; in brackets its 95% interval.")
+    out.print(
+        f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
+    )
 
 
 def advice_sheet(title: str, frame: pl.DataFrame, operation: str = "") -> Sheet:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from poolbench.analysis import stats
-from poolbench.analysis.claims import OURS_BY, Claim, Verdict
+from poolbench.analysis.claims import OURS_BY, Claim, Verdict, counted
 from poolbench.analysis.headlines import OURS, Lead
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.headlines import Verdict as LeadVerdict
@@ -115,18 +115,6 @@ def of_claims(claims: list[Claim]) -> list[str]:
         if any(claim.verdict is not Verdict.unknown for claim in chosen):
             said.append(f"{who}, {counted(chosen)}.")
     return said
-
-
-def counted(claims: list[Claim]) -> str:
-    """For instance "8 hold, 1 does not hold and 21 are undecided"."""
-    counts = [(verdict, sum(claim.verdict is verdict for claim in claims)) for verdict in Verdict]
-    return _list([f"{count} {_in_words(verdict, count)}" for verdict, count in counts if count])
-
-
-def _in_words(verdict: Verdict, count: int) -> str:
-    if count == 1:
-        return {Verdict.unknown: "is undecided"}.get(verdict, str(verdict))
-    return {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}[verdict]
 
 
 def of_run(cells: int, runs: int, failed: int) -> str:

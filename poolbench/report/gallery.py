@@ -46,7 +46,7 @@ def machine_of(results: Results, descriptions: dict[str, Description], name: str
         for claim in claims.judge(frame, profile=profile_of(results), installed=results.installed)
         if claim.by == OURS_BY
     ]
-    promises = findings.counted(ours)
+    promises = claims.counted(ours)
     trusted = "BUSY" not in results.busy() and results.finished
     return Machine(name, results.origin(), trusted, {row.headline.work: row for row in found}, promises)
 
