@@ -46,5 +46,6 @@ def in_words(found: dict[Cell, list[float]], cells: int) -> str:
     worst, ratios = max(found.items(), key=lambda pair: max(pair[1]))
     return (
         f"{len(found)} of {cells} cells have runs far outside the others, up to {max(ratios):.1f} times the median "
-        f"({worst}): something disturbed the machine. The medians tolerate a few; run on a quiet machine, or --pin"
+        f"({worst}): something disturbed the machine. The medians tolerate a few; "
+        "measure on a quiet machine or with --pin"
     )

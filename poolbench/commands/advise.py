@@ -6,20 +6,16 @@ from __future__ import annotations
 import enum
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.measure.calibrate import CannotRun, calibrated
-from poolbench.measure.run_plan import RunPlan, carry_out
-from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, BinOption, complain, fail, origin, pairs, progress_stream, say, seconds
+from poolbench.commands import trial
+from poolbench.options import BinOption, fail, origin, pairs, say, seconds
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
-from poolbench.results.store import CannotWrite
 from poolbench.system import build, hardware, mallocs, toolchains
 
 EPILOG = """\b
@@ -44,7 +40,6 @@ MOST_BYTES = 16 << 20
 MOST_SIZES = 8
 MOST_THREADS = 256
 TARGET_SECONDS = 0.2  # of one timed run
-LIMIT = 120.0
 OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 STANDARD = ("make_shared", "make_unique", "new")  # measured on every malloc
 
@@ -149,60 +144,29 @@ def advise(
     """
     sizes = sizes_of(size)
     check(sizes, threads, live, pattern)
-    if output is not None and output.exists():
-        raise fail(f"{output} exists: name a new file")
-    try:
+    trial.check_new(output)
+    with trial.ending_well():
         bench = built(sizes, pattern, bins)
         libraries, _ = mallocs.find()
         cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        cells = calibrated(cells, bench, libraries[0], TARGET_SECONDS, LIMIT)
-        rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
-        with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-            path = output or Path(directory) / "advise.jsonl"
-            results = carry_out(RunPlan(path, "advise", cells, [bench], libraries, rule, LIMIT), say, progress_stream())
-    except program.ProgramError as error:
-        raise fail(str(error)) from error
-    except (build.BuildFailed, CannotRun, CannotWrite) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        results = trial.measured(
+            "advise", cells, bench, libraries, seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output
+        )
     tell(results, as_json, f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread(s), {pattern}")
-    for cell, failure in results.failed_cells().items():
-        complain(f"FAILED: {cell}: {failure.get('reason')}")
-    if results.failed_cells():
-        raise typer.Exit(1)
+    trial.end(results)
 
 
 def tell(results: Results, as_json: bool, title: str) -> None:
-    from poolbench import tables
     from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates
 
     frame = estimates(results)
-    choices = advice.advise(frame)
     if as_json:
         say(origin(results))
-    else:
-        typer.echo(origin(results) + "\n")
-    if as_json:
-        told = [advice.record(choice) for choice in choices]
-        typer.echo(
-            json.dumps(
-                {
-                    "shape": title,
-                    "advice": told,
-                    "further": advice.further(frame),
-                    "measured": advice.records(frame),
-                },
-                indent=1,
-            )
-        )
+        typer.echo(json.dumps({"shape": title, **trial.record(frame), "further": advice.further(frame)}, indent=1))
         return
-    tables.print_text(tables.advice_sheet(title, frame))
-    for choice in choices:
-        for line in advice.in_words(choice):
-            typer.echo(line)
+    typer.echo(origin(results) + "\n")
+    trial.tell(title, frame)
     for line in advice.further(frame):
         typer.echo(line)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from poolbench.measure.progress import Progress
 from poolbench.options import INTERRUPTED, SeedOption, complain, fail, progress_stream, say
 from poolbench.profile import launch
 from poolbench.system import build, mallocs, native
@@ -86,13 +87,6 @@ def _savings(found, samples: int, top: int, seed: int):
     modes = [saving.Mode("malloc", name) for name in libraries]
     modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))]
     modes += [saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
-    stream = progress_stream()
-
-    def progress(done: int, total: int) -> None:
-        if stream is not None and stream.isatty():
-            stream.write(f"\rreplaying: {done} of {total} runs" + ("\r\033[K" if done == total else ""))
-            stream.flush()
-
     replayer = native.replayer(say)
     say(
         f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
@@ -100,7 +94,14 @@ def _savings(found, samples: int, top: int, seed: int):
     )
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = plan.write(planned, Path(directory) / "plan")
-        times = saving.measure(replayer, path, modes, libraries, samples, seed, progress)
+        shown = Progress(progress_stream())
+        try:
+            times = saving.measure(
+                replayer, path, modes, libraries, samples, seed,
+                lambda done, total: shown.show(done, total, f"[{done} of {total} replays]"),
+            )  # fmt: skip
+        finally:
+            shown.close()
     return saving.conclude(found, planned, ranked, times), planned
 
 

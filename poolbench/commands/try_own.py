@@ -4,24 +4,18 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.measure.calibrate import CannotRun, calibrated
-from poolbench.measure.run_plan import RunPlan, carry_out
-from poolbench.measure.stopping import Rule
+from poolbench.commands import trial
 from poolbench.options import (
-    INTERRUPTED,
     SeedOption,
     ToolchainOption,
     VariantOption,
-    complain,
     fail,
     origin,
-    progress_stream,
     say,
     seconds,
     selection_of,
@@ -29,9 +23,8 @@ from poolbench.options import (
 )
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results.read import Results
-from poolbench.results.store import CannotWrite
 from poolbench.system import build, mallocs, own, toolchains
 
 EPILOG = """\b
@@ -53,7 +46,6 @@ Exit status: 0 measured; 1 a run or the build failed; 2 the header, the type or 
 """
 
 TARGET_SECONDS = 0.1  # of one timed run
-LIMIT = 120.0
 STANDARD = ("make_shared", "make_unique")  # measured on every malloc
 
 
@@ -150,62 +142,38 @@ def try_own(
     if new_pattern is not None:
         _new_pattern(new_pattern)
         return
-    if output is not None and output.exists():
-        raise fail(f"{output} exists: name a new file")
-    try:
+    trial.check_new(output)
+    with trial.ending_well():
         asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
         chosen = selection_of(None, variant, None, None, toolchain)
         bench = own.built(asked, _toolchain(chosen), say)
         libraries, _ = mallocs.find()
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
-        cells = calibrated(cells, bench, libraries[0], TARGET_SECONDS, LIMIT)
-        rule = Rule(samples, max(samples, 15), 0.02, budget=budget)
-        with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-            path = output or Path(directory) / "try.jsonl"
-            plan = RunPlan(path, "try", cells, [bench], libraries, rule, LIMIT, seed=seed)
-            results = carry_out(plan, say, progress_stream())
-    except (own.NotUsable, program.ProgramError, SelectionError) as error:
-        raise fail(str(error)) from error
-    except (build.BuildFailed, CannotRun, CannotWrite) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        results = trial.measured(
+            "try", cells, bench, libraries,
+            seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output, seed=seed,
+        )  # fmt: skip
     _tell(results, asked, live, as_json)
-    for cell, failure in results.failed_cells().items():
-        complain(f"FAILED: {cell}: {failure.get('reason')}")
-    if results.failed_cells():
-        raise typer.Exit(1)
+    trial.end(results)
 
 
 def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
-    from poolbench import tables
-    from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates, matching
 
     frame = estimates(results)
-    variants = list(dict.fromkeys(cell.variant for cell in results.cells()))
+    variants = dict.fromkeys(cell.variant for cell in results.cells())
+    parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     if as_json:
         say(origin(results))
-        told = {}
-        for variant in variants:
-            part = matching(frame, {"variant": variant})
-            told[variant] = {
-                "measured": advice.records(part),
-                "advice": [advice.record(choice) for choice in advice.advise(part)],
-            }
+        told = {variant: trial.record(part) for variant, part in parts.items()}
         typer.echo(json.dumps({"what": what, "header": str(asked.header), "live": live, "patterns": told}, indent=1))
         return
     typer.echo(origin(results) + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
-    for variant in variants:
-        part = matching(frame, {"variant": variant})
+    for variant, part in parts.items():
         title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
-        tables.print_text(tables.advice_sheet(title, part, operations.get(variant, "")))
-        for choice in advice.advise(part):
-            for line in advice.in_words(choice):
-                typer.echo(line)
+        trial.tell(title, part, operations.get(variant, ""))
         typer.echo("")
 
 

@@ -4,6 +4,7 @@ was published. A new workload needs such a file and nothing else; without one it
 
     title, question, source         words for the report
     limits = ["raw", ...]           contenders that only show how far one could get
+    families = { name = ["raw", ...] }  contenders of one kind: tables fold them into one row, which can be unfolded
     figures = { name = "heading" }  what a result tells beside its time
     measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
     base    = { variant = name }    the contender that ratios are taken against, where it is not make_shared
@@ -107,6 +108,7 @@ class Description:
     question: str = ""
     source: str = ""
     limits: list[str] = field(default_factory=list)  # contenders that are no smart pointers
+    families: dict[str, list[str]] = field(default_factory=dict)
     figures: dict[str, str] = field(default_factory=dict)
     measure: dict[str, str] = field(default_factory=dict)
     base: dict[str, str] = field(default_factory=dict)
@@ -117,6 +119,10 @@ class Description:
 
     def measure_of(self, variant: str) -> str:
         return self.measure.get(variant, TIME)
+
+    def family_of(self, contender: str) -> str:
+        """Empty: it stands alone."""
+        return next((name for name, members in self.families.items() if contender in members), "")
 
     def base_of(self, variant: str) -> str:
         return self.base.get(variant, STANDARD)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterator
 
 import altair as alt
@@ -19,6 +20,8 @@ from poolbench.report import theme
 from poolbench.tables import number, range_text
 
 ROW_HEIGHT = 22
+TWO_LINES = 32  # the height of a row whose name may take two lines
+LABEL_CHARACTERS = 38
 CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 LINES_HEIGHT = 260
 LEAD_ROOM = 18  # of the picture's scale, left of the leftmost mark: what its label takes
@@ -356,7 +359,7 @@ def machines(data: list[dict], works: list[str], names: list[str]) -> alt.LayerC
     colour, shape = _colour(names)
     colour = colour.legend(alt.Legend(labelLimit=0, columns=1))
     shape = shape.legend(alt.Legend(labelLimit=0, columns=1))
-    y = alt.Y("work:N", sort=works, title=None, axis=alt.Axis(labelLimit=260, minExtent=225))
+    y = alt.Y("work:N", sort=works, title=None, axis=_in_lines(works))
     base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
     axis = alt.Axis(values=TICKS, format="~g")
     return alt.layer(
@@ -367,13 +370,22 @@ def machines(data: list[dict], works: list[str], names: list[str]) -> alt.LayerC
         base.mark_point(filled=True, size=70, opacity=1).encode(
             x=alt.X("ratio:Q", scale=scale, title="times as fast; right of 1 pooled is ahead", axis=axis), shape=shape
         ),
-    ).properties(height={"step": ROW_HEIGHT})
+    ).properties(height={"step": TWO_LINES})
+
+
+def _in_lines(names: list[str]) -> alt.Axis:
+    """Long names are broken into lines, not cut off: two often differ at their ends alone."""
+    lines = json.dumps({name: textwrap.wrap(name, LABEL_CHARACTERS) for name in names})
+    return alt.Axis(labelExpr=f"{lines}[datum.value]", labelLimit=0, minExtent=250)
 
 
 def history(data: list[dict]) -> alt.LayerChart:
     """A point a results file, in the order of the data."""
     data = [{**row, "low": max(row["low"], 1e-3), "high": min(row["high"], 1e3)} for row in data]
-    x = alt.X("at:N", sort=[row["at"] for row in data], title=None, axis=alt.Axis(labelAngle=-30, labelLimit=220))
+    # The date, and the commit below it; of many files some are not named.
+    lines = "[slice(datum.value, 0, 16), slice(datum.value, 17)]"
+    axis = alt.Axis(labelAngle=0, labelLimit=0, labelExpr=lines, labelOverlap="greedy")
+    x = alt.X("at:N", sort=[row["at"] for row in data], title=None, axis=axis)
     low, high = min(1, *(row["low"] for row in data)), max(1, *(row["high"] for row in data))
     scale = alt.Scale(type="log", nice=False, domain=[low / ROOM, high * ROOM])
     colour = alt.value(theme.COLOURS[theme.POOLED])

@@ -30,26 +30,28 @@ class Drawn:
     vega: str  # JSON that may stand in a <script>
 
 
-def _specification(chart: alt.LayerChart, **changes) -> dict:
-    spec = chart.properties(**changes).to_dict()
-    # Altair refuses a colour that is not in the schema's list; Vega hands it on to the browser.
+def _specification(chart: alt.LayerChart) -> dict:
+    # Altair checks each part when it is made; of the whole it would refuse a colour that is not in the schema's list,
+    # which Vega hands on to the browser.
+    spec = chart.to_dict(validate=False)
     return {**spec, "config": theme.CONFIG, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
-def svg_of(chart: alt.LayerChart, width: int = WIDTH) -> str:
-    return vl_convert.vegalite_to_svg(_specification(chart, width=width))
+def _svg(specification: dict) -> str:
+    return vl_convert.vegalite_to_svg({**specification, "width": WIDTH})
 
 
 def standalone_svg(chart: alt.LayerChart, description: str) -> str:
     """For a README: with a title, and colours of its own in either scheme."""
-    svg = svg_of(chart)
+    svg = _svg(_specification(chart))
     head, body = svg.split(">", 1)
     return f'{head} role="img"><title>{_escaped(description)}</title>{ALONE}{body}\n'
 
 
 def draw(name: str, title: str, description: str, chart: alt.LayerChart) -> Drawn:
-    vega = vl_convert.vegalite_to_vega(_specification(chart, width="container"))
-    return Drawn(name, title, description, svg_of(chart), script_json(vega))
+    specification = _specification(chart)
+    vega = vl_convert.vegalite_to_vega({**specification, "width": "container"})
+    return Drawn(name, title, description, _svg(specification), script_json(vega))
 
 
 def script_json(value: object) -> str:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from poolbench.analysis import stats
-from poolbench.analysis.claims import OURS_BY, Claim, Verdict
+from poolbench.analysis.claims import OURS_BY, Claim, Verdict, counted
 from poolbench.analysis.headlines import OURS, Lead
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.headlines import Verdict as LeadVerdict
@@ -47,6 +47,11 @@ def _in_work(row: HeadlineRow, found: Lead) -> str:
     return f"{number(found.ratio)}× ({range_text(found.low, found.high)}) in “{row.headline.work}”"
 
 
+def score(found: list[Lead]) -> str:
+    ahead = sum(lead.verdict is LeadVerdict.ahead for lead in found)
+    return f"ahead in {ahead} of {len(found)} works" if found else "not measured"
+
+
 def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) -> Answer:
     if not found:
         return Answer(
@@ -66,7 +71,7 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
         if names := [f"“{row.headline.work}” ({range_text(lead.low, lead.high)})" for row, lead in of[verdict]]:
             said.append(f"{str(verdict).capitalize()}: {_list(names)}.")
     kind = "ahead" if len(ahead) * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
-    return Answer(question, f"ahead in {len(ahead)} of {len(found)} works", said, kind)
+    return Answer(question, score([lead for _, lead in found]), said, kind)
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
@@ -107,19 +112,9 @@ def of_claims(claims: list[Claim]) -> list[str]:
         ("Of the published claims", [c for c in claims if c.by != OURS_BY]),
         ("Of pooled's own promises", [c for c in claims if c.by == OURS_BY]),
     ):
-        counts = [sum(claim.verdict is verdict for claim in chosen) for verdict in Verdict]
-        if any(counts[:2]):
-            parts = [
-                f"{count} {_in_words(verdict, count)}" for count, verdict in zip(counts, Verdict, strict=True) if count
-            ]
-            said.append(f"{who}, {_list(parts)}.")
+        if any(claim.verdict is not Verdict.unknown for claim in chosen):
+            said.append(f"{who}, {counted(chosen)}.")
     return said
-
-
-def _in_words(verdict: Verdict, count: int) -> str:
-    if count == 1:
-        return {Verdict.unknown: "is undecided"}.get(verdict, str(verdict))
-    return {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}[verdict]
 
 
 def of_run(cells: int, runs: int, failed: int) -> str:

@@ -10,11 +10,11 @@ import jinja2
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines
-from poolbench.analysis.claims import OURS_BY, Verdict
+from poolbench.analysis.claims import OURS_BY
 from poolbench.analysis.headlines import Lead
 from poolbench.options import profile_of
 from poolbench.plan.description import Description
-from poolbench.report import charts
+from poolbench.report import charts, findings
 from poolbench.report.drawn import Drawn, draw
 from poolbench.report.page import TEMPLATES
 from poolbench.results.read import Results
@@ -34,6 +34,9 @@ class Machine:
     rows: dict[str, headlines.Row]  # by work
     promises: str
 
+    def score(self, kind: str) -> str:
+        return findings.score([lead for row in self.rows.values() if (lead := lead_of(row, kind))])
+
 
 def machine_of(results: Results, descriptions: dict[str, Description], name: str) -> Machine:
     frame = estimate.estimates(results)
@@ -43,8 +46,7 @@ def machine_of(results: Results, descriptions: dict[str, Description], name: str
         for claim in claims.judge(frame, profile=profile_of(results), installed=results.installed)
         if claim.by == OURS_BY
     ]
-    counts = [(verdict, sum(claim.verdict is verdict for claim in ours)) for verdict in Verdict]
-    promises = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+    promises = claims.counted(ours)
     trusted = "BUSY" not in results.busy() and results.finished
     return Machine(name, results.origin(), trusted, {row.headline.work: row for row in found}, promises)
 

@@ -20,10 +20,15 @@ def label(results: Results) -> str:
 
 
 def sheet(files: list[Machine], kind: str, title: str) -> tables.Sheet:
-    """A row a file, a column a work: long histories grow downwards."""
+    """What there is less of becomes the columns: a long history grows downwards, a short one fits a screen."""
     works = list(dict.fromkeys(work for each in files for work in each.rows))
     rows = [[each.name, *(tables.lead_text(lead_of(each.rows.get(work), kind)) for work in works)] for each in files]
     note = "whether a later file is behind an earlier one by more than the session's drift: poolbench compare tells"
+    if len(files) < len(works):
+        columns = ["work", *(each.name for each in files)]
+        by_work = zip(*(row[1:] for row in rows), strict=True)
+        rows = [[work, *leads] for work, leads in zip(works, by_work, strict=True)]
+        return tables.Sheet(title, columns, rows, note, {"work"})
     return tables.Sheet(title, ["measured, commit", *works], rows, note, {"measured, commit"})
 
 
@@ -42,6 +47,10 @@ def render(files: list[Machine], machine: str, title: str, kind: str) -> str:
         if len(data) > 1:
             words = f"{work}, from the oldest to the newest: " + ", ".join(tables.number(row["ratio"]) for row in data)
             drawn.append(draw(f"history-{number}", work, words + ".", charts.history(data)))
-    intro = "Sessions differ by more than their intervals: one point is no trend."
-    heading = f"{title}, over {len(files)} results files of {machine}"
+    intro = (
+        "Sessions differ by more than their intervals: one point is no trend."
+        if len(files) > 1
+        else "One results file has no history yet: the next run adds to it."
+    )
+    heading = f"How the gain changed on {machine}"
     return comparison("history", heading, intro, files, drawn, [sheet(files, kind, title)])

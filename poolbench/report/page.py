@@ -151,7 +151,7 @@ def _machine_sheet(results: Results) -> Sheet:
     for name, what in sorted({(joined(m, "name"), joined(m, "version", "path", "sha256")) for m in mallocs}):
         lines.append([f"malloc {name}", what])
     lines += [["note", str(note)] for note in session.get("notes", [])]
-    return Sheet("The machine and what was measured with", ["", "what"], lines, words={"", "what"})
+    return Sheet("The machine and what was measured with", ["", "recorded"], lines, words={"", "recorded"})
 
 
 def _failures(results: Results) -> list[dict]:

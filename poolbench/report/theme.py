@@ -56,7 +56,8 @@ def palette(names: list[str]) -> dict[str, list[str]]:
     """A colour and a shape for each name, the same in every chart for those that occur in many."""
     others = iter(OTHER_COLOURS * (len(names) // len(OTHER_COLOURS) + 1))
     shapes = SHAPES * (len(names) // len(SHAPES) + 1)
-    return {"colours": [COLOURS.get(name) or next(others) for name in names], "shapes": shapes[: len(names)]}
+    known = [COLOURS.get(name) or COLOURS.get(name.removeprefix("make_shared on ")) for name in names]
+    return {"colours": [colour or next(others) for colour in known], "shapes": shapes[: len(names)]}
 
 
 def in_order(names: set[str]) -> list[str]:

@@ -399,3 +399,57 @@ def test_no_word_is_broken_over_two_lines_of_a_narrow_terminal(tmp_path, monkeyp
         text = stream.getvalue()
         assert all(word in text for word in ("block_pool_mutex_shared_ptr", "make_shared", "interval"))
         assert max(map(len, text.splitlines())) <= width
+
+
+# --- families
+
+POINTERS = Description("w", "pointers", families={"shared": ["make_shared", "new"], "raw": ["raw_new", "malloc_free"]})
+
+
+def family_group(tmp_path, values):
+    (group,) = rows.groups(results(tmp_path, values), {"w": POINTERS})
+    return group
+
+
+def test_one_row_stands_for_a_family_from_its_fastest_to_its_slowest_member(tmp_path):
+    values = {
+        support.cell("new"): noisy(40.0),
+        support.cell("make_shared"): noisy(20.0),
+        support.cell("x"): noisy(30.0),
+    }
+    sheet = tables.group_sheet(family_group(tmp_path, values))
+    assert [row[0] for row in sheet.rows] == ["make_shared", "new", "x"]
+    folded = sheet.folded()
+    assert [row[0] for row in folded.rows] == ["shared (2)", "x"] and not folded.folds
+    low, high = folded.rows[0][2].split("…")
+    assert float(low) == pytest.approx(20, rel=0.05) and float(high) == pytest.approx(40, rel=0.05)
+    assert [(fold is not None, len(part)) for fold, part in sheet.parts()] == [(True, 2), (False, 1)]
+
+
+def test_members_of_a_family_on_two_mallocs_are_not_folded_together(tmp_path):
+    values = {support.cell(c, m): noisy(9.0) for c in ("make_shared", "new") for m in ("glibc", "tcmalloc")}
+    assert [row[:2] for row in tables.group_sheet(family_group(tmp_path, values)).folded().rows] == [
+        ["shared (2)", "glibc"],
+        ["shared (2)", "tcmalloc"],
+    ]
+
+
+def test_a_family_with_one_member_measured_or_one_that_failed_is_not_folded(tmp_path):
+    alone = {support.cell("new"): noisy(40.0), support.cell("raw_new"): noisy(20.0)}
+    assert tables.group_sheet(family_group(tmp_path, alone)).folds == []
+    cells = [support.cell("new"), support.cell("make_shared")]
+    failure = record.line("failure", cell=cells[1].to_record(), kind="crash", reason="signal 11")
+    path = support.write(tmp_path / "f.jsonl", support.session(), support.sample(cells[0], 2.0), failure)
+    (group,) = rows.groups(read(path), {"w": POINTERS})
+    sheet = tables.group_sheet(group)
+    assert sheet.folds == [] and any("FAILED" in row for row in sheet.rows)
+
+
+def test_table_folds_families_unless_it_is_asked_not_to(tmp_path):
+    e3 = {"workload": "e3_pointer_overhead", "variant": "create"}
+    path = support.results_file(
+        tmp_path / "r.jsonl", {support.cell(c, **e3): noisy(9.0) for c in ("raw_new", "make_shared", "new")}
+    )
+    told = [CliRunner().invoke(cli.app, ["table", str(path), *more]).stdout for more in ([], ["--unfold"])]
+    assert "std::shared_ptr (2)" in told[0] and "make_shared" not in told[0]
+    assert "std::shared_ptr (2)" not in told[1] and "make_shared" in told[1]

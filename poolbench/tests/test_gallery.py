@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.report import charts, drawn, gallery, history
 from poolbench.results import record
 from poolbench.system import hardware
 from poolbench.tests import support
@@ -57,6 +58,29 @@ def test_the_gallery_has_the_newest_file_of_each_machine(results):
     assert "4.00× (3." in page and "8.00× (7." in page and "2.00× (" not in page
     assert "UNFINISHED" in page and page.count("origin warning") == 1
     assert "left out: " in result.stderr and "20261105T120000Z-quick.jsonl" in result.stderr
+
+
+def test_the_gallery_begins_with_a_verdict_of_each_machine(results):
+    run("gallery")
+    page = (results / "gallery.html").read_text()
+    assert page.index("Against glibc's malloc: ahead in 1 of 1 works") < page.index("<figure")
+    assert page.index("Against the best malloc: ahead in 1 of 1 works") < page.index("<figure")
+    assert re.search(r"Of pooled's own promises, \d+ (is|are) undecided", page)
+
+
+def test_a_long_name_of_a_work_is_broken_into_lines_and_not_cut_off():
+    name = "1 KiB items from a pool that grows by 64, freed one by one and in bulk"
+    data = [{"work": name, "machine": "A", "ratio": 2.0, "low": 1.5, "high": 2.5}]
+    svg = drawn.draw("x", "x", "x", charts.machines(data, [name], ["A"])).svg
+    text = "".join(re.findall(r">([^<>]+)<", svg)).replace(" ", "")
+    assert name.replace(" ", "") in text and "…" not in text
+
+
+def test_a_short_history_has_a_column_a_file_and_a_long_one_a_row(results):
+    machine = gallery.Machine("file", "", True, {"work a": None, "work b": None}, "")
+    assert history.sheet([machine], "best", "x").columns == ["work", "file"]
+    sheet = history.sheet([machine] * 2, "best", "x")
+    assert sheet.columns == ["measured, commit", "work a", "work b"] and len(sheet.rows) == 2
 
 
 def test_the_gallery_compares_the_files_that_are_named(results, tmp_path):

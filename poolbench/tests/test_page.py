@@ -9,16 +9,17 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from poolbench.plan import description
+from poolbench.report import gallery, history
 from poolbench.report import page as report
-from poolbench.results.read import read
-from poolbench.tests import support
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+pytestmark = pytest.mark.browser
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 DARK = {"color_scheme": "dark"}
+# Their charts are dots, lines, figures beside each other, and percentiles; one has families, one a cell that failed.
+PARTS = ("create_drop", "e3_pointer_overhead", "e6_fan_out", "e11_aging", "e12_latency")
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,18 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    results = read(support.quick_results(tmp_path_factory.mktemp("page") / "r.jsonl"))
-    path = results.path.with_suffix(".html")
-    report.write(path, report.render(results, description.load()))
+def file(quick_report):
+    return quick_report.path
+
+
+@pytest.fixture(scope="module")
+def short(quick_report, tmp_path_factory):
+    """A page with every part that a page can have, and each kind of chart: the third of the whole one."""
+    shown = quick_report.results.only(
+        {each for each in quick_report.results.cells() if each.workload in PARTS and each.toolchain == "gcc"}
+    )
+    path = tmp_path_factory.mktemp("page") / "short.html"
+    report.write(path, report.render(shown, description.load()))
     return path
 
 
@@ -84,21 +93,65 @@ def test_every_chart_is_drawn_without_an_error_or_a_request(visit, file):
     assert [url for url in opened.asked if not url.startswith("data:")] == [file.as_uri()]
 
 
-# A width changes no colours and a scheme nothing else: each rule is looked at where it may find something.
-@pytest.mark.parametrize(
-    ("how", "options"),
-    [
-        (DESKTOP, None),
-        (PHONE, {"rules": {"color-contrast": {"enabled": False}}}),
-        (DESKTOP | DARK, {"runOnly": {"type": "rule", "values": ["color-contrast"]}}),
-    ],
-    ids=["desktop", "phone", "dark"],
-)
-def test_axe_finds_nothing(visit, how, options):
-    opened = visit(**how)
+def axe(opened, options=None):
     opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    found = Axe().run(opened.page, options=options)
+    # What is well is not listed: to describe thousands of elements takes axe minutes.
+    found = Axe().run(opened.page, options={"resultTypes": ["violations"], **(options or {})})
     assert found.violations_count == 0, found.generate_report()
+
+
+COLOURS = "color-contrast"
+
+
+# Colours are looked at where each part of a page is found a few times; all other rules on the whole page as well.
+@pytest.mark.parametrize("how", [DESKTOP, DESKTOP | DARK], ids=["light", "dark"])
+def test_axe_finds_no_colours_that_are_hard_to_read(visit, short, how):
+    axe(visit(short, **how), {"runOnly": {"type": "rule", "values": [COLOURS]}})
+
+
+def test_axe_finds_nothing_else(visit):
+    axe(visit(**DESKTOP), {"rules": {COLOURS: {"enabled": False}}})
+
+
+def test_axe_finds_nothing_else_on_a_phone(visit, short):
+    axe(visit(short, **PHONE), {"rules": {COLOURS: {"enabled": False}}})
+
+
+@pytest.fixture(scope="module")
+def comparisons(quick_report, tmp_path_factory):
+    """A gallery and a history of the same few cells."""
+    found, described = quick_report.results, description.load()
+    few = found.only({each for each in found.cells() if each.workload in ("create_drop", "e4_pool_patterns")})
+    directory = tmp_path_factory.mktemp("comparisons")
+    report.write(directory / "gallery.html", gallery.render([few, few], described))
+    files = [history.machine_of(few, described, f"2026-11-2{day} 10:00 {day}aaaaaaaa+") for day in (1, 2)]
+    report.write(directory / "history.html", history.render(files, "Test CPU", "a title", "glibc"))
+    return directory
+
+
+@pytest.mark.parametrize("how", [DESKTOP, PHONE, DESKTOP | DARK], ids=["desktop", "phone", "dark"])
+@pytest.mark.parametrize("name", ["gallery", "history"])
+def test_a_comparison_fits_and_axe_finds_nothing(browser, comparisons, name, how):
+    context = browser.new_context(offline=True, **how)
+    page = context.new_page()
+    page.goto((comparisons / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= how["viewport"]["width"]
+    # A label that begins left of its drawing, or ends below it, is cut off.
+    cut = page.evaluate("""[...document.querySelectorAll('.drawing svg')].flatMap((svg) => {
+        const whole = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll('text')].filter((text) => {
+            const box = text.getBoundingClientRect();
+            return box.left < whole.left - 1 || box.bottom > whole.bottom + 1 || box.right > whole.right + 1;
+        }).map((text) => text.textContent);
+    })""")
+    assert cut == []
+    found = Axe().run(page, options={"resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 990})  # A4 within its margins
+    right = "[...document.querySelectorAll('.drawing svg, table')].map((each) => each.getBoundingClientRect().right)"
+    assert max(page.evaluate(right)) <= 701
+    context.close()
 
 
 def test_without_scripts_the_charts_are_still_and_the_tables_hold_the_figures(visit):
@@ -126,7 +179,7 @@ def test_the_first_screen_has_the_three_answers_and_the_picture_begins(visit):
 def test_the_machine_the_date_and_the_load_stand_before_any_figure(visit):
     page = visit(**DESKTOP).page
     assert page.locator("h1").inner_text() == "What pooling gains on Test CPU, 2 cores"
-    assert page.locator("h1 + .origin").inner_text().startswith("r.jsonl: Test CPU, 2 cores; measured 20")
+    assert page.locator("h1 + .origin").inner_text().startswith("quick.jsonl: Test CPU, 2 cores; measured 20")
     assert "this machine" not in page.locator("body").inner_text().lower()
 
 
@@ -182,6 +235,32 @@ def test_a_table_is_sorted_by_the_column_that_is_pressed(visit):
     button.click()
     assert times() == sorted(times(), reverse=True)
     assert table.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_a_family_of_contenders_is_one_row_that_unfolds_into_its_members(visit):
+    page = visit(**DESKTOP).page
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    table = page.locator("#e3_pointer_overhead table", has_text="std::unique_ptr (2)").first
+    member = table.locator("tr", has=page.locator("th", has_text="unique_ptr_new")).first
+    assert not member.is_visible()
+    button = table.locator("button.family", has_text="std::unique_ptr").first
+    button.focus()
+    page.keyboard.press("Enter")
+    assert member.is_visible() and button.get_attribute("aria-expanded") == "true"
+    table.locator("thead button", has_text="ns/op").click()
+    heads = table.locator("tbody tr:first-child td[data-name='ns/op']").all_inner_texts()
+    least = [float(each.split("…")[0].replace(",", "")) for each in heads]
+    assert least == sorted(least)
+    assert member.evaluate("(row) => row.parentNode.rows[0].className") == "family"
+    page.fill("#filter", "malloc_free")
+    assert table.locator("tr:visible th", has_text="malloc_free").count() == 1
+
+
+def test_without_scripts_every_member_of_a_family_is_shown(visit):
+    page = visit(java_script_enabled=False, **DESKTOP).page
+    page.locator("#e3_pointer_overhead > details > summary").click()
+    page.locator("#e3_pointer_overhead details details summary").click()
+    assert page.locator("#e3_pointer_overhead tr:visible th", has_text="unique_ptr_new").count() > 0
 
 
 def test_a_table_on_a_phone_is_a_list_of_cards(visit):

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.profile import census, launch, naming, plan, saving, symbols, trace
+from poolbench.profile import census, launch, naming, plan, proof, saving, symbols, trace
 from poolbench.profile.symbols import Frame
 from poolbench.system import native
 from poolbench.system.mallocs import Malloc
@@ -21,7 +21,6 @@ SOURCE = Path(__file__).with_name("profiled.cpp")
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("addr2line")), reason="needs g++ and binutils"
 )
-pytestmark = pytest.mark.xdist_group("profile")
 
 
 @pytest.fixture(scope="session")
@@ -336,3 +335,31 @@ def test_what_was_compiled_is_compiled_again_only_when_its_sources_change(tmp_pa
     source.write_text("int main() { return 0; }")
     assert native.compiled("good", command, [source], told.append, tmp_path / "cache") != first
     assert not first.exists()
+
+
+# --- what is published of it
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PUBLISHED = sorted((CHECKOUT / "bench/results").glob("*-profile.json"))
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="the results are not part of this copy")
+def test_the_documentation_has_the_errors_and_the_overhead_of_the_committed_file():
+    result = json.loads(PUBLISHED[-1].read_text())
+    text = (CHECKOUT / "docs/profile.md").read_text()
+    assert PUBLISHED[-1].name in text
+    for part in proof.tables(result).split("\n\n"):
+        assert part in text
+    assert all(each["overhead"] < 0.15 for each in result["programs"].values())
+
+
+def test_an_error_is_bold_when_the_interval_misses_what_was_measured():
+    predicted = {"share_of_cpu_time": 0.4, "low": 0.3, "high": 0.5}
+    found = {"overhead": 0.05, "overhead_of_least": 0.04, "saved": {"tcmalloc": 0.45, "jemalloc": 0.6},
+             "predicted": [{"tcmalloc": predicted, "jemalloc": predicted}],
+             "error": [{"tcmalloc": -0.05, "jemalloc": -0.2}]}  # fmt: skip
+    told = proof.tables({"programs": {"document_tree": found}})
+    assert "| `document_tree` | +5% | +4% |" in told
+    assert "preload tcmalloc | 40% (30%–50%) | 45% | -5 |" in told
+    assert "preload jemalloc | 40% (30%–50%) | 60% | **-20** |" in told
+    assert "Of 2 intervals 1 hold" in told

@@ -21,14 +21,12 @@ from poolbench.results.read import read
 from poolbench.tests import support
 from poolbench.tests.test_analysis import noisy
 
-pytestmark = pytest.mark.xdist_group("page")  # its fixtures take a second or two
 MEGABYTE = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    path = support.quick_results(tmp_path_factory.mktemp("report") / "r.jsonl")
-    return read(path), page.render(read(path), description.load())
+def quick(quick_report):
+    return quick_report.results, quick_report.path.read_text()
 
 
 def test_the_page_of_a_quick_run_weighs_less_than_three_megabytes(quick):

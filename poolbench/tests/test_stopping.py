@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 import io
 import random
+import threading
 
 import pytest
 
@@ -103,6 +104,34 @@ def test_progress_into_a_pipe_is_plain_lines_now_and_then():
         now[0] += 6
     progress.close()
     assert stream.getvalue() == "[2 of about 1,200 runs, 1 failed, about 1 min 28 s left] cell\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_on_a_terminal_is_one_line_that_leaves_nothing_behind_and_needs_no_thread(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    stream, threads = Terminal(), threading.active_count()
+    progress = Progress(stream)
+    progress.step(3, 1200, 100, failed=0, what="cell [bold]" + "x" * 200)
+    assert threading.active_count() == threads
+    drawn = stream.getvalue()
+    assert "[3 of about 1,200 runs, about 1 min 40 s left] cell [bold]xxx" in drawn and "\n" not in drawn
+    progress.close()
+    assert stream.getvalue().endswith("\x1b[2K") or "\x1b[2K" in stream.getvalue()[len(drawn) :]
+
+
+def test_progress_on_a_terminal_without_escape_sequences_is_plain_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream, now = Terminal(), [0.0]
+    progress = Progress(stream, lambda: now[0])
+    now[0] = 20
+    progress.step(5, 6, 60, failed=0, what="cell")
+    progress.close()
+    assert stream.getvalue() == "[5 of about 6 runs, about 1 min 00 s left] cell\n"
 
 
 def test_the_last_seconds_are_not_counted_and_quiet_says_nothing():

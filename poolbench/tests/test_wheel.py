@@ -15,7 +15,6 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[1]
 pytestmark = [
     pytest.mark.real_machine,
-    pytest.mark.xdist_group("wheel"),
     pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="needs g++ and ninja"),
 ]
 PROGRAM = """

@@ -14,7 +14,7 @@ SETUP = Path(__file__).resolve().parent.parent / "setup"
 REQUIRED = ["g++", "ninja-build", "libboost1.81-dev", "nlohmann-json3-dev", "libcli11-dev"]
 OPTIONAL = [
     *("clang-19", "libclang-rt-19-dev", "libc++-19-dev", "libc++abi-19-dev"),
-    *("libtbb-dev", "libfoonathan-memory-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"),
+    *("libtbb-dev", "libfoonathan-memory-dev", "libpcap-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"),
 ]
 
 STAND_INS = {

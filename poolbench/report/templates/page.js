@@ -64,10 +64,13 @@
       for (const table of section.querySelectorAll("table")) {
         const caption = title + " " + (table.caption ? table.caption.textContent.toLowerCase() : "");
         let rows = 0;
-        for (const row of table.tBodies[0].rows) {
-          const text = caption + " " + row.textContent.toLowerCase();
-          row.hidden = !words.every((word) => text.includes(word));
-          rows += row.hidden ? 0 : 1;
+        for (const body of table.tBodies) {
+          for (const row of body.rows) {
+            const text = caption + " " + row.textContent.toLowerCase();
+            row.hidden = !words.every((word) => text.includes(word));
+            rows += row.hidden ? 0 : 1;
+          }
+          if (body.family) body.family(words.length > 0 && [...body.rows].some((row) => !row.hidden));
         }
         table.closest(".scroll").hidden = rows === 0;
         here += rows;
@@ -82,6 +85,22 @@
     tools.hidden = false;
     document.getElementById("filter").addEventListener("input", filter);
     document.getElementById("unfold").addEventListener("click", () => unfold(true));
+  }
+
+  // A family's members are folded under the row that stands for them.
+  for (const body of document.querySelectorAll("tbody.fold")) {
+    const head = body.rows[0].cells[0];
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "family";
+    button.append(...head.childNodes);
+    head.append(button);
+    body.family = (open) => {
+      body.classList.toggle("folded", !open);
+      button.setAttribute("aria-expanded", String(open));
+    };
+    button.addEventListener("click", () => body.family(body.classList.contains("folded")));
+    body.family(false);
   }
 
   // Sorting: by the first number of a cell, else by its words.
@@ -101,8 +120,16 @@
         const down = head.getAttribute("aria-sort") === "ascending";
         for (const each of table.tHead.rows[0].cells) each.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const rows = [...table.tBodies[0].rows].sort((a, b) => less(key(a, column), key(b, column)) * (down ? -1 : 1));
-        table.tBodies[0].append(...rows);
+        // Families by the row that stands for each, and the members of each under it.
+        const sorted = (rows) => rows.sort((a, b) => less(key(a, column), key(b, column)) * (down ? -1 : 1));
+        for (const body of table.tBodies) {
+          const family = body.classList.contains("fold") ? [body.rows[0]] : [];
+          body.append(...family, ...sorted([...body.rows].slice(family.length)));
+        }
+        if (table.tBodies.length > 1) {
+          const first = sorted([...table.tBodies].map((body) => body.rows[0]));
+          table.append(...first.map((row) => row.parentNode));
+        }
       });
     });
   }

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSL-1.0
+"""What `advise` and `try` have in common: what is built and measured for one answer, the answer, and the end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import typer
+
+from poolbench.measure.calibrate import CannotRun, calibrated
+from poolbench.measure.run_plan import SEED, RunPlan, carry_out
+from poolbench.measure.stopping import Rule
+from poolbench.options import INTERRUPTED, complain, fail, progress_stream, say
+from poolbench.plan.cell import Cell
+from poolbench.plan.program import Program, ProgramError
+from poolbench.plan.selection import SelectionError
+from poolbench.results.read import Results
+from poolbench.results.store import CannotWrite
+from poolbench.system import build, own
+from poolbench.system.mallocs import Malloc
+
+LIMIT = 120.0  # seconds that a run may take
+MOST_RUNS = 15
+PRECISION = 0.02
+
+
+@contextmanager
+def ending_well() -> Iterator[None]:
+    """What goes wrong while something is built and measured ends the command, with its reason and exit status."""
+    try:
+        yield
+    except (own.NotUsable, ProgramError, SelectionError) as error:
+        raise fail(str(error)) from error
+    except (build.BuildFailed, CannotRun, CannotWrite) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def check_new(output: Path | None) -> None:
+    if output is not None and output.exists():
+        raise fail(f"{output} exists: name a new file")
+
+
+def measured(
+    name: str,
+    cells: list[Cell],
+    bench: Program,
+    libraries: list[Malloc],
+    *,
+    seconds: float,
+    samples: int,
+    budget: float,
+    output: Path | None,
+    seed: int = SEED,
+) -> Results:
+    """The cells at the scale at which a run takes so many seconds; kept where `output` says, if it does."""
+    cells = calibrated(cells, bench, libraries[0], seconds, LIMIT)
+    rule = Rule(samples, max(samples, MOST_RUNS), PRECISION, budget=budget)
+    with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
+        path = output or Path(directory) / f"{name}.jsonl"
+        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=seed)
+        return carry_out(plan, say, progress_stream())
+
+
+def tell(title: str, frame: pl.DataFrame, operation: str = "") -> None:
+    """The table, and the advice in words."""
+    from poolbench import tables
+    from poolbench.analysis import advice
+
+    tables.print_text(tables.advice_sheet(title, frame, operation))
+    for choice in advice.advise(frame):
+        for line in advice.in_words(choice):
+            typer.echo(line)
+
+
+def record(frame: pl.DataFrame) -> dict:
+    """The same for a program."""
+    from poolbench.analysis import advice
+
+    return {
+        "advice": [advice.record(choice) for choice in advice.advise(frame)],
+        "measured": advice.records(frame),
+    }
+
+
+def end(results: Results) -> None:
+    """Names what failed; then the exit status is 1."""
+    failed = results.failed_cells()
+    for cell, failure in failed.items():
+        complain(f"FAILED: {cell}: {failure.get('reason')}")
+    if failed:
+        raise typer.Exit(1)
