@@ -59,7 +59,7 @@ inline void deallocate_large_in_copy(pool_core& core, void* p, std::size_t bytes
     detail::deallocate_large(core.id(), p, bytes);
 }
 inline void close_in_copy(pool_core& core) noexcept { g_registry.close(core); }
-inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy(core); }
+inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy_own(core); }
 
 POOLED_HIDDEN inline constexpr copy_functions k_copy_functions{
     .core = {.allocate = allocate_in_copy,

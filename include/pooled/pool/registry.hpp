@@ -92,8 +92,9 @@ public:
     }
 
     // Requires a closed core without a block in use. Its id is free again.
-    void destroy(pool_core& core) noexcept {
-        if (is_foreign(core)) return core.in_copy().destroy(core);
+    // By a pointer to destroy_own(), of the copy that made it: a source that only returns blocks has no code of it.
+    static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
+    void destroy_own(pool_core& core) noexcept {
         std::uint32_t const id = core.id();
         unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
         m_cores.begin_destroy(id);
