@@ -62,6 +62,9 @@ struct core_functions {
 // pool is made. Of a class, every source that sees them would compile them, and with them the whole heap.
 template <class Core>
 class core_resource : public std::pmr::memory_resource {
+    friend Core;
+    core_resource() = default;
+
     void* do_allocate(std::size_t bytes, std::size_t align) override;
     void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
     [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
