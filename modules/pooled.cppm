@@ -19,7 +19,6 @@ namespace pooled_module {
     asm volatile(POOLED_COPY_NOTE);
 #endif
     static_cast<void>(pooled::detail::g_copy_link.directory.load(std::memory_order_relaxed));
-    pooled::detail::set_copy_functions();
     pooled::detail::set_foreign_type();
 }
 }  // namespace pooled_module

@@ -260,10 +260,19 @@ template <detail::unbounded_array T>
 
 // pool.make_shared<T>(...), for those who look for std::allocate_shared. That one works with a pool_allocator, too, but its control
 // block then holds the allocator: 8 bytes more. Throws what make_shared throws.
-template <class T, detail::sharing Sharing, class... Args>
+template <detail::not_array T, detail::sharing Sharing, class... Args>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
                                                                      Args&&... args) {
     return pool.template make_shared<T>(std::forward<Args>(args)...);
+}
+template <detail::unbounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count) {
+    return pool.template make_shared<T>(count);
+}
+template <detail::unbounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count,
+                                                 std::remove_extent_t<T> const& value) {
+    return pool.template make_shared<T>(count, value);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE
