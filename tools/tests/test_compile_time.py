@@ -98,8 +98,7 @@ class CompileTimeTest(unittest.TestCase):
 
     def test_a_compilation_over_the_limit_is_stopped(self):
         endless = [sys.executable, "-c", "while True: pass"]
-        seconds, failed = compile_time.cpu_seconds(endless, 1)
-        self.assertGreaterEqual(seconds, 0.9)
+        _, failed = compile_time.cpu_seconds(endless, 1)
         self.assertIn("more than 1 CPU seconds", failed)
 
 
