@@ -151,6 +151,39 @@ TYPED_TEST(hardened, pool_reports_a_second_owner_of_a_unique_ptr) {
     EXPECT_EQ(found, iterations());
 }
 
+// Drops what `p` points to twice.
+template <class Pointer>
+[[nodiscard]] std::string report_of_second_drop(Pointer p) {
+    void* const memory = ::operator new(sizeof(Pointer));
+    std::memcpy(memory, static_cast<void const*>(&p), sizeof(Pointer));
+    auto* const second = static_cast<Pointer*>(memory);
+    p.reset();
+    std::string report = report_of([&] { second->reset(); });
+    ::operator delete(memory);
+    return report;
+}
+
+// Their number of elements lies where the mark is.
+TYPED_TEST(hardened, pool_reports_a_second_owner_of_an_array) {
+    struct alignas(32) aligned {
+        std::string text = "text";
+    };
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        auto const n = 1 + static_cast<std::size_t>(i % 3);
+        found += is_report(report_of_second_drop(this->pool.template make_unique<std::string[]>(n)),
+                           "double free");
+        found += is_report(report_of_second_drop(this->pool.template make_unique<int[]>(n)), "double free");
+        found +=
+            is_report(report_of_second_drop(this->pool.template make_unique<aligned[]>(n)), "double free");
+        found +=
+            is_report(report_of_second_drop(this->pool.template make_rc<std::string[]>(n)), "double free");
+        found += is_report(report_of_second_drop(this->pool.template make_rc<int[]>(n)), "double free");
+        found += is_report(report_of_second_drop(this->pool.template make_rc<aligned[]>(n)), "double free");
+    }
+    EXPECT_EQ(found, 6 * iterations());
+}
+
 // Its header does not lie where the mark is.
 TYPED_TEST(hardened, pool_reports_a_second_owner_of_an_over_aligned_object) {
     struct alignas(64) aligned {

@@ -87,6 +87,13 @@ POOLED_NOINLINE inline void report_freed(void const* block) noexcept {
     fail_deallocation(name_of(g_page_map.find(block).pool_id()), block, "it was freed before (double free)");
 }
 
+// Before anything in a block is read that was written when it was made: a count of elements, say.
+POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noexcept {
+    if constexpr (k_is_on)
+        if (free_mark::is_on(block)) [[unlikely]]
+            hardened::report_freed(block);
+}
+
 POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
     fail_deallocation(name_of(g_page_map.find(block).pool_id()), block,
                       "a free block was freed again (double free), or written to");

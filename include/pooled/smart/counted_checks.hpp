@@ -31,10 +31,8 @@ inline void on_deallocate_counted(void const* header) {
 #else
 
 // The hardened build: the header of an object that is gone is where its block has the mark.
-POOLED_ALWAYS_INLINE void on_deallocate_counted([[maybe_unused]] void const* header) noexcept {
-    if constexpr (hardened::k_is_on)
-        if (free_mark::is_on(header)) [[unlikely]]
-            hardened::report_freed(header);
+POOLED_ALWAYS_INLINE void on_deallocate_counted(void const* header) noexcept {
+    hardened::expect_in_use(header);
 }
 
 #endif

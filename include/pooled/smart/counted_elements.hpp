@@ -14,6 +14,7 @@
 #include "pooled/base/error.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/teardown/block_type.hpp"
 
@@ -60,7 +61,11 @@ private:
     static T* first_of(void* header) noexcept {
         return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
     }
+    static void* block_of(void* header) noexcept {
+        return static_cast<std::byte*>(header) + sizeof(count_header) - k_offset;
+    }
     static std::size_t count_of(void* header) noexcept {
+        hardened::expect_in_use(block_of(header));
         return *reinterpret_cast<std::size_t const*>(static_cast<std::byte*>(header) - sizeof(std::size_t));
     }
 
@@ -74,7 +79,8 @@ private:
     }
     static void free(void* header) noexcept {
         std::size_t const bytes = bytes_of(count_of(header));
-        Origin::deallocate_block(reinterpret_cast<std::byte*>(first_of(header)) - k_offset, bytes, k_align);
+        // The header is not the first word, whatever the alignment.
+        Origin::deallocate_block(block_of(header), bytes, k_align, hardened::origin::padded_object);
     }
 
     static constexpr block_type k_type{.retire = retire,

@@ -184,8 +184,8 @@ private:
         header_at(header).release_weak();
     }
     static void free(void* header) noexcept {
-        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes,
-                                 k_align);
+        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align,
+                                 hardened::origin_of(k_align));
     }
 
     static constexpr block_type k_type{.retire = retire,

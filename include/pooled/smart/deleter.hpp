@@ -13,6 +13,7 @@
 #include "pooled/heap/page_map.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/smart/counted_checks.hpp"
 #include "pooled/smart/counted_object.hpp"
@@ -101,6 +102,7 @@ struct deleter<T[]> {
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
         std::byte* const block = reinterpret_cast<std::byte*>(elements) - detail::counted_array<T>::k_offset;
         detail::checks::on_deallocate_found(detail::malloc_blocks::behind(block));
+        detail::hardened::expect_in_use(block);
         std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
         for (std::size_t i = count; i-- != 0;)
             std::destroy_at(elements + i);  // in reverse, as delete[] does

@@ -29,7 +29,8 @@ public:
     held_block(void* block, std::size_t bytes, std::size_t align) noexcept
         : m_block(block), m_bytes(bytes), m_align(align) {}
     POOLED_ALWAYS_INLINE ~held_block() {
-        if (m_block != nullptr) Origin::deallocate_block(m_block, m_bytes, m_align);
+        if (m_block != nullptr)
+            Origin::deallocate_block(m_block, m_bytes, m_align, hardened::origin_of(m_align));
     }
     held_block(held_block const&) = delete;
     held_block& operator=(held_block const&) = delete;

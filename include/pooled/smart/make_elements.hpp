@@ -25,26 +25,35 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+// Calls construct(p) for each element in ascending order. If that throws, the elements before it are destroyed from last to
+// first, as the standard's make_shared does; its own algorithms, in libstdc++, do it the other way round.
+template <class T, class Construct>
+void construct_each(T* first, std::size_t count, Construct&& construct) {
+    struct constructed {
+        T* first;
+        std::size_t count = 0;
+        ~constructed() { counted_elements<T, from_default>::destroy(first, count); }
+    } made{first};
+    for (; made.count != count; ++made.count)
+        construct(first + made.count);
+    made.count = 0;
+}
+
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count) {
-    std::uninitialized_value_construct_n(first, count);
+    detail::construct_each(first, count, [](T* p) { std::construct_at(p); });
 }
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count, for_overwrite) {
-    std::uninitialized_default_construct_n(first, count);
+    detail::construct_each(first, count, [](T* p) { ::new (static_cast<void*>(p)) T; });
 }
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count, Row const& value) {
     constexpr std::size_t k_row = sizeof(Row) / sizeof(T);
     auto const* const source = reinterpret_cast<T const*>(std::addressof(value));
-    struct whole_rows {
-        T* first;
-        std::size_t count = 0;
-        ~whole_rows() { counted_elements<T, from_default>::destroy(first, count); }
-    } made{first};
-    for (; made.count != count; made.count += k_row)
-        std::uninitialized_copy_n(source, k_row, first + made.count);
-    made.count = 0;
+    detail::construct_each(first, count, [&](T* p) {
+        std::construct_at(p, source[static_cast<std::size_t>(p - first) % k_row]);
+    });
 }
 
 // T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length for a number of rows

@@ -61,13 +61,13 @@ struct from_default {
         detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::object);
     }
     // Requires a block of at least `bytes` at `align`.
-    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
-                                                      std::size_t align) noexcept {
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
+                                                      hardened::origin from) noexcept {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
                                             bytes, align);
-        detail::deallocate(detail::in_default_pool{}, c, p, bytes, hardened::origin_of(align));
+        detail::deallocate(detail::in_default_pool{}, c, p, bytes, from);
     }
 };
 
@@ -102,13 +102,13 @@ struct from_pool {
         detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T),
                            hardened::origin::object);
     }
-    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
-                                                      std::size_t align) noexcept {
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
+                                                      hardened::origin from) noexcept {
         map_entry const entry = malloc_blocks::find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, hardened::origin_of(align));
+        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, from);
     }
 };
 

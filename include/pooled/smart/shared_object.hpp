@@ -92,7 +92,8 @@ private:
 
     static void finish(void* block) noexcept {
         std::destroy_at(object_in(block));
-        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>);
+        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>,
+                                 hardened::origin_of(control::k_align<T>));
     }
     static void finish_observed(void* block) noexcept {
         std::destroy_at(object_in(block));

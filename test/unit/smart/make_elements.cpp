@@ -23,6 +23,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -144,6 +145,33 @@ TYPED_TEST(make_rc_of_an_array, leaves_the_pool_as_it_was_when_a_constructor_thr
             EXPECT_EQ(this->in_use(), 1U);
         }
         this->log.throw_at(0);
+    }
+}
+
+struct fourth_fails {
+    static inline int made = 0;
+    static inline std::vector<int> destroyed;
+
+    fourth_fails() {
+        if (number == 3) throw test::constructor_failed();
+    }
+    fourth_fails(fourth_fails const&) = delete;
+    fourth_fails& operator=(fourth_fails const&) = delete;
+    ~fourth_fails() { destroyed.push_back(number); }
+
+    int number = made++;
+};
+
+TYPED_TEST(make_rc_of_an_array, destroys_what_it_made_from_last_to_first_when_a_constructor_throws) {
+    for (bool const overwrites : {false, true}) {
+        fourth_fails::made = 0;
+        fourth_fails::destroyed.clear();
+        if (overwrites)
+            EXPECT_THROW(static_cast<void>(this->pool.template make_rc_for_overwrite<fourth_fails[]>(8)),
+                         test::constructor_failed);
+        else
+            EXPECT_THROW(static_cast<void>(this->template make<fourth_fails[]>(8)), test::constructor_failed);
+        EXPECT_EQ(fourth_fails::destroyed, (std::vector<int>{2, 1, 0}));
     }
 }
 

@@ -41,7 +41,7 @@ void expect_returned(InUse in_use) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(array) % alignof(T), 0U);
     Origin::template deallocate<T>(array, 7);
     Origin::template deallocate<T>(one, 1);
-    Origin::deallocate_block(bytes, sizeof(T), alignof(T));
+    Origin::deallocate_block(bytes, sizeof(T), alignof(T), pooled::detail::hardened::origin_of(alignof(T)));
     EXPECT_EQ(in_use(), before);
 }
 
