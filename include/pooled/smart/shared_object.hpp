@@ -12,6 +12,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/os/sanitizer.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
