@@ -22,9 +22,16 @@ install(FILES "${PROJECT_SOURCE_DIR}/modules/pooled.cppm" DESTINATION "${pooled_
 set(pooled_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/pooled")
 install(TARGETS pooled EXPORT pooledTargets)
 install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_dir}")
+# The compiled libraries depend on the architecture: they and what CMake has to know of them lie under lib/.
+set(pooled_library_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pooled")
+if(POOLED_BUILD_LIBRARIES)
+  install(TARGETS pooled_shared pooled_static EXPORT pooledLibraries
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT pooledLibraries NAMESPACE pooled:: DESTINATION "${pooled_library_dir}")
+endif()
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/pooledConfig.cmake.in" "${PROJECT_BINARY_DIR}/pooledConfig.cmake"
-  INSTALL_DESTINATION "${pooled_package_dir}" PATH_VARS pooled_module_dir NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION "${pooled_package_dir}" PATH_VARS pooled_module_dir pooled_library_dir NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor version may break its users (semver.org, item 4).
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/pooledConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
@@ -46,3 +53,15 @@ else()
 endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled.pc.in" "${PROJECT_BINARY_DIR}/pooled.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/pooled.pc" DESTINATION "${pooled_pc_dir}")
+if(POOLED_BUILD_LIBRARIES)
+  set(pooled_pc_libdir "${CMAKE_INSTALL_LIBDIR}")
+  if(NOT IS_ABSOLUTE "${pooled_pc_libdir}")
+    set(pooled_pc_libdir "\${prefix}/${pooled_pc_libdir}")
+  endif()
+  foreach(kind IN ITEMS shared static)
+    string(TOUPPER ${kind} pooled_pc_macro)
+    get_target_property(pooled_pc_library pooled_${kind} OUTPUT_NAME)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled-library.pc.in" "${PROJECT_BINARY_DIR}/pooled-${kind}.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/pooled-${kind}.pc" DESTINATION "${pooled_pc_dir}")
+  endforeach()
+endif()

@@ -24,6 +24,8 @@
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
 //   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
+//   POOLED_SHARED             0 | 1   the code of the slow paths and the state are those of libpooled.so, and not compiled in each
+//   POOLED_STATIC             0 | 1   source; or of libpooled.a. CMake's pooled::shared and pooled::static define them: docs/compiled.md
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"
@@ -61,6 +63,14 @@
 #define POOLED_TRACKED 0
 #endif
 
+#ifndef POOLED_SHARED
+#define POOLED_SHARED 0
+#endif
+
+#ifndef POOLED_STATIC
+#define POOLED_STATIC 0
+#endif
+
 #ifndef POOLED_HAS_MEMBARRIER
 #if defined(__linux__)
 #define POOLED_HAS_MEMBARRIER 1
@@ -83,6 +93,29 @@
 #define POOLED_EXPORT __attribute__((visibility("default")))
 // The opposite: one in each executable and each shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
+
+// Where the code of the slow paths and the state are: in each source that needs them, or in libpooled, whose one source defines
+// POOLED_BUILDS_LIBRARY. POOLED_API declares a function; POOLED_CODE defines it, under #if POOLED_HAS_CODE. POOLED_VIRTUAL declares
+// one that is virtual: in a source of its own, it must be inline there already, or each source compiles the whole class.
+// POOLED_STATE(type, name, initial value) declares a variable, and defines it where the code is.
+#if defined(POOLED_BUILDS_LIBRARY)
+#define POOLED_HAS_CODE 1
+#define POOLED_API POOLED_EXPORT
+#define POOLED_VIRTUAL POOLED_EXPORT
+#define POOLED_CODE
+#define POOLED_STATE(type, name, ...) POOLED_EXPORT constinit type name __VA_ARGS__
+#elif POOLED_SHARED || POOLED_STATIC
+#define POOLED_HAS_CODE 0
+#define POOLED_API POOLED_EXPORT
+#define POOLED_VIRTUAL POOLED_EXPORT
+#define POOLED_STATE(type, name, ...) POOLED_EXPORT extern constinit type name
+#else
+#define POOLED_HAS_CODE 1
+#define POOLED_API
+#define POOLED_VIRTUAL inline
+#define POOLED_CODE POOLED_NOINLINE inline
+#define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
+#endif
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(name)
 

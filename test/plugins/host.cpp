@@ -2,7 +2,8 @@
 // Objects of all handle kinds cross between an executable and the plugins that it opens, in all directions: the destructor of
 // the side that made an object runs, and every block returns to the pool that it is of.
 //
-//   usage: host <local|global> <same|other> <plugin>...      other: the plugins' layout is not the executable's
+//   usage: host <local|global> <one|same|other> <plugin>...      one: all share one state; other: the plugins' layout is not the
+//                                                                executable's
 
 #include "plugins/side.hpp"
 #include "support/internals.hpp"
@@ -237,7 +238,8 @@ void outlive(library& plugin, int times) {
 
 int main(int argc, char** argv) {
     int const mode = argc > 1 && std::strcmp(argv[1], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL;
-    bool const is_same = argc > 2 && std::strcmp(argv[2], "same") == 0;
+    bool const is_one = argc > 2 && std::strcmp(argv[2], "one") == 0;
+    bool const is_same = is_one || (argc > 2 && std::strcmp(argv[2], "same") == 0);
     std::vector<library> plugins;
     for (int i = 3; i < argc; ++i)
         plugins.emplace_back(argv[i], mode);
@@ -276,6 +278,8 @@ int main(int argc, char** argv) {
     for (side const* one : sides)
         owners += one->owns_default_pool() ? 1 : 0;
     std::printf("%d of %zu sides own a default pool\n", owners, sides.size());
+    g_step = "one state";
+    CHECK(!is_one || static_cast<std::size_t>(owners) == sides.size());
     for (side const* one : sides)
         one->close();
     std::puts("passed");

@@ -39,9 +39,9 @@ inline void wait_until_idle(gate<> const& one) noexcept {
 
 // A forked child has none of its parent's threads but one; their caches are retired when someone looks at the caches of a
 // pool. Written in the child alone, before any other thread runs there.
-POOLED_EXPORT inline constinit std::atomic<thread_state const*> g_fork_survivor{nullptr};
-POOLED_EXPORT inline constinit observed<std::uint32_t> g_forks_survived{};
-POOLED_EXPORT inline constinit std::atomic<void (*)(thread_cache&) noexcept> g_retire_dead{nullptr};
+POOLED_STATE(std::atomic<thread_state const*>, g_fork_survivor, {nullptr});
+POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
+POOLED_STATE(std::atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
 
 class cache_set {
 public:

@@ -123,7 +123,7 @@ struct thread_state {
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);
 
-POOLED_EXPORT inline constinit thread_local thread_state t_state{};
+POOLED_STATE(thread_local thread_state, t_state, {});
 
 // All far arrays. Guarded by the registry's lock, as `far` of every thread is when it changes: a fork sees both agree.
 class far_arrays {

@@ -27,8 +27,8 @@ inline constexpr bool k_hardened = POOLED_HARDENED != 0 && POOLED_CHECKED == 0 &
 
 namespace free_mark {
 
-POOLED_EXPORT inline constinit std::uintptr_t g_secret = 0;
-POOLED_EXPORT inline constinit std::uint64_t g_order = 0;  // what the order of addresses begins with
+POOLED_STATE(std::uintptr_t, g_secret, = 0);
+POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begins with
 
 // Once, before the first pool. Odd: no mark is an address of a block, nor zero. Its two highest bits differ: no mark is an
 // address of anything, so that a call through it always ends the program.

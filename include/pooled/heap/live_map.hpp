@@ -72,8 +72,8 @@ private:
     std::array<std::atomic<word_type*>, 65536> m_leaves{};
 };
 
-POOLED_EXPORT inline constinit live_map g_live_map;
-POOLED_EXPORT inline constinit live_map g_filled_map;
+POOLED_STATE(live_map, g_live_map);
+POOLED_STATE(live_map, g_filled_map);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 

@@ -118,7 +118,7 @@ private:
     std::array<leaf*, std::size_t{1} << 20> m_leaves{};  // 48 bits of addresses
 };
 
-POOLED_EXPORT inline constinit malloc_map g_malloc_map;
+POOLED_STATE(malloc_map, g_malloc_map);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 

@@ -169,6 +169,6 @@ private:
     std::atomic<std::uintptr_t> m_end{0};
 };
 
-POOLED_EXPORT inline constinit page_map g_page_map;
+POOLED_STATE(page_map, g_page_map);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -29,7 +29,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Calls to any upstream that the thread is in.
-POOLED_EXPORT inline constinit thread_local std::uint32_t t_upstream_calls = 0;
+POOLED_STATE(thread_local std::uint32_t, t_upstream_calls, = 0);
 
 class upstream {
 public:

@@ -67,41 +67,41 @@ public:
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
     // For when the cache gave nothing. Nothing: the bound is reached, and at one moment no object was idle anywhere.
-    [[nodiscard]] grant take();
+    [[nodiscard]] POOLED_API grant take();
     // The same, but waits as long as `deadline` says.
     template <class DeadlinePolicy>
     [[nodiscard]] grant wait(DeadlinePolicy const& deadline);
     // For when the cache took nothing. False: the object is of an earlier generation. Otherwise the stock may be gone.
-    [[nodiscard]] bool put(slot& s) noexcept;
+    [[nodiscard]] POOLED_API bool put(slot& s) noexcept;
 
     // How many objects the caller is to build, so that there are `count`; they count under the bound from now on.
-    [[nodiscard]] std::size_t set_aside(std::size_t count) noexcept;
+    [[nodiscard]] POOLED_API std::size_t set_aside(std::size_t count) noexcept;
     // A slot whose object was just built; the caller hands it out.
-    void add_used(slot& s) noexcept;
+    POOLED_API void add_used(slot& s) noexcept;
     // A slot that is out, whose object was just built in place of one that is destroyed.
-    void add_rebuilt(slot& s) noexcept;
+    POOLED_API void add_rebuilt(slot& s) noexcept;
     // The same; it goes to the first waiter, or is idle.
-    void add_fresh(slot& s) noexcept;
+    POOLED_API void add_fresh(slot& s) noexcept;
 
     // Whether an object is counted in m_used, or in m_objects alone.
     enum class counted : bool { as_built, as_used };
     // An object is destroyed, or was not built after all; the first waiter may build one in its place. True when the pool's
     // handle is gone and this was the last object: the caller then destroys the stock.
-    [[nodiscard]] bool remove(counted how) noexcept;
+    [[nodiscard]] POOLED_API bool remove(counted how) noexcept;
 
     // So many of those that the caller was to build are not built after all.
-    void cancel(std::size_t count) noexcept;
+    POOLED_API void cancel(std::size_t count) noexcept;
     // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
     // they are released.
     enum class in_use : bool { keep, outdate };
-    [[nodiscard]] slot_chain take_idle(in_use what) noexcept;
+    [[nodiscard]] POOLED_API slot_chain take_idle(in_use what) noexcept;
     // take_idle(outdate), for the end: owners are kept out from now on.
-    [[nodiscard]] slot_chain close() noexcept;
+    [[nodiscard]] POOLED_API slot_chain close() noexcept;
     // The handle is gone, after close(). True when no object is out.
-    [[nodiscard]] bool abandon() noexcept;
+    [[nodiscard]] POOLED_API bool abandon() noexcept;
 
-    [[nodiscard]] object_counts count() noexcept;
-    [[nodiscard]] bool is_valid() noexcept;
+    [[nodiscard]] POOLED_API object_counts count() noexcept;
+    [[nodiscard]] POOLED_API bool is_valid() noexcept;
 
     void on_retire(thread_cache& cache) noexcept override {
         scoped_lock const own(m_mutex);
@@ -121,11 +121,11 @@ private:
     // same.
     static constexpr std::uint32_t k_central_hits = 1024;
 
-    void enter_central_mode() noexcept;
+    POOLED_API void enter_central_mode() noexcept;
     void enter_cached_mode() noexcept;
     void collect_caches() noexcept;
     [[nodiscard]] slot_chain take_all_idle() noexcept;
-    [[nodiscard]] grant take_locked(thread_cache* cache) noexcept;
+    [[nodiscard]] POOLED_API grant take_locked(thread_cache* cache) noexcept;
     [[nodiscard]] std::size_t next_growth() const noexcept;
     [[nodiscard]] bool uses(thread_cache* cache) const noexcept {
         return cache != nullptr && (!m_is_central || m_caches.is_local());
@@ -146,49 +146,6 @@ private:
     slot_chain m_fresh;
     wait_queue m_waiters;
 };
-
-// Requires the lock. Nothing: none is idle in the stock and, in central mode, anywhere; and none may be built.
-inline grant object_stock::take_locked(thread_cache* cache) noexcept {
-    if (slot* const idle = uses(cache) ? m_used.pop(cache->recycled) : m_used.pop()) {
-        ++m_hits;
-        return {idle};
-    }
-    if (!m_is_central) return {};
-    m_hits = 0;
-    if (slot* const fresh = m_fresh.pop()) {
-        m_used.add_outside();
-        return {fresh};
-    }
-    std::size_t const count = next_growth();
-    m_objects += count;
-    return {nullptr, count};
-}
-
-// Requires the lock. The product may be larger than any size: it is compared as it is.
-inline std::size_t object_stock::next_growth() const noexcept {
-    std::size_t const room = m_bound - m_objects;
-    double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
-    if (more >= static_cast<double>(room)) return room;
-    return detail::min(room, detail::max(m_growth, static_cast<std::size_t>(more)));
-}
-
-inline grant object_stock::take() {
-    if (slot* const s = m_caches.pop_far()) return {s};
-    thread_cache* const cache = m_caches.attach();
-    for (;;) {
-        grant g;
-        bool is_enough = false;
-        {
-            scoped_lock const own(m_mutex);
-            g = take_locked(cache);
-            if (!g && m_is_central) return {};
-            is_enough = m_is_central && m_hits >= k_central_hits;
-        }
-        if (is_enough) enter_cached_mode();
-        if (g) return g;
-        enter_central_mode();
-    }
-}
 
 template <class DeadlinePolicy>
 grant object_stock::wait(DeadlinePolicy const& deadline) {
@@ -214,7 +171,52 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
     return {};
 }
 
-inline bool object_stock::put(slot& s) noexcept {
+#if POOLED_HAS_CODE
+
+// Requires the lock. Nothing: none is idle in the stock and, in central mode, anywhere; and none may be built.
+POOLED_CODE grant object_stock::take_locked(thread_cache* cache) noexcept {
+    if (slot* const idle = uses(cache) ? m_used.pop(cache->recycled) : m_used.pop()) {
+        ++m_hits;
+        return {idle};
+    }
+    if (!m_is_central) return {};
+    m_hits = 0;
+    if (slot* const fresh = m_fresh.pop()) {
+        m_used.add_outside();
+        return {fresh};
+    }
+    std::size_t const count = next_growth();
+    m_objects += count;
+    return {nullptr, count};
+}
+
+// Requires the lock. The product may be larger than any size: it is compared as it is.
+inline std::size_t object_stock::next_growth() const noexcept {
+    std::size_t const room = m_bound - m_objects;
+    double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
+    if (more >= static_cast<double>(room)) return room;
+    return detail::min(room, detail::max(m_growth, static_cast<std::size_t>(more)));
+}
+
+POOLED_CODE grant object_stock::take() {
+    if (slot* const s = m_caches.pop_far()) return {s};
+    thread_cache* const cache = m_caches.attach();
+    for (;;) {
+        grant g;
+        bool is_enough = false;
+        {
+            scoped_lock const own(m_mutex);
+            g = take_locked(cache);
+            if (!g && m_is_central) return {};
+            is_enough = m_is_central && m_hits >= k_central_hits;
+        }
+        if (is_enough) enter_cached_mode();
+        if (g) return g;
+        enter_central_mode();
+    }
+}
+
+POOLED_CODE bool object_stock::put(slot& s) noexcept {
     if (m_caches.push_far(s)) return true;
     thread_cache* const cache = m_caches.attach();
     waiter* granted = nullptr;
@@ -233,26 +235,26 @@ inline bool object_stock::put(slot& s) noexcept {
     return true;
 }
 
-inline std::size_t object_stock::set_aside(std::size_t count) noexcept {
+POOLED_CODE std::size_t object_stock::set_aside(std::size_t count) noexcept {
     scoped_lock const own(m_mutex);
     if (count <= m_objects) return 0;
     return count - std::exchange(m_objects, count);
 }
 
-inline void object_stock::add_used(slot& s) noexcept {
+POOLED_CODE void object_stock::add_used(slot& s) noexcept {
     scoped_lock const own(m_mutex);
     s.generation = generation();
     ++m_built;
     m_used.add_outside();
 }
 
-inline void object_stock::add_rebuilt(slot& s) noexcept {
+POOLED_CODE void object_stock::add_rebuilt(slot& s) noexcept {
     scoped_lock const own(m_mutex);
     s.generation = generation();
     ++m_built;
 }
 
-inline void object_stock::add_fresh(slot& s) noexcept {
+POOLED_CODE void object_stock::add_fresh(slot& s) noexcept {
     waiter* granted = nullptr;
     {
         scoped_lock const own(m_mutex);
@@ -267,7 +269,7 @@ inline void object_stock::add_fresh(slot& s) noexcept {
     waiter::wake(granted);
 }
 
-inline bool object_stock::remove(counted how) noexcept {
+POOLED_CODE bool object_stock::remove(counted how) noexcept {
     waiter* granted = nullptr;
     bool is_last = false;
     {
@@ -281,7 +283,7 @@ inline bool object_stock::remove(counted how) noexcept {
     return is_last;
 }
 
-inline void object_stock::cancel(std::size_t count) noexcept {
+POOLED_CODE void object_stock::cancel(std::size_t count) noexcept {
     for (; count != 0; --count) {
         {
             scoped_lock const own(m_mutex);
@@ -299,7 +301,7 @@ inline void object_stock::collect_caches() noexcept {
     m_caches.for_each([this](class_cache& cache) { m_used.collect(cache); });
 }
 
-inline void object_stock::enter_central_mode() noexcept {
+POOLED_CODE void object_stock::enter_central_mode() noexcept {
     scoped_lock const lock(core().caches().mutex());
     if (m_is_central) return;
     m_caches.stop();
@@ -331,7 +333,7 @@ inline slot_chain object_stock::take_all_idle() noexcept {
     return all;
 }
 
-inline slot_chain object_stock::take_idle(in_use what) noexcept {
+POOLED_CODE slot_chain object_stock::take_idle(in_use what) noexcept {
     scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
     if (!was_central) m_caches.stop();
@@ -344,7 +346,7 @@ inline slot_chain object_stock::take_idle(in_use what) noexcept {
     return all;
 }
 
-inline slot_chain object_stock::close() noexcept {
+POOLED_CODE slot_chain object_stock::close() noexcept {
     scoped_lock const lock(core().caches().mutex());
     if (!m_is_central) m_caches.stop();
     scoped_lock const own(m_mutex);
@@ -355,14 +357,14 @@ inline slot_chain object_stock::close() noexcept {
     return all;
 }
 
-inline bool object_stock::abandon() noexcept {
+POOLED_CODE bool object_stock::abandon() noexcept {
     scoped_lock const own(m_mutex);
     m_is_abandoned = true;
     return m_objects == 0;
 }
 
 // Reads the caches without stopping their owners, so it clamps: an object may be counted in two places at that moment.
-inline object_counts object_stock::count() noexcept {
+POOLED_CODE object_counts object_stock::count() noexcept {
     scoped_lock const lock(core().caches().mutex());
     scoped_lock const own(m_mutex);
     std::size_t held = 0;
@@ -374,7 +376,7 @@ inline object_counts object_stock::count() noexcept {
             .built = m_built};
 }
 
-inline bool object_stock::is_valid() noexcept {
+POOLED_CODE bool object_stock::is_valid() noexcept {
     if (!core().memory().is_valid()) return false;
     scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
@@ -393,5 +395,7 @@ inline bool object_stock::is_valid() noexcept {
     if (!was_central) m_caches.resume();
     return valid;
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

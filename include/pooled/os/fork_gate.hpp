@@ -197,7 +197,12 @@ private:
 };
 
 using fork_gate = basic_fork_gate<>;
+#if defined(POOLED_BUILDS_LIBRARY)
+template class POOLED_EXPORT basic_fork_gate<>;
+#elif !POOLED_HAS_CODE
+extern template class POOLED_EXPORT basic_fork_gate<>;
+#endif
 
-POOLED_EXPORT inline constinit fork_gate g_fork_gate;
+POOLED_STATE(fork_gate, g_fork_gate);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -35,17 +35,7 @@ public:
     metadata_arena& operator=(metadata_arena const&) = delete;
 
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more.
-    [[nodiscard]] void* try_allocate(std::size_t bytes) noexcept {
-        std::size_t const size = piece_bytes(bytes);
-        if (size > k_largest_piece) return map(size, platform::k_page_bytes);
-        scoped_lock const lock(m_mutex);
-        region*& list = m_regions[list_of(size)];
-        if (list == nullptr && !add_region(size)) return nullptr;
-        region& r = *list;
-        if (r.live == 0) --m_empty[list_of(size)];
-        if (r.live + 1 == r.capacity) unlink(r);
-        return r.take();
-    }
+    [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 
     // The same; throws std::bad_alloc.
     [[nodiscard]] void* allocate(std::size_t bytes) {
@@ -54,36 +44,11 @@ public:
     }
 
     // Requires a result of allocate with the same `bytes`.
-    void deallocate(void* p, std::size_t bytes) noexcept {
-        std::size_t const size = piece_bytes(bytes);
-        if (size > k_largest_piece) return unmap(p, size);
-        scoped_lock const lock(m_mutex);
-        region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
-        if (r.live == r.capacity) link(r);
-        r.put(p);
-        if (r.live != 0) return;
-        std::size_t const l = list_of(size);
-        if (m_empty[l] < detail::max<std::uint32_t>(m_keep[l], 1)) {
-            ++m_empty[l];
-            return;
-        }
-        unlink(r);
-        unmap(&r, k_region_bytes);
-    }
+    POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
 
     // Makes room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing. Throws
     // std::bad_alloc.
-    void reserve(std::size_t bytes, std::size_t count) {
-        std::size_t const size = piece_bytes(bytes);
-        if (size > k_largest_piece) return;
-        scoped_lock const lock(m_mutex);
-        std::size_t free = 0;
-        for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
-            free += r->capacity - r->live;
-        for (; free < count; free += m_regions[list_of(size)]->capacity)
-            if (!add_region(size)) POOLED_THROW(std::bad_alloc());
-        m_keep[list_of(size)] = detail::max(m_keep[list_of(size)], m_empty[list_of(size)]);
-    }
+    POOLED_API void reserve(std::size_t bytes, std::size_t count);
 
 private:
     static constexpr std::size_t k_region_bytes = std::size_t{64} << 10;
@@ -169,6 +134,51 @@ private:
     std::array<std::uint32_t, k_lists> m_keep{};   // of those, how many stay: reserve() made them, or one
 };
 
-POOLED_EXPORT inline constinit metadata_arena g_metadata;
+POOLED_STATE(metadata_arena, g_metadata);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return map(size, platform::k_page_bytes);
+    scoped_lock const lock(m_mutex);
+    region*& list = m_regions[list_of(size)];
+    if (list == nullptr && !add_region(size)) return nullptr;
+    region& r = *list;
+    if (r.live == 0) --m_empty[list_of(size)];
+    if (r.live + 1 == r.capacity) unlink(r);
+    return r.take();
+}
+
+POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return unmap(p, size);
+    scoped_lock const lock(m_mutex);
+    region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
+    if (r.live == r.capacity) link(r);
+    r.put(p);
+    if (r.live != 0) return;
+    std::size_t const l = list_of(size);
+    if (m_empty[l] < detail::max<std::uint32_t>(m_keep[l], 1)) {
+        ++m_empty[l];
+        return;
+    }
+    unlink(r);
+    unmap(&r, k_region_bytes);
+}
+
+POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return;
+    scoped_lock const lock(m_mutex);
+    std::size_t free = 0;
+    for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
+        free += r->capacity - r->live;
+    for (; free < count; free += m_regions[list_of(size)]->capacity)
+        if (!add_region(size)) POOLED_THROW(std::bad_alloc());
+    m_keep[list_of(size)] = detail::max(m_keep[list_of(size)], m_empty[list_of(size)]);
+}
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

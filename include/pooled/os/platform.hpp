@@ -163,7 +163,7 @@ inline void sleep(long nanoseconds) noexcept {
 
 // Set for good when the system refuses the barrier that it offered before: a seccomp filter was installed meanwhile. From
 // then on no cache that was stopped is opened again, and none is made: threads keep no caches, and every call takes a lock.
-POOLED_EXPORT inline constinit std::atomic<bool> g_is_barrier_refused{false};
+POOLED_STATE(std::atomic<bool>, g_is_barrier_refused, {false});
 [[nodiscard]] inline bool is_barrier_refused() noexcept {
     return g_is_barrier_refused.load(std::memory_order_relaxed);
 }

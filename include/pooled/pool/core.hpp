@@ -158,16 +158,8 @@ public:
         return counted(-in_use);
     }
 
-    [[nodiscard]] pool_stats stats() {
-        pool_stats sum;
-        sum.name = name();
-        m_memory.fill(sum);
-        return sum;
-    }
-    [[noreturn]] POOLED_NOINLINE void throw_exhausted(std::size_t bytes) const {
-        upstream const& from = m_memory.from();
-        POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
-    }
+    [[nodiscard]] POOLED_API pool_stats stats();
+    [[noreturn]] POOLED_API void throw_exhausted(std::size_t bytes) const;
 
     // acquire: pairs with the releases below; the extension is seen constructed.
     [[nodiscard]] pool_extension* extension() const noexcept {
@@ -237,6 +229,22 @@ private:
     exhaustion_hook m_on_exhausted;
     alignas(thread_cache) pool_memory m_memory;
 };
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE pool_stats pool_core::stats() {
+    pool_stats sum;
+    sum.name = name();
+    m_memory.fill(sum);
+    return sum;
+}
+
+POOLED_CODE void pool_core::throw_exhausted(std::size_t bytes) const {
+    upstream const& from = m_memory.from();
+    POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
+}
+
+#endif
 
 static_assert(sizeof(pool_core) % alignof(thread_cache) == 0, "a local pool's cache follows its core");
 

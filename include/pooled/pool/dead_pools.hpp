@@ -88,7 +88,7 @@ private:
     std::array<grave*, k_graves> m_graves{};
 };
 
-POOLED_EXPORT inline constinit dead_pools g_dead_pools;
+POOLED_STATE(dead_pools, g_dead_pools);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 

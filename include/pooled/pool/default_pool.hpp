@@ -16,24 +16,37 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
+POOLED_STATE(std::atomic<pool*>, g_default_pool, {nullptr});
+
 struct default_pool_access {
-    // No destructor runs on it. A race between first calls is settled without a lock, so that a fork meets none held.
-    static pool& get() {
-        static constinit std::atomic<pool*> instance{nullptr};
-        // acquire: pairs with the release below; the handle is seen constructed.
-        if (pool* const made = instance.load(std::memory_order_acquire)) [[likely]]
-            return *made;
-        pool_core& core = g_registry.default_core();
-        void* const memory = g_metadata.allocate(sizeof(pool));
-        auto* const made = ::new (memory) pool(core);
-        pool* winner = nullptr;
-        if (instance.compare_exchange_strong(winner, made, std::memory_order_acq_rel,
-                                             std::memory_order_acquire))
-            return *made;
-        g_metadata.deallocate(memory, sizeof(pool));
-        return *winner;
+    // No destructor runs on it.
+    [[nodiscard]] static pool& get() {
+        // acquire: pairs with the release in make(); the handle is seen constructed.
+        pool* const made = g_default_pool.load(std::memory_order_acquire);
+        return made != nullptr ? *made : make();
     }
+
+private:
+    [[nodiscard]] POOLED_API static pool& make();
 };
+
+#if POOLED_HAS_CODE
+
+// A race between first calls is settled without a lock, so that a fork meets none held.
+POOLED_CODE pool& default_pool_access::make() {
+    pool_core& core = g_registry.default_core();
+    void* const memory = g_metadata.allocate(sizeof(pool));
+    auto* const made = ::new (memory) pool(core);
+    pool* winner = nullptr;
+    // acq_rel: pairs with the acquire in get().
+    if (g_default_pool.compare_exchange_strong(winner, made, std::memory_order_acq_rel,
+                                               std::memory_order_acquire))
+        return *made;
+    g_metadata.deallocate(memory, sizeof(pool));
+    return *winner;
+}
+
+#endif
 
 }  // namespace detail
 

@@ -58,9 +58,9 @@ protected:
 // destruction was deferred. False when there are none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object
 // for the first time.
 using pressure_hook = bool (*)(pool_core& core, std::uint64_t& seen) noexcept;
-POOLED_EXPORT inline constinit std::atomic<pressure_hook> g_pressure_hook{nullptr};
+POOLED_STATE(std::atomic<pressure_hook>, g_pressure_hook, {nullptr});
 
 // Called at exit(), after the static objects that are younger than the first pool were destroyed. Null until then, too.
-POOLED_EXPORT inline constinit std::atomic<void (*)() noexcept> g_exit_hook{nullptr};
+POOLED_STATE(std::atomic<void (*)() noexcept>, g_exit_hook, {nullptr});
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -209,13 +209,7 @@ template <class Place>
 }
 
 // The hardened build: a block of another copy of the library's state, or a mistake.
-POOLED_NOINLINE inline void deallocate_refused(std::uint32_t pool_id, class_index c, void* p,
-                                               std::size_t bytes) noexcept {
-    pool_core* const core = g_registry.find(pool_id);
-    if (core == nullptr || core->id() == k_no_pool_id || detail::is_foreign(*core))
-        return detail::deallocate_in(core, c, p, bytes);
-    hardened::report(pool_id, c, p);
-}
+POOLED_API void deallocate_refused(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
 
 // `bytes` as it was allocated with, or 0: the caller does not know.
 template <class Place>
@@ -285,7 +279,30 @@ template <class Place>
     return p;
 }
 
-POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
+POOLED_API void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept;
+
+template <class Place>
+inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std::size_t align) noexcept {
+    class_index const c = class_for(bytes, align);
+    if (c == k_large) [[unlikely]]
+        return detail::deallocate_large(place.id(), p, bytes);
+    detail::deallocate(place, c, p, bytes);
+}
+
+// For callers that know neither the pool nor the size. Requires a block in use.
+POOLED_API void deallocate_found(void* p) noexcept;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void deallocate_refused(std::uint32_t pool_id, class_index c, void* p,
+                                    std::size_t bytes) noexcept {
+    pool_core* const core = g_registry.find(pool_id);
+    if (core == nullptr || core->id() == k_no_pool_id || detail::is_foreign(*core))
+        return detail::deallocate_in(core, c, p, bytes);
+    hardened::report(pool_id, c, p);
+}
+
+POOLED_CODE void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
     pool_core* const core = g_registry.find(pool_id);
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(p);
@@ -297,16 +314,7 @@ POOLED_NOINLINE inline void deallocate_large(std::uint32_t pool_id, void* p, std
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);
 }
 
-template <class Place>
-inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std::size_t align) noexcept {
-    class_index const c = class_for(bytes, align);
-    if (c == k_large) [[unlikely]]
-        return detail::deallocate_large(place.id(), p, bytes);
-    detail::deallocate(place, c, p, bytes);
-}
-
-// For callers that know neither the pool nor the size. Requires a block in use.
-POOLED_NOINLINE inline void deallocate_found(void* p) noexcept {
+POOLED_CODE void deallocate_found(void* p) noexcept {
     map_entry const entry = malloc_blocks::find(p);
     if (entry.empty()) [[unlikely]]
         return detail::deallocate_elsewhere(p);
@@ -335,5 +343,7 @@ void core_resource<Core>::do_deallocate(void* p, std::size_t bytes, std::size_t 
     else
         detail::deallocate_bytes(in_pool<sharing::shared>(core), p, bytes, align);
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

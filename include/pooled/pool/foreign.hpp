@@ -46,16 +46,22 @@ inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE 
 }
 
 // Requires a block that the page map here does not know.
-POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
+POOLED_API void deallocate_elsewhere(void* p) noexcept;
+
+// Before a block of a foreign core is used here: from now on the page map can be asked about it without being asked whether
+// it can. False when there is no memory for that.
+[[nodiscard]] POOLED_API bool expect_foreign(void const* block) noexcept;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
     memory_copy const* const owner = other_owner_of(p);
     if (owner == nullptr) [[unlikely]]
         return malloc_blocks::report_no_block(k_no_pool_id, p);
     owner->deallocate(p);
 }
 
-// Before a block of a foreign core is used here: from now on the page map can be asked about it without being asked whether
-// it can. False when there is no memory for that.
-[[nodiscard]] inline bool expect_foreign(void const* block) noexcept {
+POOLED_CODE bool expect_foreign(void const* block) noexcept {
     if (!g_page_map.prepare(block, 1)) return false;
     if (g_registry.find(k_no_pool_id) != nullptr) [[likely]]
         return true;
@@ -65,5 +71,7 @@ POOLED_NOINLINE inline void deallocate_elsewhere(void* p) noexcept {
     }
     POOLED_CATCH(std::bad_alloc const&) { return false; }
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

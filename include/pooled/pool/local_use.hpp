@@ -60,7 +60,7 @@ private:
     std::array<std::atomic<std::uint64_t>, k_threads / 64> m_ended{};
 };
 
-POOLED_EXPORT inline constinit thread_numbers g_thread_numbers;
+POOLED_STATE(thread_numbers, g_thread_numbers);
 
 inline void thread_numbers::create_hook() noexcept {
     m_hook.create([](void* number) {
@@ -87,7 +87,7 @@ private:
     std::array<std::atomic<std::uint32_t>, k_max_pools> m_users{};
 };
 
-POOLED_EXPORT inline constinit local_users g_local_users;
+POOLED_STATE(local_users, g_local_users);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 

@@ -64,47 +64,15 @@ public:
 
     // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
     // out, and std::invalid_argument for options that make no sense.
-    [[nodiscard]] pool_core& make(pool_options const& options, sharing kind) {
-        prepare();
-        // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache.
-        bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
-        std::uint32_t const id =
-            detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
-        if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
-        POOLED_TRY {
-            scoped_lock const lock(m_mutex);
-            return insert(id, options, kind);
-        }
-        POOLED_CATCH(...) {
-            detail::directory().release_pool_id(id);
-            POOLED_RETHROW;
-        }
-    }
+    [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
 
     // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
-    void close(pool_core& core) noexcept {
-        if (is_foreign(core)) return core.in_copy().close(core);
-        unique_lock lock(m_mutex);  // no thread ends with one of its caches now
-        bool const is_last = core.close();
-        lock.unlock();
-        if (is_last) destroy(core);
-        free_closed_caches(t_state);  // the calling thread's cache was one of them
-    }
+    POOLED_API void close(pool_core& core) noexcept;
 
     // Requires a closed core without a block in use. Its id is free again.
     // By a pointer to destroy_own(), of the copy that made it: a source that only returns blocks has no code of it.
     static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
-    void destroy_own(pool_core& core) noexcept {
-        std::uint32_t const id = core.id();
-        unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
-        m_cores.begin_destroy(id);
-        lock.unlock();
-        core.destroy();  // the page map has forgotten it before a new pool can have the id
-        lock.lock();
-        m_cores.remove(id);
-        lock.unlock();
-        detail::directory().release_pool_id(id);
-    }
+    void destroy_own(pool_core& core) noexcept;
 
     // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
     [[nodiscard]] pool_core& default_core() {
@@ -121,29 +89,22 @@ public:
 
     // The core of what the page map does not know: that with the id of no pool. It is closed from the beginning, so that
     // nothing stays in it. Throws std::bad_alloc.
-    void make_unknown() {
-        prepare();
-        scoped_lock const lock(m_mutex);
-        if (find(k_no_pool_id) == nullptr)
-            insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
-    }
+    POOLED_API void make_unknown();
 
     // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, the
     // system has no memory, or it does not offer the gate's barrier. Requires a core that is not foreign.
-    [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
+    [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core) noexcept;
 
 private:
     static void on_thread_exit(void* state) noexcept;
-    static void on_process_exit() noexcept {
-        if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
-    }
+    static void on_process_exit() noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
     static bool give_back_large(thread_cache& cache) noexcept;
 
     void prepare();
-    [[nodiscard]] pool_core& find_default_core();
+    [[nodiscard]] POOLED_API pool_core& find_default_core();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
@@ -168,8 +129,58 @@ private:
     core_table m_cores;
 };
 
-POOLED_EXPORT inline constinit registry g_registry;
+POOLED_STATE(registry, g_registry);
 static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
+    prepare();
+    // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache.
+    bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
+    std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
+    if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
+    POOLED_TRY {
+        scoped_lock const lock(m_mutex);
+        return insert(id, options, kind);
+    }
+    POOLED_CATCH(...) {
+        detail::directory().release_pool_id(id);
+        POOLED_RETHROW;
+    }
+}
+
+POOLED_CODE void registry::close(pool_core& core) noexcept {
+    if (is_foreign(core)) return core.in_copy().close(core);
+    unique_lock lock(m_mutex);  // no thread ends with one of its caches now
+    bool const is_last = core.close();
+    lock.unlock();
+    if (is_last) destroy(core);
+    free_closed_caches(t_state);  // the calling thread's cache was one of them
+}
+
+inline void registry::destroy_own(pool_core& core) noexcept {
+    std::uint32_t const id = core.id();
+    unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
+    m_cores.begin_destroy(id);
+    lock.unlock();
+    core.destroy();  // the page map has forgotten it before a new pool can have the id
+    lock.lock();
+    m_cores.remove(id);
+    lock.unlock();
+    detail::directory().release_pool_id(id);
+}
+
+POOLED_CODE void registry::make_unknown() {
+    prepare();
+    scoped_lock const lock(m_mutex);
+    if (find(k_no_pool_id) == nullptr)
+        insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
+}
+
+inline void registry::on_process_exit() noexcept {
+    if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
+}
 
 // Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
 inline void registry::prepare() {
@@ -212,7 +223,7 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
     return core;
 }
 
-POOLED_NOINLINE inline pool_core& registry::find_default_core() {
+POOLED_CODE pool_core& registry::find_default_core() {
     prepare();
     memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
@@ -229,7 +240,7 @@ inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id)
     return g_registry.m_far_arrays.entry(state, id);
 }
 
-inline thread_cache* registry::attach(pool_core& core) noexcept {
+POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
     thread_state& state = t_state;
     free_closed_caches(state);
     if (core.is_closed()) return nullptr;
@@ -380,5 +391,7 @@ inline void registry::after_fork_in_child() noexcept {
     g_fork_gate.forget_others();
     after_fork_in_parent();
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -21,31 +21,12 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The calling thread's cache is made, and room for those of threads that have yet to use the pool, so that they need nothing
-// of the system. Throws std::bad_alloc.
-inline void reserve_caches(pool_core& core) {
-    static constexpr std::size_t k_caches = 8;
-    if (!core.is_local() && g_registry.attach(core) == nullptr) return;
-    g_metadata.reserve(sizeof(thread_cache), k_caches);
-    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks; n *= cache_set::k_growth)
-        g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
-}
-
 // `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. False when
 // the bound does not allow it; throws what upstream throws.
-[[nodiscard]] inline bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
-                                      pool_memory::large_shape large) {
-    if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
-    detail::reserve_caches(core);
-    if (large.bytes != 0) large.bytes = saturating_add(large.bytes, k_guard_bytes);
-    return core.memory().reserve(a, b, count, large);
-}
-[[nodiscard]] inline bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
-                                            std::size_t count) {
-    if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
-    detail::reserve_caches(core);
-    return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);
-}
+[[nodiscard]] POOLED_API bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
+                                          pool_memory::large_shape large);
+[[nodiscard]] POOLED_API bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
+                                                std::size_t count);
 
 // The same; throws exhausted.
 inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
@@ -59,14 +40,45 @@ inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
         core.throw_exhausted(saturating_multiply(count, bytes));
 }
 
-inline std::size_t trim(pool_core& core) noexcept {
+POOLED_API std::size_t trim(pool_core& core) noexcept;
+
+[[nodiscard]] POOLED_API bool owns(pool_core const& core, void const* p) noexcept;
+
+#if POOLED_HAS_CODE
+
+// The calling thread's cache is made, and room for those of threads that have yet to use the pool, so that they need nothing
+// of the system. Throws std::bad_alloc.
+inline void reserve_caches(pool_core& core) {
+    static constexpr std::size_t k_caches = 8;
+    if (!core.is_local() && g_registry.attach(core) == nullptr) return;
+    g_metadata.reserve(sizeof(thread_cache), k_caches);
+    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks; n *= cache_set::k_growth)
+        g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
+}
+
+POOLED_CODE bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
+                             pool_memory::large_shape large) {
+    if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
+    detail::reserve_caches(core);
+    if (large.bytes != 0) large.bytes = saturating_add(large.bytes, k_guard_bytes);
+    return core.memory().reserve(a, b, count, large);
+}
+POOLED_CODE bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
+    if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
+    detail::reserve_caches(core);
+    return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);
+}
+
+POOLED_CODE std::size_t trim(pool_core& core) noexcept {
     return detail::is_foreign(core) ? core.in_copy().trim(core) : core.memory().trim();
 }
 
-[[nodiscard]] inline bool owns(pool_core const& core, void const* p) noexcept {
+POOLED_CODE bool owns(pool_core const& core, void const* p) noexcept {
     if (detail::is_foreign(core)) return core.in_copy().owns(core, p);
     map_entry const entry = malloc_blocks::find(p);
     return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -28,29 +28,9 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
     return core.is_local() ? &core.local_cache() : g_registry.attach(core);
 }
 
-// Past the thread's cache.
-POOLED_NOINLINE inline void deallocate_past_cache(std::uint32_t pool_id, class_index c,
-                                                  void* block) noexcept {
-    pool_core& core = *g_registry.find(pool_id);
-    if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
-}
-// A block that this thread has cached, in pools beyond the near slots; null: none. The second: false when the owner cannot enter.
-[[nodiscard]] inline void* allocate_far(std::uint32_t pool_id, class_index c) noexcept {
-    far_pass const pass(pool_id);
-    thread_cache* const cache = t_state.find(pool_id);
-    if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
-    void* const hot = cache->classes[c].pop_hot();
-    void* const block = hot != nullptr ? hot : cache->classes[c].pop_cold();
-    cache->gate.leave();
-    return block;
-}
-[[nodiscard]] inline bool deallocate_far(std::uint32_t pool_id, class_index c, void* block) noexcept {
-    far_pass const pass(pool_id);
-    thread_cache* const cache = t_state.find(pool_id);
-    if (!pass || cache == nullptr || !cache->gate.enter()) return false;
-    bool const is_pushed = cache->classes[c].push_hot(block) || cache->classes[c].push_cold(block);
-    cache->gate.leave();
-    return is_pushed;
+// The calling thread's cache, or null: it is not made.
+[[nodiscard]] inline thread_cache* find_cache(pool_core& core) noexcept {
+    return core.is_local() ? &core.local_cache() : t_state.find(core.id());
 }
 
 // What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
@@ -89,7 +69,46 @@ template <class Allocate>
 
 // Everything that the inlined code leaves over: pools beyond the near slots, foreign ones, first use, stopped and closed
 // caches. Null when the bound is reached; throws what upstream throws.
-POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
+[[nodiscard]] POOLED_API void* allocate_slow(pool_core* known, class_index c);
+// The same; throws exhausted when the bound is reached.
+[[nodiscard]] POOLED_API void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes);
+
+// Past the thread's cache.
+POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
+// `core` null: the page map does not know the block. `bytes` as it was allocated with, or 0: not known.
+POOLED_API void deallocate_in(pool_core* core, class_index c, void* block, std::size_t bytes = 0) noexcept;
+POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
+
+// `bytes` with k_guard_bytes. Null when the bound is reached; throws what upstream throws.
+[[nodiscard]] POOLED_API void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align);
+
+#if POOLED_HAS_CODE
+
+// A block that this thread has cached, in pools beyond the near slots; null: none. The second: false when the owner cannot enter.
+[[nodiscard]] inline void* allocate_far(std::uint32_t pool_id, class_index c) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
+    void* const hot = cache->classes[c].pop_hot();
+    void* const block = hot != nullptr ? hot : cache->classes[c].pop_cold();
+    cache->gate.leave();
+    return block;
+}
+[[nodiscard]] inline bool deallocate_far(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    far_pass const pass(pool_id);
+    thread_cache* const cache = t_state.find(pool_id);
+    if (!pass || cache == nullptr || !cache->gate.enter()) return false;
+    bool const is_pushed = cache->classes[c].push_hot(block) || cache->classes[c].push_cold(block);
+    cache->gate.leave();
+    return is_pushed;
+}
+
+POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept {
+    pool_core& core = *g_registry.find(pool_id);
+    if (core.deallocate(c, detail::own_cache(core), block)) g_registry.destroy(core);
+}
+
+POOLED_CODE void* allocate_slow(pool_core* known, class_index c) {
     pool_core& core = detail::core_or_default(known);
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_foreign(
@@ -102,15 +121,13 @@ POOLED_NOINLINE inline void* allocate_slow(pool_core* known, class_index c) {
                              [&] { return hardened::claimed(core.memory().allocate(c, own_cache(core))); });
     });
 }
-POOLED_NOINLINE inline void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes) {
+POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes) {
     void* const block = allocate_slow(known, c);
     if (block == nullptr) detail::core_or_default(known).throw_exhausted(bytes);
     return block;
 }
 
-// `core` null: the page map does not know the block. `bytes` as it was allocated with, or 0: not known.
-POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* block,
-                                          std::size_t bytes = 0) noexcept {
+POOLED_CODE void deallocate_in(pool_core* core, class_index c, void* block, std::size_t bytes) noexcept {
     if (core == nullptr || core->id() == k_no_pool_id) [[unlikely]]
         return detail::deallocate_elsewhere(block);
     if (detail::is_foreign(*core)) [[unlikely]]
@@ -120,17 +137,11 @@ POOLED_NOINLINE inline void deallocate_in(pool_core* core, class_index c, void* 
         if (deallocate_far(id, c, block)) return;
     detail::deallocate_past_cache(id, c, block);
 }
-POOLED_NOINLINE inline void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
+POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept {
     detail::deallocate_in(g_registry.find(pool_id), c, block);
 }
 
-// The calling thread's cache, or null: it is not made.
-[[nodiscard]] inline thread_cache* find_cache(pool_core& core) noexcept {
-    return core.is_local() ? &core.local_cache() : t_state.find(core.id());
-}
-
-// `bytes` with k_guard_bytes.
-POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_foreign(core,
                                         [&] { return core.in_copy().allocate_large(core, bytes, align); });
@@ -142,5 +153,7 @@ POOLED_NOINLINE inline void* allocate_large(pool_core& core, std::size_t bytes, 
         return with_pressure(core, [&] { return memory.allocate_large(bytes, align, own_cache(core)); });
     });
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -133,7 +133,7 @@ private:
     std::array<shard, k_shards> m_shards{};
 };
 
-POOLED_EXPORT inline constinit table g_tracked;
+POOLED_STATE(table, g_tracked);
 
 // Out of line: its caller is the place, where there is no better one.
 POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std::size_t bytes) noexcept {

@@ -26,18 +26,24 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The pool of the allocate_shared that is about to allocate on this thread.
-POOLED_EXPORT inline constinit thread_local pool_core* t_making = nullptr;
+POOLED_STATE(thread_local pool_core*, t_making, = nullptr);
 
 // Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
 inline constinit thread_local bool t_making_failed = false;
 
 // Before an object of a pool that is not immediate: whether it is deferred when it is dropped. What defers belongs to the copy of the
 // library that made the pool; objects that another copy makes in it are destroyed at once. Throws std::bad_alloc.
-[[nodiscard]] POOLED_NOINLINE inline bool prepare_deferral(pool_core& core) {
+[[nodiscard]] POOLED_API bool prepare_deferral(pool_core& core);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE bool prepare_deferral(pool_core& core) {
     if (detail::is_foreign(core)) return false;
     if (core.is_incremental()) deferred_objects::attach_to(core);
     return true;
 }
+
+#endif
 
 // Without exceptions std::allocate_shared cannot fail: a try_make_shared allocates its block beforehand.
 inline constinit thread_local void* t_given_block = nullptr;

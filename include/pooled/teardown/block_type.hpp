@@ -140,7 +140,7 @@ private:
     std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
 };
 
-POOLED_EXPORT inline constinit block_types g_block_types;
+POOLED_STATE(block_types, g_block_types);
 
 inline constexpr type_copy block_types::k_as_copy{.bytes = sizeof(type_copy),
                                                   .retire = retire_for_others,

@@ -134,18 +134,7 @@ private:
         ++m_size;
     }
 
-    [[nodiscard]] POOLED_NOINLINE bool push_behind(deferred w) noexcept {
-        if (m_top == nullptr || m_top->count == segment::k_words) {
-            auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
-            if (fresh == nullptr) return push_without_memory(w);
-            fresh->below = m_top;
-            fresh->count = 0;
-            m_top = fresh;
-        }
-        m_top->words[m_top->count++] = w;
-        ++m_behind;
-        return true;
-    }
+    [[nodiscard]] POOLED_API bool push_behind(deferred w) noexcept;
 
     [[nodiscard]] bool push_without_memory(deferred w) noexcept {
         if (w.is_observed()) return false;
@@ -157,24 +146,7 @@ private:
 
     // Requires a window that is not full and something behind it. What was pushed long ago has left the caches: it is prefetched
     // some steps before its turn.
-    POOLED_NOINLINE void advance() noexcept {
-        deferred w = m_linked;
-        if (m_top != nullptr) {
-            std::size_t const count = --m_top->count;
-            w = m_top->words[count];
-            if (count >= k_ahead) prefetch(address_of(m_top->words[count - k_ahead].header()));
-            if (count == 0) {
-                segment* const empty = m_top;
-                m_top = empty->below;
-                g_metadata.deallocate(empty, sizeof(segment));
-            }
-        } else {
-            __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
-        }
-        --m_behind;
-        prefetch_from(w.object(), w.type().object_bytes);
-        enter(w);
-    }
+    POOLED_API void advance() noexcept;
 
     std::uint32_t m_first = 0;
     std::uint32_t m_size = 0;
@@ -183,6 +155,42 @@ private:
     deferred m_linked;
     std::array<deferred, k_window> m_window{};
 };
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE bool deferred_queue::push_behind(deferred w) noexcept {
+    if (m_top == nullptr || m_top->count == segment::k_words) {
+        auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
+        if (fresh == nullptr) return push_without_memory(w);
+        fresh->below = m_top;
+        fresh->count = 0;
+        m_top = fresh;
+    }
+    m_top->words[m_top->count++] = w;
+    ++m_behind;
+    return true;
+}
+
+POOLED_CODE void deferred_queue::advance() noexcept {
+    deferred w = m_linked;
+    if (m_top != nullptr) {
+        std::size_t const count = --m_top->count;
+        w = m_top->words[count];
+        if (count >= k_ahead) prefetch(address_of(m_top->words[count - k_ahead].header()));
+        if (count == 0) {
+            segment* const empty = m_top;
+            m_top = empty->below;
+            g_metadata.deallocate(empty, sizeof(segment));
+        }
+    } else {
+        __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
+    }
+    --m_behind;
+    prefetch_from(w.object(), w.type().object_bytes);
+    enter(w);
+}
+
+#endif
 
 // A queue that changes hands: what one thread deferred in an incremental pool.
 struct deferred_batch {

@@ -31,23 +31,22 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class deferred_objects final : public pool_extension {
 public:
     // Those of an incremental pool, made at the first call. Throws std::bad_alloc.
-    static void attach_to(pool_core& core);
+    POOLED_API static void attach_to(pool_core& core);
 
     // False when the object must be destroyed now: the thread or the pool is ending, or there is no memory to note it.
     [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
     // A list of all that is deferred, of whichever thread; null when nothing is. It is the caller's then.
-    [[nodiscard]] deferred_batch* take_all() noexcept { return m_store.take_all(); }
+    [[nodiscard]] POOLED_API deferred_batch* take_all() noexcept;
 
-    // inline here already, as in pool_core.
-    inline void on_allocate() noexcept override;
-    inline std::size_t drain(std::size_t budget) noexcept override;
-    inline bool relieve(std::uint64_t& seen) noexcept override;
-    inline void on_close() noexcept override;
-    void on_destroy() noexcept override { m_store.release_reference(); }
-    void before_fork() noexcept override { m_store.before_fork(); }
-    void after_fork() noexcept override { m_store.after_fork(); }
-    void after_fork_in_child() noexcept override { m_store.after_fork_in_child(); }
+    POOLED_VIRTUAL void on_allocate() noexcept override;
+    POOLED_VIRTUAL std::size_t drain(std::size_t budget) noexcept override;
+    POOLED_VIRTUAL bool relieve(std::uint64_t& seen) noexcept override;
+    POOLED_VIRTUAL void on_close() noexcept override;
+    POOLED_VIRTUAL void on_destroy() noexcept override;
+    POOLED_VIRTUAL void before_fork() noexcept override;
+    POOLED_VIRTUAL void after_fork() noexcept override;
+    POOLED_VIRTUAL void after_fork_in_child() noexcept override;
 
 private:
     // Objects destroyed at an allocation. More than one, so that fewer and fewer are deferred; few, so that it stays quick.
@@ -68,12 +67,26 @@ private:
     deferred_store m_store;
 };
 
-POOLED_NOINLINE inline void deferred_objects::attach_to(pool_core& core) {
+[[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
+    return *g_registry.find(malloc_blocks::find_owned(block).pool_id());
+}
+[[nodiscard]] inline bool is_incremental(void const* block) noexcept {
+    return core_of(block).is_incremental();
+}
+
+// Defers an object of a pool that is not immediate, or destroys it.
+POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void deferred_objects::attach_to(pool_core& core) {
     if (core.extension() != nullptr) return;
     install_hooks();
     auto* const made = ::new (g_metadata.allocate(sizeof(deferred_objects))) deferred_objects;
     if (!core.set_extension_if_none(*made)) made->m_store.release_reference();
 }
+
+POOLED_CODE deferred_batch* deferred_objects::take_all() noexcept { return m_store.take_all(); }
 
 inline bool deferred_objects::defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
     thread_deferred* const mine = m_store.own_or_made();
@@ -90,7 +103,7 @@ inline void deferred_objects::step(thread_deferred& mine, std::size_t budget) no
     for (; budget != 0 && deferred_store::destroy_one(mine); --budget) {}
 }
 
-inline void deferred_objects::on_allocate() noexcept {
+void deferred_objects::on_allocate() noexcept {
     thread_deferred* mine = m_store.own();
     if (mine == nullptr || mine->size == 0) {
         if (!m_store.has_kept()) [[likely]]
@@ -101,7 +114,7 @@ inline void deferred_objects::on_allocate() noexcept {
     step(*mine, k_objects_per_allocation);
 }
 
-inline std::size_t deferred_objects::drain(std::size_t budget) noexcept {
+std::size_t deferred_objects::drain(std::size_t budget) noexcept {
     std::size_t done = 0;
     while (done != budget) {
         thread_deferred* const mine = m_store.own_or_made();
@@ -115,7 +128,7 @@ inline std::size_t deferred_objects::drain(std::size_t budget) noexcept {
     return done;
 }
 
-inline bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
+bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
     if (t_deferrals.reliefs >= k_nested_reliefs) return false;
     for (unsigned attempt = 0;; ++attempt) {
         ++t_deferrals.reliefs;
@@ -137,22 +150,18 @@ inline bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
 }
 
 // What is deferred is destroyed; what comes later is not deferred any more.
-inline void deferred_objects::on_close() noexcept {
+void deferred_objects::on_close() noexcept {
     drain(~std::size_t{0});
     m_store.close();
     while (m_store.destroy_one_kept()) {}
 }
 
-[[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
-    return *g_registry.find(malloc_blocks::find_owned(block).pool_id());
-}
-[[nodiscard]] inline bool is_incremental(void const* block) noexcept {
-    return core_of(block).is_incremental();
-}
+void deferred_objects::on_destroy() noexcept { m_store.release_reference(); }
+void deferred_objects::before_fork() noexcept { m_store.before_fork(); }
+void deferred_objects::after_fork() noexcept { m_store.after_fork(); }
+void deferred_objects::after_fork_in_child() noexcept { m_store.after_fork_in_child(); }
 
-// Defers an object of a pool that is not immediate, or destroys it.
-POOLED_NOINLINE inline void defer_or_finish(deferred d, void const* object,
-                                            std::size_t object_bytes) noexcept {
+POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept {
     pool_core& core = core_of(d.header());
     if (!core.is_incremental()) return detail::defer_to_outermost(d, object, object_bytes);
     if (deferred_queue* const redirect = t_teardown.redirect) {
@@ -162,5 +171,7 @@ POOLED_NOINLINE inline void defer_or_finish(deferred d, void const* object,
     auto* const deferred_here = static_cast<deferred_objects*>(core.extension());
     if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) detail::finish_now(d);
 }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

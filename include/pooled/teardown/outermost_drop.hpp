@@ -124,7 +124,7 @@ private:
     std::array<shard, k_shards> m_shards{};
 };
 
-POOLED_EXPORT inline constinit outermost_drop_table g_outermost_drops;
+POOLED_STATE(outermost_drop_table, g_outermost_drops);
 
 inline void outermost_drop_table::survive_fork() noexcept {
     if (m_survives_fork.load(std::memory_order_relaxed) != 0 ||

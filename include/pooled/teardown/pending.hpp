@@ -21,15 +21,6 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-namespace detail {
-
-// Out of line: the fibre that runs it may change threads in a destructor.
-[[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
-    return std::exchange(t_teardown.redirect, to);
-}
-
-}  // namespace detail
-
 class [[nodiscard]] pending {
 public:
     pending() noexcept = default;
@@ -47,20 +38,7 @@ public:
     [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }
 
     // Destroys up to `budget` objects, those included that they let go of. Returns how many.
-    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
-        std::size_t done = 0;
-        while (m_list != nullptr && done != budget) {
-            detail::deferred_queue& queue = m_list->queue;
-            detail::deferred_queue* const before = detail::redirect_deferred(&queue);
-            for (; done != budget && !queue.empty(); ++done)
-                queue.pop().finish();
-            static_cast<void>(detail::redirect_deferred(before));
-            if (!queue.empty()) break;
-            detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);
-            detail::g_metadata.deallocate(empty, sizeof(detail::deferred_batch));
-        }
-        return done;
-    }
+    POOLED_API std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept;
 
 private:
     template <detail::sharing Sharing>
@@ -70,6 +48,34 @@ private:
 
     detail::deferred_batch* m_list = nullptr;
 };
+
+#if POOLED_HAS_CODE
+
+namespace detail {
+
+// Out of line: the fibre that runs it may change threads in a destructor.
+[[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
+    return std::exchange(t_teardown.redirect, to);
+}
+
+}  // namespace detail
+
+POOLED_CODE std::size_t pending::drain(std::size_t budget) noexcept {
+    std::size_t done = 0;
+    while (m_list != nullptr && done != budget) {
+        detail::deferred_queue& queue = m_list->queue;
+        detail::deferred_queue* const before = detail::redirect_deferred(&queue);
+        for (; done != budget && !queue.empty(); ++done)
+            queue.pop().finish();
+        static_cast<void>(detail::redirect_deferred(before));
+        if (!queue.empty()) break;
+        detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);
+        detail::g_metadata.deallocate(empty, sizeof(detail::deferred_batch));
+    }
+    return done;
+}
+
+#endif
 
 namespace detail {
 

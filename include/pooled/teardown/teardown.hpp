@@ -196,19 +196,13 @@ private:
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
-POOLED_EXPORT inline constinit thread_local teardown_state t_teardown{};
+POOLED_STATE(thread_local teardown_state, t_teardown, {});
 
 // Out of line, so that a fibre that changes threads between two of them meets the state of the thread it is on.
-POOLED_NOINLINE inline drop_way choose_way(bool is_unordered) noexcept {
-    return t_teardown.choose(stack_pointer(), is_unordered);
-}
-POOLED_NOINLINE inline void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
-    t_teardown.begin(drop, stack_pointer(), kind);
-}
-POOLED_NOINLINE inline void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
-[[nodiscard]] POOLED_NOINLINE inline outermost_drop* find_outermost() noexcept {
-    return t_teardown.find(stack_pointer());
-}
+[[nodiscard]] POOLED_API drop_way choose_way(bool is_unordered) noexcept;
+POOLED_API void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
+POOLED_API void end_outermost(outermost_drop& drop) noexcept;
+[[nodiscard]] POOLED_API outermost_drop* find_outermost() noexcept;
 
 // Destroys by `destroy()` and then what is deferred to this drop, and what that lets go of, until nothing is left.
 template <class Destroy>
@@ -219,13 +213,6 @@ POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     while (!self.queue.empty())
         self.queue.pop().finish();
     end_outermost(self);
-}
-
-// Defers an object to the outermost drop of this stack. If there is no memory to note it, it is destroyed here and now,
-// within the destructor that let go of it.
-inline void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
-    outermost_drop* const outermost = find_outermost();
-    if (outermost == nullptr || !outermost->queue.push(d, object, object_bytes)) d.finish();
 }
 
 // Destroys the object here and now, unless it must be deferred: false.
@@ -245,8 +232,36 @@ template <class T>
     return false;
 }
 
+// Defers an object to the outermost drop of this stack. If there is no memory to note it, it is destroyed here and now,
+// within the destructor that let go of it.
+POOLED_API void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept;
+
 // An object that was to be deferred and cannot be, or has been long enough.
-POOLED_NOINLINE inline void finish_now(deferred d) noexcept {
+POOLED_API void finish_now(deferred d) noexcept;
+
+// At a time, when an allocation finds no memory.
+inline constexpr std::size_t k_objects_per_retry = 256;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE drop_way choose_way(bool is_unordered) noexcept {
+    return t_teardown.choose(stack_pointer(), is_unordered);
+}
+
+POOLED_CODE void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
+    t_teardown.begin(drop, stack_pointer(), kind);
+}
+
+POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
+
+POOLED_CODE outermost_drop* find_outermost() noexcept { return t_teardown.find(stack_pointer()); }
+
+POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
+    outermost_drop* const outermost = find_outermost();
+    if (outermost == nullptr || !outermost->queue.push(d, object, object_bytes)) d.finish();
+}
+
+POOLED_CODE void finish_now(deferred d) noexcept {
     switch (detail::choose_way(false)) {
     case drop_way::destroy:
         return d.finish();
@@ -256,9 +271,6 @@ POOLED_NOINLINE inline void finish_now(deferred d) noexcept {
         return detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
     }
 }
-
-// At a time, when an allocation finds no memory.
-inline constexpr std::size_t k_objects_per_retry = 256;
 
 // Destroys some of what is deferred on this stack. Returns how many objects. Destructors that allocate in their turn find
 // what there is: it does not nest.
@@ -283,5 +295,7 @@ inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
 }
 
 inline void finish_deferred_at_exit() noexcept { t_teardown.finish_at_exit(); }
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -54,6 +54,6 @@ struct thread_deferrals {
     unsigned reliefs =
         0;  // nested: allocations that found no memory, in destructors that such allocations run
 };
-POOLED_EXPORT inline constinit thread_local thread_deferrals t_deferrals{};
+POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// The library compiled once, for pooled::shared and pooled::static: the slow paths and the state. Sources that are compiled
+// with POOLED_SHARED or POOLED_STATIC have the fast paths alone.
+
+#define POOLED_BUILDS_LIBRARY
+#include "pooled/pooled.hpp"

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSL-1.0
+# Builds and installs the compiled libraries, then builds and runs a project that finds them.
+file(REMOVE_RECURSE "${work}")
+set(toolchain "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_BUILD_TYPE=Release)
+function(run)
+  execute_process(COMMAND ${ARGN} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+run("${CMAKE_COMMAND}" -S "${source}" -B "${work}/build" ${toolchain} -DPOOLED_BUILD_LIBRARIES=ON -DPOOLED_BUILD_TESTS=OFF
+    -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF)
+run("${CMAKE_COMMAND}" --build "${work}/build")
+run("${CMAKE_COMMAND}" --install "${work}/build" --prefix "${work}/prefix")
+
+run("${CMAKE_COMMAND}" -S "${project}" -B "${work}/consumer" ${toolchain} "-DCMAKE_PREFIX_PATH=${work}/prefix")
+run("${CMAKE_COMMAND}" --build "${work}/consumer")
+run("${CMAKE_CTEST_COMMAND}" --test-dir "${work}/consumer" --output-on-failure)
