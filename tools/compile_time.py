@@ -6,8 +6,10 @@ usage: compile_time.py [--runs N] [--limit SECONDS] [--include DIRECTORY] [--com
                        [HEADER]...
 
 Each header is compiled in a source of its own with one line that uses it, because templates cost most when they are
-instantiated: plain (-std=c++20) with each compiler, and sanitized (-g -O1 -fsanitize=address,undefined) with GCC. The
-first row is std::make_shared from <memory>, which a user pays without the library. Only one compiler runs at a time.
+instantiated: plain (-std=c++20), optimized (-O2) and against libpooled (-O2 -DPOOLED_SHARED=1) with each compiler, and
+sanitized (-g -O1 -fsanitize=address,undefined) with GCC. The first rows are what a user pays without the library:
+std::make_shared, a pool of <memory_resource>, and, where Boost is installed, one of Boost.Pool. Only one compiler runs
+at a time.
 A figure is the median of the runs: user and system time of the compiler with all that it started. What takes long is
 run once; what takes longer than the limit is stopped and has no figure.
 
@@ -33,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 COMPILERS = ["g++", "clang++-19"]
 KINDS = {
     "plain": ["-std=c++20"],
+    "optimized": ["-std=c++20", "-O2"],
+    "libpooled": ["-std=c++20", "-O2", "-DPOOLED_SHARED=1"],
     "sanitized": ["-std=c++20", "-g", "-O1", "-fsanitize=address,undefined"],
 }
 LONG_SECONDS = 20  # of which one run is enough
@@ -59,9 +63,15 @@ COMPAT_USES = {
     " memorypool::boost_intrusive_pool<item> pool; auto p = pool.allocate();",
     "boost_intrusive_ptr": "struct item : pooled::enable_intrusive_ptr {}; auto p = pooled::make_intrusive<item>();",
     "boost_pool": "pooled::compat::object_pool<int> pool; pool.free(pool.malloc());",
+    "pmr": "pooled::compat::synchronized_pool_resource r; r.deallocate(r.allocate(64, 8), 64, 8);",
     "recycle": "recycle::shared_pool<int> pool; auto p = pool.allocate();",
 }
-BASELINE = ("<memory>", "auto p = std::make_shared<int>(1);")
+BASELINES = {
+    "<memory>": "auto p = std::make_shared<int>(1);",
+    "<memory_resource>": "std::pmr::synchronized_pool_resource r; r.deallocate(r.allocate(64, 8), 64, 8);",
+    "<boost/pool/object_pool.hpp>": "boost::object_pool<int> pool; pool.free(pool.malloc());",
+}
+BOOST = Path("/usr/include/boost/version.hpp")
 
 
 @dataclass
@@ -148,7 +158,11 @@ def version_of(compiler: str) -> str:
 
 
 def kinds_of(compiler: str) -> list[str]:
-    return list(KINDS) if GCC.search(compiler) else ["plain"]
+    return [kind for kind in KINDS if kind != "sanitized" or GCC.search(compiler)]
+
+
+def baselines() -> dict[str, str]:
+    return {name: use for name, use in BASELINES.items() if "boost" not in name or BOOST.exists()}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -186,7 +200,7 @@ def main(arguments: list[str]) -> int:
     figures = []
     for compiler in compilers:
         for kind in kinds_of(compiler):
-            for header, use in [BASELINE, *chosen.items()]:
+            for header, use in {**baselines(), **chosen}.items():
                 figure = measure(header, use, compiler, kind, asked.include, asked.runs, asked.limit)
                 figures.append(figure)
                 shown = f"{figure.cpu_seconds:6.2f} s" if figure.cpu_seconds is not None else f"FAILED: {figure.error}"
@@ -195,7 +209,7 @@ def main(arguments: list[str]) -> int:
     table = {
         "compilers": {compiler: version_of(compiler) for compiler in compilers},
         "flags": KINDS,
-        "uses": {**dict([BASELINE]), **chosen},
+        "uses": {**baselines(), **chosen},
         "figures": [asdict(figure) for figure in figures],
     }
     asked.output.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")

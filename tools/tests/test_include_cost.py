@@ -35,6 +35,12 @@ MOST_LINES = {
 UNUSED = "#include <pooled/pooled.hpp>\n"
 DROPS = UNUSED + "struct two { pooled::unique_ptr<int> a; pooled::rc_ptr<int> b; };\nvoid drop(two& p) { p = two(); }\n"
 MOST_CODE = {UNUSED: 2_000, DROPS: 24_000}
+# The same against libpooled, of sources that make pools and objects as well: what is inlined, and what is of the object's type.
+MAKES = UNUSED + "struct node { int value; ~node() { value = 0; } };\n"
+MAKES += "std::shared_ptr<node> make() { return pooled::make_shared<node>(); }\n"
+MAKES += "void use() { pooled::pool p; auto a = p.make_unique<node>(); auto b = p.make_rc<node>(); p.trim(); }\n"
+ACQUIRES = UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
+MOST_CODE_WITH_LIBRARY = {MAKES: 11_000, ACQUIRES: 16_000}
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
 # Each has what the library needs of it in base/: 4,000 to 33,000 lines less, according to the library.
@@ -60,18 +66,24 @@ class IncludeCostTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertLessEqual(done.stdout.count("\n"), most[i], f"{header}, {toolchain[0]}")
 
-    def test_a_source_that_makes_no_pool_has_no_code_of_the_heap(self):
+    def expect_code(self, bounds: dict[str, int], *options: str) -> None:
         for toolchain in TOOLCHAINS:
             if not shutil.which(toolchain[0]):
                 continue
-            for source, most in MOST_CODE.items():
+            for source, most in bounds.items():
                 with tempfile.TemporaryDirectory() as scratch:
                     object_file = Path(scratch) / "source.o"
-                    flags = ["-std=c++20", "-O2", f"-I{INCLUDE}", "-x", "c++", "-"]
+                    flags = ["-std=c++20", "-O2", *options, f"-I{INCLUDE}", "-x", "c++", "-"]
                     command = [*toolchain, "-c", "-o", object_file, *flags]
                     subprocess.run(command, input=source, text=True, check=True)
                     sizes = subprocess.run(["size", object_file], capture_output=True, text=True, check=True).stdout
                 self.assertLessEqual(int(sizes.splitlines()[1].split()[0]), most, f"{toolchain[0]}: {source}")
+
+    def test_a_source_that_makes_no_pool_has_no_code_of_the_heap(self):
+        self.expect_code(MOST_CODE)
+
+    def test_no_source_has_code_of_the_heap_when_libpooled_has_it(self):
+        self.expect_code(MOST_CODE_WITH_LIBRARY, "-DPOOLED_SHARED=1")
 
     def test_no_header_includes_a_heavy_one_of_the_standard_library(self):
         for header in sorted((INCLUDE / "pooled").rglob("*.hpp")):

@@ -395,7 +395,6 @@ POOLED_CODE bool object_stock::is_valid() noexcept {
     if (!was_central) m_caches.resume();
     return valid;
 }
-
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

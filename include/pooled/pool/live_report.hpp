@@ -98,8 +98,9 @@ inline void live_report(pool_core& core, std::ostream& out) {
         else
             groups.push_back(one);
     }
-    std::stable_sort(groups.begin(), groups.end(),
-                     [](live_group const& a, live_group const& b) { return a.bytes > b.bytes; });
+    std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
+        return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
+    });
     out << "pool '" << core.name() << "': " << all.size() << " blocks in use, " << bytes << " bytes\n";
     auto const now = std::chrono::steady_clock::now();
     auto const age = [now](auto when) { return std::chrono::duration<double>(now - when).count(); };

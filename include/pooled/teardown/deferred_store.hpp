@@ -103,7 +103,6 @@ private:
 };
 
 #if POOLED_HAS_CODE
-
 // Destroys what the thread has deferred when its thread_local objects go: before those that are older.
 struct deferral_guard {
     ~deferral_guard() { deferred_store::finish_thread(); }
@@ -396,7 +395,6 @@ inline void deferred_store::after_fork_in_child() noexcept {
         g_metadata.deallocate(each, sizeof(thread_deferred));
     }
 }
-
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
