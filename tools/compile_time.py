@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSL-1.0
 """Measures what each public header costs to compile, and writes CPU seconds as JSON.
 
-usage: compile_time.py [--runs N] [--limit SECONDS] [--include DIRECTORY] [--compiler COMMAND]... [--output FILE]
-                       [HEADER]...
+usage: compile_time.py [--runs N] [--limit SECONDS] [--include DIRECTORY] [--compiler COMMAND]... [--kind KIND]...
+                       [--output FILE] [HEADER]...
 
 Each header is compiled in a source of its own with one line that uses it, because templates cost most when they are
 instantiated: plain (-std=c++20), optimized (-O2) and against libpooled (-O2 -DPOOLED_SHARED=1) with each compiler, and
@@ -172,6 +172,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=300, help="CPU seconds of one compilation (default 300)")
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="the directory that holds pooled/")
     parser.add_argument("--compiler", action="append", help=f"may be given several times; default {COMPILERS}")
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="may be given several times; default: all")
     parser.add_argument("--output", type=Path, default=ROOT / "build/compile_time.json")
     parsed = parser.parse_args(arguments)
     if parsed.runs < 1 or parsed.limit < 1:
@@ -200,6 +201,8 @@ def main(arguments: list[str]) -> int:
     figures = []
     for compiler in compilers:
         for kind in kinds_of(compiler):
+            if asked.kind and kind not in asked.kind:
+                continue
             for header, use in {**baselines(), **chosen}.items():
                 figure = measure(header, use, compiler, kind, asked.include, asked.runs, asked.limit)
                 figures.append(figure)

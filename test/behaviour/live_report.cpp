@@ -40,11 +40,16 @@ std::string line_with(std::string const& report, std::string const& text) {
     return "";
 }
 
+// One place, however the loops around it are compiled.
+[[gnu::noinline]] std::shared_ptr<packet> make_packet(pooled::pool& pool) {
+    return pool.make_shared<packet>();
+}
+
 TEST(live_report, names_type_count_bytes_and_place) {
     pooled::pool pool{{.name = "packets"}};
     std::vector<std::shared_ptr<packet>> all;
     for (int i = 0; i < 3; ++i)
-        all.push_back(pool.make_shared<packet>());
+        all.push_back(make_packet(pool));
     auto const other = pool.make_shared<packet>();  // another place
     void* const raw = pool.allocate(100);
     int const line_of_raw = __LINE__ - 1;

@@ -90,6 +90,12 @@ class CompileTimeTest(unittest.TestCase):
         self.assertTrue(all(seconds > 0 for seconds in figures.values()))
 
     @unittest.skipUnless(shutil.which("g++"), "needs g++")
+    def test_only_the_kinds_that_are_asked_for_are_measured(self):
+        arguments = ["pooled/shared/make_shared.hpp", "--compiler", "g++", "--kind", "optimized"]
+        self.assertEqual(self.run_with(*arguments), 0, self.said.getvalue())
+        self.assertEqual({each["kind"] for each in self.figures()}, {"optimized"})
+
+    @unittest.skipUnless(shutil.which("g++"), "needs g++")
     def test_a_header_that_does_not_compile_has_its_first_error_and_no_figure(self):
         self.assertEqual(self.run_with("pooled/shared/new_one.hpp", "--compiler", "g++"), 1)
         broken = next(each for each in self.figures() if each["header"] == "pooled/shared/new_one.hpp")

@@ -7,10 +7,11 @@
 // The heap of large blocks counts the block as in use, with the bytes that it was last asked for; so only a request for just
 // as many may take it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
 //
-// Invariant: a block kept here has no payload and is marked idle in the page map.
+// Invariant: a block kept here has no payload, which is kept here as well, and is marked idle in the page map.
 // Changed by the owner inside its gate, or by a thread that has stopped the owner. Counts may be read at any time. O(1).
 
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/large_block.hpp"
 
@@ -22,15 +23,18 @@ class large_slot {
 public:
     static constexpr std::size_t k_most_bytes = std::size_t{16} << 20;
 
-    // The block, if it was asked for as many bytes before; else null.
-    [[nodiscard]] large_block* take(std::size_t bytes) noexcept {
-        return m_bytes == bytes ? remove() : nullptr;
+    // The block, if it was asked for as many bytes before, and its payload is aligned as is wanted; else null.
+    [[nodiscard]] POOLED_ALWAYS_INLINE large_block* take(std::size_t bytes, std::size_t align) noexcept {
+        return m_bytes == bytes && (address_of(m_payload) & (align - 1)) == 0 ? remove() : nullptr;
     }
+    // That of the block which was there last.
+    [[nodiscard]] void* payload() const noexcept { return m_payload; }
 
     // False when there is a block already, or this one is to be where all threads find it.
-    [[nodiscard]] bool put(large_block& b) noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool put(large_block& b) noexcept {
         if (m_block != nullptr || b.reserved_for != nullptr || b.total > k_most_bytes) return false;
         m_block = &b;
+        m_payload = b.payload;
         m_bytes = b.bytes;
         m_total = b.total;
         return true;
@@ -54,6 +58,7 @@ public:
 
 private:
     observed<large_block*> m_block;
+    void* m_payload = nullptr;
     observed<std::size_t> m_bytes;
     observed<std::size_t> m_total;
 };

@@ -169,10 +169,10 @@ private:
 // The owner's pass to a cache that may be one in `far`. No lock is taken while it lasts.
 class far_pass {
 public:
-    explicit far_pass(std::uint32_t pool_id) noexcept : m_is_far(pool_id >= k_far_slot) {
+    POOLED_ALWAYS_INLINE explicit far_pass(std::uint32_t pool_id) noexcept : m_is_far(pool_id >= k_far_slot) {
         m_is_in = !m_is_far || t_state.far_gate.enter();
     }
-    ~far_pass() {
+    POOLED_ALWAYS_INLINE ~far_pass() {
         if (m_is_far && m_is_in) t_state.far_gate.leave();
     }
     far_pass(far_pass const&) = delete;

@@ -65,7 +65,7 @@ public:
         }
         if (b == nullptr) return nullptr;
         m_idle_bytes -= b->total;
-        mark(*b, map_entry::large);
+        mark_idle(*b, false);
         void* const payload = b->place(bytes, align);
         use(*b, payload, bytes);
         return payload;
@@ -112,15 +112,12 @@ public:
     // Without the lock; requires that nobody else can reach it.
     void set_aside(large_block& b) const noexcept {
         b.payload = nullptr;
-        mark(b, map_entry::idle);
+        mark_idle(b, true);
     }
-    [[nodiscard]] void* use_again(large_block& b, std::size_t align) const noexcept {
-        void* const payload = b.place(b.bytes, align);
-        if (payload == nullptr) return nullptr;
+    [[nodiscard]] void* use_again(large_block& b, void* payload) const noexcept {
         b.end_free(m_upstream.pool_name());
-        b.payload = payload;
-        mark(b, map_entry::large);
-        return payload;
+        mark_idle(b, false);
+        return b.payload = payload;
     }
     // Requires one that is set aside: from here on it is idle, and has been for a while.
     void take_back(large_block& b) noexcept {
@@ -311,16 +308,16 @@ private:
         b->outer = g_page_map.find(base);
         b->number = detail::next_region();
         b->offset = m_offsets.next(align, total - detail::min(total, bytes));
-        g_page_map.assign(base, total, entry_of(*b, map_entry::large));
+        g_page_map.assign(base, total, entry_of(*b));
         return b;
     }
 
-    [[nodiscard]] map_entry entry_of(large_block const& b, std::uint64_t what) const noexcept {
-        return {m_pool_id, &b, what | map_entry::large | (m_is_shared ? map_entry::none : map_entry::local)};
+    [[nodiscard]] map_entry entry_of(large_block const& b) const noexcept {
+        return {m_pool_id, &b, map_entry::large | (m_is_shared ? map_entry::none : map_entry::local)};
     }
     // The first granule alone tells whether the block is idle; the others are not asked about it.
-    void mark(large_block const& b, std::uint64_t what) const noexcept {
-        g_page_map.assign_one(b.base, entry_of(b, what));
+    POOLED_ALWAYS_INLINE static void mark_idle(large_block const& b, bool is_idle) noexcept {
+        g_page_map.set_idle(b.base, is_idle);
     }
 
     void release(large_block& b, upstream::call& under_way) noexcept {
@@ -346,7 +343,7 @@ private:
         list = &b;
         m_idle_bytes += b.total;
         if (b.reserved_for != nullptr) m_reserved_idle_bytes += b.total;
-        mark(b, map_entry::idle);
+        mark_idle(b, true);
     }
     [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {
         return b.total <= large_buckets::k_largest &&

@@ -115,10 +115,12 @@ public:
         return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
-    // The entry of one granule. Requires prepare() of it. O(1).
-    void assign_one(void const* p, map_entry entry) noexcept {
+    // Whether the large block that lies in a granule is idle. Requires one, and that nobody else changes the entry. O(1).
+    POOLED_ALWAYS_INLINE void set_idle(void const* p, bool is_idle) noexcept {
         std::uintptr_t const address = address_of(p);
-        (*leaf_of(address))[granule_of(address)].store(entry.bits(), std::memory_order_relaxed);
+        std::atomic<std::uint64_t>& entry = (*leaf_of(address))[granule_of(address)];
+        std::uint64_t const in_use = entry.load(std::memory_order_relaxed) & ~std::uint64_t{map_entry::idle};
+        entry.store(is_idle ? in_use | map_entry::idle : in_use, std::memory_order_relaxed);
     }
 
     // Requires prepare() of the same range.

@@ -80,11 +80,10 @@ public:
         if (cache == nullptr || cache->large.empty()) return nullptr;
         far_pass const pass(cache->pool_id);
         if (!pass || !cache->gate.enter()) return nullptr;
-        large_block* const b = cache->large.take(bytes);
-        void* const p = b != nullptr ? m_large.use_again(*b, align) : nullptr;
-        if (b != nullptr && p == nullptr) static_cast<void>(cache->large.put(*b));
+        large_block* const b = cache->large.take(bytes, align);
+        void* const payload = b != nullptr ? m_large.use_again(*b, cache->large.payload()) : nullptr;
         cache->gate.leave();
-        return p;
+        return payload;
     }
     // After take_aside() found nothing; as allocate() and deallocate() above.
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
@@ -157,7 +156,7 @@ private:
         cache->gate.leave();
         return is_kept;
     }
-    [[nodiscard]] bool deallocate_large(large_block& b, thread_cache* cache) noexcept {
+    [[nodiscard]] POOLED_NOINLINE bool deallocate_large(large_block& b, thread_cache* cache) noexcept {
         on_slow_call(cache);
         return !m_large.deallocate(b);
     }

@@ -15,8 +15,11 @@ using pooled::detail::large_block;
 using pooled::detail::large_reservation;
 using pooled::detail::large_slot;
 
+alignas(4096) std::byte g_memory[8192];
+
 large_block block_of(std::size_t bytes) {
     large_block b;
+    b.payload = g_memory + 4096 + 64;
     b.total = 2 * bytes;
     b.bytes = bytes;
     return b;
@@ -29,10 +32,19 @@ TEST(large_slot, gives_the_block_to_a_request_for_as_many_bytes) {
     EXPECT_FALSE(slot.empty());
     EXPECT_EQ(slot.bytes(), 100'000U);
     EXPECT_EQ(slot.total(), 200'000U);
-    EXPECT_EQ(slot.take(99'999), nullptr);
-    EXPECT_EQ(slot.take(100'000), &b);
+    EXPECT_EQ(slot.take(99'999, 16), nullptr);
+    EXPECT_EQ(slot.take(100'000, 16), &b);
+    EXPECT_EQ(slot.payload(), g_memory + 4096 + 64);
     EXPECT_TRUE(slot.empty());
-    EXPECT_EQ(slot.take(100'000), nullptr);
+    EXPECT_EQ(slot.take(100'000, 16), nullptr);
+}
+
+TEST(large_slot, gives_no_block_whose_payload_is_not_aligned_as_is_wanted) {
+    large_slot slot;
+    large_block b = block_of(100'000);
+    ASSERT_TRUE(slot.put(b));
+    EXPECT_EQ(slot.take(100'000, 128), nullptr);
+    EXPECT_EQ(slot.take(100'000, 64), &b);
 }
 
 TEST(large_slot, keeps_one_block) {
