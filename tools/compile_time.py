@@ -200,10 +200,9 @@ def main(arguments: list[str]) -> int:
             print(f"compile_time: {compiler} is not installed, left out", file=sys.stderr)
     figures = []
     for compiler in compilers:
-        for kind in kinds_of(compiler):
-            if asked.kind and kind not in asked.kind:
-                continue
-            for header, use in {**baselines(), **chosen}.items():
+        kinds = [kind for kind in kinds_of(compiler) if not asked.kind or kind in asked.kind]
+        for header, use in {**baselines(), **chosen}.items():
+            for kind in kinds:  # next to each other: the machine's speed changes
                 figure = measure(header, use, compiler, kind, asked.include, asked.runs, asked.limit)
                 figures.append(figure)
                 shown = f"{figure.cpu_seconds:6.2f} s" if figure.cpu_seconds is not None else f"FAILED: {figure.error}"

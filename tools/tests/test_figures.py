@@ -120,5 +120,21 @@ class FiguresTest(unittest.TestCase):
             self.assertTrue(each["machine"], title)
 
 
+class CompiledLibraryTest(unittest.TestCase):
+    def test_seconds_are_those_of_the_results(self):
+        page = (ROOT / "docs/compiled-library.md").read_text(encoding="utf-8")
+        file = re.search(r"\[(bench/results/\S+-compile-time\.json)\]", page)[1]
+        figures = json.loads((ROOT / file).read_text(encoding="utf-8"))["figures"]
+        known = {(each["header"], each["compiler"], each["kind"]): each["cpu_seconds"] for each in figures}
+        columns = [(compiler, kind) for compiler in ("g++", "clang++-19") for kind in ("optimized", "libpooled")]
+        rows = re.findall(r"^\| `(\S+)` \|(.*)\|$", page, re.MULTILINE)
+        rows = [(header, cells.split("|")) for header, cells in rows if (header, *columns[0]) in known]
+        self.assertEqual({header for header, _ in rows}, {header for header, _, _ in known})
+        for header, cells in rows:
+            for column, cell in zip(columns, cells, strict=True):
+                if cell.strip():
+                    self.assertEqual(cell.strip(), f"{known[(header, *column)]:.1f}", (header, column))
+
+
 if __name__ == "__main__":
     unittest.main()

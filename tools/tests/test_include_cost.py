@@ -39,7 +39,9 @@ MOST_CODE = {UNUSED: 2_000, DROPS: 24_000}
 MAKES = UNUSED + "struct node { int value; ~node() { value = 0; } };\n"
 MAKES += "std::shared_ptr<node> make() { return pooled::make_shared<node>(); }\n"
 MAKES += "void use() { pooled::pool p; auto a = p.make_unique<node>(); auto b = p.make_rc<node>(); p.trim(); }\n"
-ACQUIRES = UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
+ACQUIRES = (
+    UNUSED + "void use() { pooled::object_pool<int> pool; auto a = pool.acquire(); auto b = pool.acquire_rc(); }\n"
+)
 MOST_CODE_WITH_LIBRARY = {MAKES: 11_000, ACQUIRES: 16_000}
 HEAVY = {"iostream", "fstream", "sstream", "iomanip", "regex", "map", "set", "unordered_map", "list", "deque", "thread"}
 HEAVY |= {"future", "filesystem", "ranges", "random", "locale", "format", "condition_variable", "any", "variant"}
