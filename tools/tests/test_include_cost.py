@@ -35,7 +35,7 @@ MOST_LINES = {
 UNUSED = "#include <pooled/pooled.hpp>\n"
 DROPS = UNUSED + "struct two { pooled::unique_ptr<int> a; pooled::rc_ptr<int> b; };\nvoid drop(two& p) { p = two(); }\n"
 MOST_CODE = {UNUSED: 2_000, DROPS: 24_000}
-# The same against libpooled, of sources that make pools and objects as well: what is inlined, and what is of the object's type.
+# The same against libpooled, of sources that make pools and objects as well: what is inlined, and what is of the type.
 MAKES = UNUSED + "struct node { int value; ~node() { value = 0; } };\n"
 MAKES += "std::shared_ptr<node> make() { return pooled::make_shared<node>(); }\n"
 MAKES += "void use() { pooled::pool p; auto a = p.make_unique<node>(); auto b = p.make_rc<node>(); p.trim(); }\n"
