@@ -85,18 +85,13 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
     return rc_access::adopt<T, Counting>(handle<std::remove_extent_t<T>>(start, start));
 }
 
-// The arguments of make_rc: the number of rows comes first unless the type says it.
+// The same; `rows` is the first argument unless the type says it.
 template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Args>
 [[nodiscard]] rc_ptr_of<T, Counting> make_array(pool_core& core, Args const&... args) {
-    using row = std::remove_cv_t<std::remove_extent_t<T>>;
     if constexpr (std::is_bounded_array_v<T>)
-        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>,
-                                                                      static_cast<row const&>(args)...);
+        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>, args...);
     else
-        return [&core](auto count, auto const&... value) {
-            return detail::make_elements<T, Counting, Sharing, OnFailure>(
-                core, static_cast<std::size_t>(count), static_cast<row const&>(value)...);
-        }(args...);
+        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, args...);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
