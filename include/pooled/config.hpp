@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Every macro of the library, with its default. Define any of them before the first include, and the same way in
-// every translation unit of a program: they change code that the linker shares.
+// Every macro of the library, with its default. Define any of them before the first include, with the same value in every
+// translation unit of a program: they change code that the linker merges.
 //
-//   POOLED_CHECKED            0 | 1   the checked build: each allocation and deallocation is verified, and what is wrong
-//                                     reported: bad deallocations at the call, writes behind a block and after its
-//                                     deallocation when it is freed or used again; see docs/debugging.md
-//   POOLED_HARDENED           0 | 1   for production: a block that is freed twice, or into a pool that it is not of, is reported,
-//                                     and the order of addresses is random within a word of a bitmap; see docs/debugging.md
+//   POOLED_CHECKED            0 | 1   the checked build: verifies each allocation and deallocation. Reports bad deallocations
+//                                     at the call; writes behind a block or after its deallocation when the block is freed
+//                                     or used again; see docs/debugging.md
+//   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool, and randomizes the
+//                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
-//   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write, as a plain number; default 16
-//   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
-//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the
-//                                     sanitizers that compilers announce, else 0; see docs/debugging.md
+//   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
+//   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
+//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
+//                                     defines a macro for its sanitizer, else 0; see docs/debugging.md
 //   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
-//   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
+//   POOLED_CHECK(c, m)                cheap checks of the caller's arguments; always on, never on the fast path
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
-//   POOLED_HAS_EXCEPTIONS     0 | 1   0 with -fno-exceptions: the try_ forms work as ever; what would throw fails instead
+//   POOLED_HAS_EXCEPTIONS     0 | 1   0 with -fno-exceptions: the try_ forms work unchanged; functions that would throw fail
 //   POOLED_THROW(exception)           how an exception leaves the library; must not return. Without exceptions it calls
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
-//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
+//   POOLED_UNTESTED_PLATFORM  0 | 1   allows systems other than Linux, on which the library is not tested
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Every public name of the library, declared.
+// Forward declarations of every public name.
 
 #include "pooled/config.hpp"
 

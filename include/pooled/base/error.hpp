@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the library throws. Both types carry their message in themselves: reporting that memory is short takes none.
+// The exceptions of the library. Each contains its message, so that reporting a lack of memory allocates none.
 
 #include "pooled/config.hpp"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The units that memory comes in, from large to small.
+// The units of memory, from large to small.
 //
 //   chunk     what upstream is asked for (2 MiB by default); holds whole slabs
 //   ├─ slab   64 KiB of blocks of one size class (16 KiB in a pool bounded to less than 4 MiB)
-//   │  ├─ granule  16 KiB, the unit of the address map: one granule belongs to one pool and one size class
-//   │  └─ block    what a caller gets; no header, blocks lie back to back from the slab's first byte
+//   │  ├─ granule  16 KiB, the unit of the page map: one granule belongs to one pool and one size class
+//   │  └─ block    what a caller gets; no header, blocks are contiguous from the slab's first byte
 //
-// A block's class is not written beside it: a caller that frees it knows its type, and one that does not (a
-// unique_ptr to a base class) finds it in the address map.
+// A block does not record its class: a caller that frees it either knows its type or, as a unique_ptr to a base class, looks the
+// class up in the page map.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"

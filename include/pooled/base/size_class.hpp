@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Size classes: which block sizes exist, and which of them serves a request.
+// Size classes: the block sizes, and the class that serves a request.
 //
 //   16, 24, 32, … 128                       by 8: a control block and a small payload, to the word
-//   144 … 256, 288 … 512, … 2304 … 4096     eight to the doubling: at most 12.5 % over the request
-//   65536/15, 65536/14, … 65536/2           above 4 KiB: the sizes of which a whole number fills a slab
+//   144 … 256, 288 … 512, … 2304 … 4096     eight per doubling: at most 12.5 % over the request
+//   65536/15, 65536/14, … 65536/2           above 4 KiB: a whole number of blocks fills a slab
 //
 // Invariants: sizes ascend; each is a multiple of 8, and of 64 above 512; the blocks of a slab start at its base, so a
 // block is aligned to the largest power of two that divides its size.
 //
-// A thread caches up to `cache_blocks` addresses of a class: 128 KiB of blocks (64 KiB of those over 2 KiB, which are fewer
-// and keep more memory from others), but at least 2 and at most 256 blocks. It exchanges half of that with the central free
-// list at a time.
+// A thread caches up to `cache_blocks` addresses of a class: 128 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
+// those already hold much memory), but at least 2 and at most 256 blocks. It exchanges half of them with the central free list
+// at a time.
 //
-// All constexpr; a lookup at run time is one table read.
+// All constexpr; a lookup at run time reads one table.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"

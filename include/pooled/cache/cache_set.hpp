@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// All caches of one pool, and the central free lists behind them: who has a cache, and what happens to all of them at once.
+// All caches of one pool, and the central free lists behind them: which threads have a cache, and the operations on all of them.
 //
 //   thread_cache ─┐
 //   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
 //   thread_cache ─┘
 //
 // Locks, in the order in which they may be taken: mutex(), those of the central free lists in ascending order, those
-// below. Functions require mutex() unless they say otherwise.
+// below. Functions require mutex() unless noted.
 // Invariant: held_by_others(c) + held by the caller <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"

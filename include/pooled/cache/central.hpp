@@ -9,8 +9,8 @@
 //                            no block in use: returned at once  ▼ │  no free block: an empty slab
 //                                                            slab_heap
 //
-// The slab that a block was freed into last is used first: its blocks are the ones most likely still in the processor's
-// caches, and slabs that nobody frees into empty themselves.
+// The slab that last received a block is used first: its blocks are most likely still in the processor's caches, and slabs that
+// receive none become empty.
 //
 // Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total

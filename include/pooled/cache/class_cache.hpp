@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What one thread keeps of one size class: the addresses of free blocks. The blocks themselves are not touched.
+// One thread's cache of one size class: addresses of free blocks. The blocks themselves are not touched.
 //
-//   hot     the block freed last, in front: create-and-drop in a loop needs nothing else
-//   array   the blocks freed before it, or taken from a slab; used from the end, so what was freed last is reused first
+//   hot     the block freed last: creating and dropping in a loop needs nothing else
+//   array   the blocks freed before it, or taken from a slab; used from the end, so the block freed last is reused first
 //
 // Invariants: held = (hot ? 1 : 0) + size; size <= capacity; least_held <= held at every moment since the last exchange
 //             frees - allocations of this thread = held - net_taken   (net_taken: blocks taken from the central free list
-//             less those given back), so blocks that other threads allocated and this one freed cost nothing to count.
-// Only the owner (inside its gate, or under the class's lock) changes it, or a thread that has stopped the owner and holds
-// the class's lock. Sizes may be read at any time. O(1) unless said otherwise.
+//             minus blocks returned to it), so counting remote frees costs nothing.
+// Only the owner (inside its gate, or under the class's lock), or a thread that has stopped the owner and holds the class's lock,
+// changes it. Sizes may be read at any time. O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"

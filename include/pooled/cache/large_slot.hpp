@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The large block that a thread freed last. Its next request for as many bytes takes it without a lock: a buffer that is
-// created and dropped in a loop, or a queue of them, needs nothing else.
+// The large block that a thread freed last. The thread's next request for the same number of bytes takes it without a lock: a
+// buffer that is created and dropped in a loop, or a queue of them, needs nothing else.
 //
-// The heap of large blocks counts the block as in use, with the bytes that it was last asked for; so only a request for just
-// as many may take it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
+// The heap of large blocks counts the block as in use, with the bytes of its last request; therefore only a request for exactly as
+// many takes it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
 //
 // Invariant: a block kept here has no payload and is marked idle in the page map.
 // Changed by the owner inside its gate, or by a thread that has stopped the owner. Counts may be read at any time. O(1).

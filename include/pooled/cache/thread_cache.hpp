@@ -8,8 +8,8 @@
 //     null
 //     far ─▶ far_array  ── pool id − 31 ──▶
 //
-// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first
-// 31 share a slot that is always null, so the fast path needs no comparison; what it then calls looks into `far`. The state is
+// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first 31
+// share a slot that is always null, so the fast path needs no comparison; the slow path then looks into `far`. The state is
 // constant-initialised and trivially destructible: it works before main, in thread-local destructors and after them.
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.

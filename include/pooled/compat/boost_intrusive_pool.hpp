@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// memorypool: a drop-in for f18m's boost-intrusive-pool, whose public interface this re-creates. A pool keeps its items
-// constructed between uses and hands them out as boost::intrusive_ptr; the last handle gives the item back.
+// memorypool: a drop-in replacement for f18m's boost-intrusive-pool, with the same public interface. A pool keeps its items
+// constructed between uses and hands them out as boost::intrusive_ptr; the last handle returns the item.
 //
 //   class Packet : public memorypool::boost_intrusive_pool_item { … };
 //
 //   memorypool::boost_intrusive_pool<Packet> pool(1024, 64);          // 1024 packets now, 64 more whenever they are used up
 //   boost::intrusive_ptr<Packet> p = pool.allocate_through_init(7);   // a free packet, and p->init(7)
 //
-// Any number of threads may take and drop items, and ask, check() and clear() a pool. To construct, destroy, move or init()
-// it, and to set its recycle method, is for one thread alone. docs/migration.md lists what differs from the original.
+// Any number of threads may take and drop items, query, check() and clear() a pool. Constructing, destroying, moving or init()
+// of a pool, and setting its recycle method, are for one thread alone. docs/migration.md lists the differences.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// boost::intrusive_ptr to objects of the pools: the two functions that it finds by argument-dependent lookup, counting where
+// boost::intrusive_ptr to objects of the pools: the two functions that it finds by argument-dependent lookup. They count where
 // rc_ptr counts, in the 8 bytes in front of the object. T needs no count of its own, and pointers of both kinds may own one
 // object together.
 //
 //   struct Session : pooled::enable_intrusive_ptr { … };        // an empty base, or
 //
-//   namespace app {                                             // for all classes of a namespace that can not be touched
+//   namespace app {                                             // for all classes of a namespace that cannot be changed
 //   using pooled::intrusive_ptr_add_ref;
 //   using pooled::intrusive_ptr_release;
 //   }
 //
 //   boost::intrusive_ptr<Session> a = pooled::make_intrusive<Session>(arguments...);
-//   boost::intrusive_ptr<Session> b = pooled::to_intrusive(sessions.make_rc<Session>(arguments...));   // of a pool of one's own
+//   boost::intrusive_ptr<Session> b = pooled::to_intrusive(sessions.make_rc<Session>(arguments...));   // from a given pool
 //   boost::intrusive_ptr<Session> c(this);                      // in a member function
 //   pooled::weak_rc_ptr<Session> w = pooled::to_rc(a);
 //
 // Requires objects of make_rc, make_unique, make_intrusive or object_pool::acquire_rc; not of make_shared, which counts
-// elsewhere. A T that objects of derived classes are held by has a virtual function, or is their first base: a pointer of
+// elsewhere. A base that holds objects of derived classes must have a virtual function, or be their first base: a pointer of
 // one word must find the object's start. Any thread may copy and drop. O(1), no allocation.
 
 #include "pooled/config.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Chunks from upstream: their memory, their descriptors and their entries in the page map.
+// Requests chunks from upstream and returns them: their memory, their descriptors and their entries in the page map.
 // Any thread may call; no lock is held while upstream runs.
 
 #include "pooled/base/algorithm.hpp"

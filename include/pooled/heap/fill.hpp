@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build writes into blocks, to find writes that should not have been:
+// The patterns that the checked build writes into blocks, to detect stray writes:
 //
 //   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all behind the caller's bytes is verified
 //   free    | filled |                                                           verified when the block is used again
 //
-// The second needs to know which blocks are filled: a bit for each, in a map as that of the blocks in use. Pages that go
-// back to the system or to another size class are verified before.
+// A bit for each block records which free blocks are filled, in a map like that of the blocks in use. Pages are verified before
+// they return to the system or change their size class.
 //
-// Any thread may call, for a block that no other one has. O(bytes). Not compiled in other builds.
+// Any thread may call, for a block that no other thread uses. O(bytes). Not compiled in other builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"

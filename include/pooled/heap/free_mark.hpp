@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a number that
-// only this process knows. A block in use that carries its mark was freed before; a block that is handed out without it was
-// handed out twice, or written to after it was freed.
+// The mark that the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a secret of
+// the process. A block in use that has its mark was freed before; a block without it at allocation was handed out twice, or
+// written to after it was freed.
 //
 //   free block  | mark | untouched …          block in use  | the user's: never the mark |
 //
-// The mark lies where the objects of this library have their counts, which creating and dropping them touches anyway. So it
-// costs no cache miss, where a table of blocks in use apart from them costs one more for each.
+// The mark occupies the word where the library's objects have their counts, which creation and destruction touch anyway. It
+// therefore causes no cache miss; a separate table of blocks in use would cause one for each operation.
 //
-// The number is chosen before the first block exists. Whoever owns a block, or the lock of its size class while it is free,
-// may call; O(1). In other builds none of it is used.
+// The secret is chosen before the first block exists. The owner of a block, or the holder of its size class's lock while it is
+// free, may call; O(1). Unused in other builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"

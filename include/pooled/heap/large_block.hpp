@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The descriptor of a large block, and the sizes that freed ones are sorted by.
+// The descriptor of a large block, and the bucket sizes for freed ones.
 // Guarded by the lock of the heap of large blocks.
 
 #include "pooled/base/algorithm.hpp"

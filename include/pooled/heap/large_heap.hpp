@@ -2,20 +2,20 @@
 #pragma once
 
 // Blocks beyond the largest size class: jumbo buffers, audio blocks, video frames. Each is a region of its own from
-// upstream. A freed one is kept, for the next request of about its size.
+// upstream. A freed region is kept for the next request of about its size.
 //
 //   region  | offset | payload | rest |             the descriptor lies in the metadata arena
 //
-//   buckets   eight sizes to the doubling; regions are rounded up to a bucket's size in a pool without a bound. A request is
-//             served from its own bucket or one of the next five, so at most half of a region is unused
-//   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
-//             few sets of each cache
-//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more. Each thread
-//             keeps one more (cache/large_slot.hpp), which counts as in use; what is taken from idle threads goes back to
-//             upstream at the end of the period
+//   buckets   eight sizes per doubling; a pool without a bound rounds regions up to a bucket's size. A request takes a region
+//             from its own bucket or one of the next five, so at most half of a region is unused
+//   offset    0 to 4032, different for each region: otherwise the first bytes of all large blocks would map to the same few
+//             cache sets
+//   bound     kept and not reserved: 64 MiB, or the bytes of the large blocks in use, whichever is more. Each thread keeps one
+//             more (cache/large_slot.hpp), which counts as in use; blocks taken from idle threads return to upstream at the
+//             end of the period
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
-// Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
+// Invariants: in_use_bytes = sum of the requested bytes of the blocks in use; idle_bytes = sum of the regions in the buckets.
+// Any thread may call; one lock, not held while upstream runs. O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"

@@ -8,8 +8,8 @@
 //
 // Invariants: each slab of each chunk is in m_free, in one reservation's list, or has a class;
 //             chunk.held = its slabs that have a class or are reserved; m_free_slabs = slabs in m_free.
-// Any thread may call; one lock, innermost but for that of the metadata arena. Upstream is called without it. O(1) unless
-// said otherwise.
+// Any thread may call; one lock; below it only the metadata arena's is taken. It is not held while upstream runs. O(1) unless
+// noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where a pool's memory comes from: pages of the operating system, or a std::pmr::memory_resource of the user's. Counts
-// what it took and keeps it within the pool's bound.
+// The source of a pool's memory: pages of the operating system, or the user's std::pmr::memory_resource. Counts the bytes in use
+// and enforces the pool's bound.
 //
-// Invariant: used() = bytes allocated and not deallocated, those of calls under way included; used() <= max_bytes().
-// Any thread may call; one lock, the innermost. It is not held while the resource runs, so that may use the pool itself. O(1), besides what the
-// resource takes.
+// Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
+// Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
+// besides what the resource takes.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/error.hpp"

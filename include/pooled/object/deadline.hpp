@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Deadline policies: how long an acquire waits. A policy says, when the wait begins and after each awakening, how much
-// longer to sleep; and it may stop the waiter.
+// Deadline policies: how long an acquire waits. When the wait begins, and after each wake-up, a policy computes how much longer to
+// sleep; it may also stop the waiter.
 //
 //   for_duration, until_time      remaining() counts down
 //   until_stopped                 no limit, but a stop may be requested (where the standard library has std::stop_token)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Addresses of what is free, of any kind: each thread keeps some in its cache, the others are in a list behind a lock.
+// A list of free addresses of any kind: each thread keeps some in its cache, the others are in a list behind a lock.
 //
-//   thread_cache::recycled (one a thread) ◀─ refill, flush: half a cache ─▶ list
+//   thread_cache::recycled (one per thread) ◀─ refill, flush: half a cache ─▶ list
 //
-// What the addresses refer to is never touched. The caches are those of a pool_core, whose `recycled` nothing else may use;
-// its owner forwards on_retire(). The lock is that of the core's caches.
+// The memory behind the addresses is never touched. The caches are those of a pool_core, whose `recycled` nothing else may use; its
+// owner forwards on_retire(). The lock is that of the core's caches.
 //
-// Who may touch what: a thread's own cache: it, inside the gate or under the lock. Another thread's: who holds the lock and
-// has stopped all owners (a steal). The list: who holds the lock. The memory of the list is the caller's affair, so that
-// none is allocated under the lock: see room_for().
+// Access: a thread uses its own cache inside the gate or under the lock, and another thread's under the lock with all owners
+// stopped (a steal). The list requires the lock. The caller provides the memory of the list, so that none is allocated under the
+// lock: see room_for().
 // Invariant: idle = list + Σ held of the caches <= capacity of the list
 // O(1), but for a refill, a flush and a steal: O(threads + addresses moved).
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A free_list of things that are made in steps: who takes the last one, or finds none, makes more, as far as the limits allow.
+// A free_list of objects that are made in steps: a thread that takes the last one, or finds none, makes more, within the limits.
 //
 // One thread at a time makes a step, the grower, and holds no lock meanwhile; others that find nothing wait for it. `Maker`
 // has three members, which only the grower calls:
-//   make(count, before)   makes `count` things where there were `before`; may throw
-//   keep(void** out)      they count from now on; writes their addresses. Under the lock; must not throw
+//   make(count, before)   makes `count` objects where there were `before`; may throw
+//   keep(void** out)      commits them and writes their addresses. Under the lock; must not throw
 //   undo()                destroys them, after make() threw or the list got no memory
 //
-// Invariants: capacity − in use = idle; the list has room for capacity
+// Invariants: capacity − in use = idle; the list has space for capacity
 //             a thread leaves idle == 0 behind only when no step may be made, or one is being made
 // take() and put(): O(1), but for a step. Any thread may call.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How a slot is owned.
+// How the handles own a slot.
 //
 //   std::shared_ptr       its control block lies in the slot: the deleter releases the object; the allocator's deallocate, called
 //                         after the last weak_ptr, recycles the slot

@@ -2,14 +2,14 @@
 #pragma once
 
 // The central list of an object pool's idle objects, and the counts of those that have been acquired at least once. Threads
-// come here when their own cache is empty or full.
+// use it when their own cache is empty or full.
 //
 //   thread_cache::recycled ◀─ refill: half an array ─── idle_list ──pop──▶ caller
 //                          ─── flush: the older half ─▶          ◀─push──
 //
 // Invariants: capacity = outside + size        outside: in a thread's cache, or with a caller
 //             in use = outside − Σ held of the caches
-// Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1),
+// Requires the stock's lock, and that the owner of a given cache is the caller or is kept out. Last in, first out. O(1),
 // but for a refill, a flush and collect(): O(objects moved).
 
 #include "pooled/base/algorithm.hpp"

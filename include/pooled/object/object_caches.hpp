@@ -4,7 +4,7 @@
 // The threads' caches of one object pool: the fast path of acquire and release, which takes no lock, and the operations that
 // stop all owners.
 //
-// A thread uses its cache behind the cache's gate; see cache/gate.hpp. Any thread may call, unless said otherwise. pop and
+// A thread uses its cache behind the cache's gate; see cache/gate.hpp. Any thread may call, unless noted. pop and
 // push: O(1); stop and for_each: O(threads).
 
 #include "pooled/cache/thread_cache.hpp"

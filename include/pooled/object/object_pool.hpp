@@ -9,18 +9,18 @@
 //   pooled::unique_ptr<Connection> e = connections.acquire_unique();            // 8 bytes
 //   pooled::rc_ptr<Connection> f = connections.acquire_rc();                    // 8 bytes, counted
 //
-// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. When its last owner is gone
-// it is idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be
-// movable. Acquire and release call neither malloc nor the system, and take no lock as long as the thread's own cache serves
-// them; the control block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a
-// weak_ptr never sees the next user.
+// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. After its last owner is gone it is
+// idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be movable.
+// Acquire and release call neither malloc nor the system, and take no lock while the thread's own cache serves them; the control
+// block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a weak_ptr never sees the next
+// user.
 //
-// A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, with their last
-// owner; the lifecycle is not called any more. Acquiring or waiting while the pool is destroyed is undefined.
+// A pool may be destroyed before its objects: those in use stay valid, and their last owner destroys them without recycling and
+// without a call of the lifecycle. Acquiring or waiting while the pool is destroyed is undefined.
 //
-// What throws: what `create`, `validate` and `on_acquire` throw goes to the caller, and the pool is as before; the object
-// that validate or on_acquire was called with is idle again. Only an object that is not valid is gone when `create` throws. An object whose on_release throws is destroyed and no longer counts under the
-// bound; the exception is discarded.
+// Exceptions of `create`, `validate` and `on_acquire` propagate to the caller, and the pool is as before; the object that validate
+// or on_acquire got is idle again. If `create` throws in place of an invalid object, that object is gone. An object whose
+// on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
 #include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"

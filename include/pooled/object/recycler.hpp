@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lies in a block of its
-// own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
+// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a block of
+// its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
 //   recycle    nothing refers to the slot any more: to cache or stock, or its memory to the core
 //
-// Between release and recycle lie the weak_ptrs; for handles without them the two are one step.
+// Weak pointers separate release and recycle; without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
 
 #include "pooled/base/algorithm.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool says of itself: a plain struct, exact when no other thread is acquiring or releasing.
+// The statistics of an object_pool: a plain struct, exact while no other thread acquires or releases.
 //
 //   capacity == in_use + idle          max_objects == 0: not bounded
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The threads that wait for an object, in the order in which they came. A waiter lies on the stack of its thread and sleeps
-// on a word of its own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so
-// nobody overtakes and no wake-up is lost.
+// The threads that wait for an object, in order of arrival. A waiter lies on the stack of its thread and sleeps on a word of its
+// own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so no thread overtakes and no
+// wake-up is lost.
 //
 //   waiting ──set_grant──▶ granted       the grant is the waiter's, whatever comes after
 //      └───stop──▶ stopped ──set_grant──▶ granted

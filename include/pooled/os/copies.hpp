@@ -3,18 +3,17 @@
 
 // The copies of the library's state in one process, and how they find each other.
 //
-// Every executable and shared library that includes the headers defines the state. The dynamic linker makes those one
-// where it sees their names, and leaves them apart where it does not (an executable without -rdynamic, RTLD_LOCAL, a
-// version script): each of these is a copy. Whatever the linker shows or hides, each of these files has an ELF note, and the
-// loader lists the notes of all loaded files:
+// Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions
+// whose names it sees. It keeps the others separate (an executable without -rdynamic, RTLD_LOCAL, a version script); each of
+// those is a copy. Every file has an ELF note, hidden names or not, and the loader lists the notes of all loaded files:
 //
-//   .note.pooled ─▶ copy_link ─▶ copy_directory     one in the process, of the first copy that makes a pool
+//   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?
 //                                  type_owners       each run of 64 type numbers: who destroys the object?
 //                                  pool_ids          which pool ids are taken
 //
-// The structures here are an interface between different versions of the library: plain, only extended at their ends, and
-// used without a lock, since a fork may come at any moment. Who stands in the directory stays loaded (pin_this_library()).
+// These structures are an interface between versions of the library: plain, extended only at their ends, and used without a
+// lock, since a fork may happen at any moment. A file named in the directory stays loaded (pin_this_library()).
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"

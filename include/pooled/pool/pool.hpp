@@ -7,10 +7,10 @@
 //   packets.reserve<Packet>(1'000'000);
 //   std::shared_ptr<Packet> p = packets.make_shared<Packet>(arguments...);
 //
-// A pool may be destroyed while blocks are out, a weak_ptr's included: its memory lives until the last one is returned.
-// Only allocating from it afterwards is undefined.
+// A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
+// block is returned. Only allocating from it afterwards is undefined.
 //
-// The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
+// smart/make_shared.hpp, make_unique.hpp and make_rc.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"

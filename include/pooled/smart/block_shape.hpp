@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How large a block make_shared takes, for reserve().
+// The size and alignment of the block that make_shared takes, for reserve().
 
 #include "pooled/config.hpp"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// An object of make_rc or make_unique in its block, and the word in front of it.
+// The layout of an object of make_rc or make_unique in its block, and the header word in front of it.
 //
 //   block  | padding to alignof(T), none up to 8 | header: 8 | object |
 //
 //   header | type: 14 | weak: 24 | strong: 26 |
 //
 //   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
-//   weak     weak pointers, and one for all owners together, a unique_ptr included
+//   weak     weak pointers, and one for all owners together, including a unique_ptr
 //
-// So a unique_ptr turns into an rc_ptr by one store, and the last owner, if it sees itself alone (strong = weak = 1), lets
-// go without a locked instruction: nobody else can take a reference any more.
+// A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
+// drops without a locked instruction, since no other thread can take a reference any more.
 // Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
 
 #include "pooled/base/algorithm.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What rc_ptr and local_rc_ptr have in common, and their weak forms: everything but the name. Each public pointer is a class of its
-// own, so that a compiler's messages show `rc_ptr<T>` and templates deduce it; this is its base. Counting says how it counts.
+// The common base of rc_ptr, local_rc_ptr and their weak forms: everything but the name. Each public pointer is a class of its
+// own, so that compilers' messages show `rc_ptr<T>` and templates deduce it. The parameter Counting selects how it counts.
 //
-// A sole owner lets go without a locked instruction. One pointer is for one thread at a time. O(1).
+// A sole owner drops its object without a locked instruction. One pointer is for one thread at a time. O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both speak of one header, so what is owned by a sole
-// pointer of either kind may go over to the other.
+// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both use one header format, so a sole pointer of either kind
+// may pass its object to the other kind.
 
 #include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"

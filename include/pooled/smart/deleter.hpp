@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the
-// object says how to destroy it and where its block goes, and has room for the counts of an rc_ptr.
+// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the object says
+// how to destroy it and where to return its block, and has space for the counts of an rc_ptr.
 //
-// It converts to a unique_ptr of any base that has a virtual destructor, also one that does not lie at the object's
-// start; other bases are refused at compile time, since nobody would know how to destroy the object.
+// It converts to a unique_ptr of any base that has a virtual destructor, also one that is not at the object's start. Other bases
+// are refused at compile time, since the object could not be destroyed through them.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"

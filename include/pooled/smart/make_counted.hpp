@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A new object in a block with a header: what make_unique and make_rc have in common.
+// Creates an object in a block with a header: the common part of make_unique and make_rc.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"

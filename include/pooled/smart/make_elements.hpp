@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A new array for make_rc: its block, its elements, its header. What it takes are `rows`, elements of T, each of which may be
-// an array itself, and perhaps what the rows are copies of. If a constructor throws, the elements before it are destroyed and
-// the block goes back to the pool.
+// Creates an array for make_rc: its block, its elements, its header. `rows` counts the elements of T, which may themselves be
+// arrays; each may be a copy of a given row. If a constructor throws, the elements before it are destroyed and the block returns
+// to the pool.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/error.hpp"

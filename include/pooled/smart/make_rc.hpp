@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block; of an
-// array the elements, the counts and the length. T may be const.
+// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block; for an
+// array, the elements, the counts and the length. T may be const.
 //
 //   make_rc<T>(arguments...)
 //   make_rc<T[]>(count)   make_rc<T[]>(count, value)   make_rc<T[N]>()   make_rc<T[N]>(value)

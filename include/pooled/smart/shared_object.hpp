@@ -2,11 +2,11 @@
 #pragma once
 
 // How an object of make_shared is deferred. std::shared_ptr destroys it through the allocator and, when no weak pointer is
-// left, deallocates its block right after; to defer it is to answer both calls without doing either.
+// left, deallocates its block right after. Deferral means that the allocator does neither when it is called.
 //
 //   not observed      destroy: remember the type; deallocate, which follows at once: the whole block is deferred
-//   observed          destroy: take a weak reference, so that the block cannot go before the object; the object is
-//                     deferred, and the reference is dropped when it is destroyed, by whichever rule the standard library has
+//   observed          destroy: take a weak reference, so that the block outlives the object; the object is deferred, and the
+//                     reference is dropped when it is destroyed, by the rule of the standard library in use
 //
 // An object that derives from std::enable_shared_from_this observes itself.
 

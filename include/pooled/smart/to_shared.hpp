@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that ask for one.
+// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that take one.
 //
 //   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last of either is gone
 //
-// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: those of the rc_ptr
-// lie in a word that the standard library does not know. The other way there is none: an object of make_shared has no such word.
+// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: the standard library does
+// not know the word where the rc_ptr counts. There is no conversion back, since an object of make_shared has no such word.
 
 #include "pooled/config.hpp"
 #include "pooled/smart/allocator.hpp"

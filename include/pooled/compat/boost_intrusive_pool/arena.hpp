@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where the items of a memorypool lie, and how a step of them is made: all or none.
+// The memory of a memorypool's items, and how a step of them is made: all or none.
 //
 //   item_arena, a block of the default pool, up to 32 KiB      | header | item | item | item | raw | raw |
 //                                                                                     ▲ made

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// boost_intrusive_pool_item: the base class of what a memorypool::boost_intrusive_pool holds, and the macros that a user may
-// set: before the first include, the same way in every translation unit. An item costs 24 bytes beyond what it is:
+// boost_intrusive_pool_item: the base class of the items of a memorypool::boost_intrusive_pool, and the macros that a user may set:
+// before the first include, the same way in every translation unit. An item takes 24 bytes beyond its own members:
 //
 //   | vptr 8 | owner 8 | count 4, 4 unused | user's members …
 //

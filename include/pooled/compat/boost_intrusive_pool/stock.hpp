@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a boost_intrusive_pool is behind its handle: which items are free, and what becomes of one that is dropped. It lives
+// The part of a boost_intrusive_pool that outlives its handle: which items are free, and what happens to a dropped one. It lives
 // until the pool is gone and the last item was returned. No lock is held while a function of the user runs.
 
 #include "pooled/base/atomics.hpp"

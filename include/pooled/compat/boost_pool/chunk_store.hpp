@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What all pools of boost_pool.hpp are made of: chunks of one size, cut from regions of a UserAllocator. For one thread.
+// The base of all pools of boost_pool.hpp: chunks of one size, cut from regions of a UserAllocator. For one thread.
 //
 //   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, highest address first
 //
-//   m_hot    a free chunk, or null: free and malloc in turn need nothing else
+//   m_hot    a free chunk, or null: alternating free and malloc need nothing else
 //   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used next
 //   m_fresh  chunks of the newest region that were never in use: up to m_fresh_end
 //
 // The size of a chunk is fixed by the constructor, so an allocation looks nothing up. Boost links free chunks through
-// themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and
-// several times as fast after a shuffled free (bench/boost_pool): neither side waits for memory that nobody asked
-// for. As everywhere in the library, a write after free cannot corrupt the pool. A region that is new is not written to.
+// themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and several
+// times as fast after a shuffled free (bench/boost_pool), since neither side waits for memory that is not needed. As everywhere
+// in the library, a write after free cannot corrupt the pool. A new region is not written to.
 //
-// Invariants: chunks of all regions = in use + free + fresh; m_free has room for all of them, so deallocate() never fails.
+// Invariants: chunks of all regions = in use + free + fresh; m_free has space for all of them, so deallocate() never fails.
 // O(1), but: rows of chunks O(free) and, when they have to be sorted, O(free * log free); release_memory() likewise;
 // is_from() O(regions). Trivially destructible: an owner that is destroyed calls purge_memory().
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// object_pool: objects that are destroyed with their pool if nobody did before. As Boost's, for one thread at a time.
+// object_pool: objects that are destroyed at the latest with their pool. As in Boost, for one thread at a time.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_pool/chunk_store.hpp"

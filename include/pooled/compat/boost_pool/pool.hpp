@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// pool: chunks of a size given at run time. As Boost's, for one thread at a time; all its memory goes with it.
+// pool: chunks of a size given at run time. As in Boost, for one thread at a time; its destructor frees all its memory.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"

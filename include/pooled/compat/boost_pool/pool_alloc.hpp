@@ -2,7 +2,7 @@
 #pragma once
 
 // pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
-// of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools.
+// of T's size. Stateless, always equal, and as thread-safe as that pool. The two differ only in their pools.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"

@@ -3,8 +3,8 @@
 
 // singleton_pool: one pool for each set of template arguments, never destroyed.
 //
-// Any thread may call, whatever Mutex is, and none is locked: only details::pool::null_mutex changes anything, which says that one
-// thread at a time uses the pool, and spares the locks. O(1) where chunk_store is.
+// Any thread may call, whatever Mutex is, and no Mutex is locked. Only details::pool::null_mutex changes anything: one thread at a
+// time uses the pool, and the locks are omitted. O(1) where chunk_store is.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/striped_store.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What both classes of pmr.hpp are: a memory_resource on a pool of ours, with the members of the standard's.
+// The common base of both classes of pmr.hpp: a memory_resource on a pool of this library, with the members of the standard's.
 //
 //   allocate ─▶ over largest_required_pool_block, or aligned to more than 4 KiB? ─▶ a piece of upstream
 //            └▶ a block of its size class ─▶ from the pool's caches and slabs
 //                                         └▶ from small chunks, where a slab is too large: see small_chunks.hpp
 //
-// A class that took small chunks once says so in m_is_small until release(). Only then does a deallocation have to find out
-// where its block is from; it asks the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
+// A class that took small chunks once sets m_is_small until release(). Only then must a deallocation find out where its block is
+// from; it looks into the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/duration.hpp"
