@@ -28,7 +28,7 @@
 
 #include "pooled/version.hpp"
 
-// What is not supported is refused in words, before anything else can fail. os/platform.hpp is the one file to port.
+// An unsupported system gets a message before anything else can fail. os/platform.hpp is the one file to port.
 #if defined(_MSC_VER) && !defined(__clang__)
 #error "pooled does not support MSVC: use GCC 12, Clang 15 or later for Linux, for example in WSL"
 #elif defined(_WIN32)
@@ -81,7 +81,7 @@
 // The state of the process (page map, registry, thread table) is shared between the executable and its shared libraries
 // wherever the dynamic linker sees it, also when they are built with -fvisibility=hidden: docs/plugins.md.
 #define POOLED_EXPORT __attribute__((visibility("default")))
-// The opposite: one in each executable and each shared library.
+// The opposite: one for each executable and shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(name)
@@ -116,8 +116,9 @@
 #define POOLED_GUARD_BYTES 16
 #endif
 
-// Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the size of
-// its guards, the tools' build, the hardened and the tracked one, the gate's barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
+// Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
+// sanitized, hardened and tracked builds, the gate's barrier, the standard library and its debug mode. POOLED_ABI_NAME is the
+// same as a string.
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
@@ -167,7 +168,7 @@
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
 
-// The functions that make an object: where they return to is where a block was acquired, so the tracked build calls them.
+// For functions that make an object. The tracked build does not inline them: their return address is the place of acquisition.
 #if POOLED_TRACKED
 #include <source_location>  // POOLED_CALLER
 #define POOLED_INLINE_ENTRY POOLED_NOINLINE
@@ -186,8 +187,8 @@
 #define POOLED_ACQUISITION(...) static_cast<void>(0)
 #endif
 
-// For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
-// sanitizer is to watch it. Elsewhere such a function is inlined.
+// For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
+// sanitizer may instrument it. In other builds such a function is inlined.
 #if POOLED_MEMORY_SANITIZER
 #define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("memory", "undefined")))
 #elif POOLED_ADDRESS_SANITIZER || POOLED_THREAD_SANITIZER
@@ -218,7 +219,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #endif
 #endif
 
-// Without exceptions, what finds no memory returns `failure` instead, as when the bound is reached, and nothing is caught.
+// Without exceptions, a function that finds no memory returns `failure`, as at the bound, and nothing is caught.
 #if POOLED_HAS_EXCEPTIONS
 #ifndef POOLED_THROW
 #define POOLED_THROW(exception) throw exception

@@ -11,7 +11,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Of equal ones the first, as the standard's.
+// The first of equal values, as std::max and std::min return.
 template <class T>
 [[nodiscard]] constexpr T const& min(T const& a, T const& b) noexcept {
     return b < a ? b : a;

@@ -13,7 +13,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
-// cache. The message says what was asked, of which pool, and what to do.
+// cache. The message states the request, the pool, and what to do.
 // Exported: a library built with -fvisibility=hidden catches what another one throws.
 class POOLED_EXPORT exhausted : public std::bad_alloc {
 public:
@@ -42,7 +42,7 @@ private:
 
 namespace detail {
 
-// A reservation for more than the machine can hold.
+// A reservation that exceeds the machine's memory.
 class not_enough_memory : public std::bad_alloc {
 public:
     explicit not_enough_memory(std::size_t asked_bytes) noexcept {

@@ -25,17 +25,17 @@ inline constexpr std::size_t k_granule_bytes = std::size_t{16} << 10;
 inline constexpr std::size_t k_slab_bytes = std::size_t{64} << 10;
 inline constexpr std::size_t k_small_slab_bytes = k_granule_bytes;
 
-// A pool bounded below this takes small slabs, so that a few size classes can share a small bound.
+// A pool with a lower bound uses small slabs, so that a few size classes can share it.
 inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;
 inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 
-// Pools that may be alive at once. Id 0 is none: an address that the page map does not know. The thread table and the
-// address map store a pool as 16 bits.
+// Pools that may exist at once. Id 0 is none: an address that the page map does not know. The thread table and the page map
+// store a pool as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
-// Where a thread keeps its cache of a pool: the first 31 pools have a slot of their own, the others share the last.
+// The slot of a pool in a thread's table: the first 31 pools have one each, the others share the last.
 inline constexpr std::uint32_t k_near_slots = 32;
 inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
 [[nodiscard]] constexpr std::uint32_t near_slot(std::uint32_t pool_id) noexcept {

@@ -35,7 +35,7 @@ inline constexpr std::size_t k_max_block_bytes = k_slab_bytes / 2;
 inline constexpr std::size_t k_max_class_align = 4096;
 inline constexpr class_index k_class_count = 15 + 5 * 8 + 14;
 
-// What a request that no class serves is sorted under: it is a large block.
+// The index of requests that no class serves: large blocks.
 inline constexpr class_index k_large = 255;
 
 [[nodiscard]] constexpr std::size_t cached_bytes_for(std::size_t block_bytes) noexcept {
@@ -48,7 +48,7 @@ struct class_geometry {
     std::uint32_t inverse;  // of block_bytes, times 2^32
     std::uint32_t cache_blocks;
 
-    // Which block of a slab lies `offset` bytes behind its base. Exact for offset < 2^16: the product's error is below
+    // The index of the block at `offset` bytes from its slab's base. Exact for offset < 2^16: the product's error is below
     // offset / 2^32.
     [[nodiscard]] constexpr std::uint32_t index_of(std::uint32_t offset) const noexcept {
         return static_cast<std::uint32_t>((std::uint64_t{offset} * inverse) >> 32);
@@ -99,8 +99,8 @@ inline constexpr auto k_coarse_class = [] {
     return table;
 }();
 
-// What the checked build adds to each request, to see who writes behind it; the last eight of them say how many were asked
-// for. 0: none.
+// Guard bytes that the checked build adds to each request, to detect writes behind it; the last eight store the requested
+// size. 0: none.
 inline constexpr std::size_t k_guard_bytes =
     POOLED_CHECKED != 0 && POOLED_SANITIZE == 0 ? round_up(std::size_t{POOLED_GUARD_BYTES}, 8) : 0;
 

@@ -31,14 +31,14 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
+// Waits until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);
 }
 
-// A forked child has none of its parent's threads but one; their caches are retired when someone looks at the caches of a
-// pool. Written in the child alone, before any other thread runs there.
+// A forked child has only one of its parent's threads; the caches of the others are retired at the next use of a pool's set
+// of caches. Written in the child only, before any other thread runs there.
 POOLED_EXPORT inline constinit std::atomic<thread_state const*> g_fork_survivor{nullptr};
 POOLED_EXPORT inline constinit observed<std::uint32_t> g_forks_survived{};
 POOLED_EXPORT inline constinit std::atomic<void (*)(thread_cache&) noexcept> g_retire_dead{nullptr};
@@ -119,8 +119,8 @@ public:
         return true;
     }
 
-    // Gives back what the owner of `cache`, who calls, did not need lately: a few blocks keep as many slabs from other
-    // classes. Without a lock; O(classes + blocks moved).
+    // Returns blocks that the calling owner of `cache` did not need lately: a few blocks keep as many slabs from other classes.
+    // Without a lock; O(classes + blocks moved).
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (cache.classes[c].least_held() == 0) continue;

@@ -53,7 +53,7 @@ public:
         return m_array[size - 1];
     }
 
-    // Requires a hot block: that one moves to the array. False when the array is full; the block is then still the caller's.
+    // Requires a hot block, which moves to the array. False when the array is full; the block is then still the caller's.
     [[nodiscard]] bool push_cold(void* block) noexcept {
         std::uint32_t const size = m_size;
         if (size == m_capacity) [[unlikely]]
@@ -73,8 +73,8 @@ public:
     [[nodiscard]] std::uint32_t held() const noexcept { return m_size + (m_hot != nullptr ? 1U : 0U); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return m_capacity; }
 
-    // An array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: all is as
-    // before. O(held).
+    // Allocates an array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: nothing
+    // changes. O(held).
     [[nodiscard]] bool reserve(std::uint32_t capacity) noexcept {
         auto** const array = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
         if (array == nullptr) return false;
@@ -103,7 +103,7 @@ public:
         return n;
     }
 
-    // Room for `n` addresses at the end of an empty array: to be filled from the last, which is used first. Requires
+    // Space for `n` addresses at the end of an empty array, to be filled from the last, which is used first. Requires
     // n <= capacity().
     [[nodiscard]] void** fill(std::uint32_t n) noexcept {
         m_size = n;

@@ -22,12 +22,12 @@ class large_slot {
 public:
     static constexpr std::size_t k_most_bytes = std::size_t{16} << 20;
 
-    // The block, if it was asked for as many bytes before; else null.
+    // The block, if its last request was for as many bytes; else null.
     [[nodiscard]] large_block* take(std::size_t bytes) noexcept {
         return m_bytes == bytes ? remove() : nullptr;
     }
 
-    // False when there is a block already, or this one is to be where all threads find it.
+    // False when there is a block already, or all threads must be able to find this one.
     [[nodiscard]] bool put(large_block& b) noexcept {
         if (m_block != nullptr || b.reserved_for != nullptr || b.total > k_most_bytes) return false;
         m_block = &b;

@@ -32,7 +32,7 @@ inline constexpr std::size_t k_intact = k_size_max;
 inline constexpr unsigned char k_free_byte = 0xdb;
 inline constexpr unsigned char k_guard_byte = 0xfd;
 
-// Where the first byte is that is not `byte`; k_intact when all are.
+// The index of the first byte other than `byte`; k_intact if there is none.
 [[nodiscard]] inline std::size_t first_changed(std::byte const* p, std::size_t bytes,
                                                unsigned char byte) noexcept {
     if (bytes == 0) return k_intact;
@@ -49,7 +49,7 @@ inline constexpr unsigned char k_guard_byte = 0xfd;
     return (address_of(block) ^ 0x5bd1e995U) * 0x9e3779b97f4a7c15U;
 }
 
-// Behind a block of the caller's that takes `total` bytes of memory. Requires k_guard_bytes behind it.
+// The guard behind a caller's block of `total` bytes of memory. Requires k_guard_bytes behind it.
 inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexcept {
     auto* const p = static_cast<std::byte*>(block);
     std::memset(p + bytes, k_guard_byte, total - k_word - bytes);

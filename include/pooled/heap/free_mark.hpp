@@ -43,7 +43,7 @@ inline void choose() noexcept {
     std::memcpy(&word, block, sizeof(word));
     return word;
 }
-// The sum is what is compared and stored: one instruction less than the difference, for each block that is freed.
+// The sum is compared and stored: one instruction less per freed block than the difference.
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t mark_of(void const* block) noexcept {
     return address_of(block) + g_secret;
 }
@@ -54,7 +54,7 @@ POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     std::memcpy(block, &word, sizeof(word));
 }
-// False: it was on already.
+// False: it was marked already.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool put_on_if_off(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     if (first_word(block) == word) [[unlikely]]

@@ -52,7 +52,7 @@ public:
         }
     }
 
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
+    // `bytes` at `align`, a power of two, from a kept block; null when none fits.
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
@@ -83,8 +83,8 @@ public:
         return b->payload;
     }
 
-    // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block.
+    // Requires a block in use. It is kept, or returns to upstream: O(granules) then. True when the heap is closed: the caller
+    // must count the block.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
         std::size_t const bytes = b.bytes;
         {
@@ -108,8 +108,8 @@ public:
         return m_is_closed;
     }
 
-    // A block in use that a thread keeps for itself, and takes again for as many bytes: payload and mark alone change.
-    // Without the lock; requires that nobody else can reach it.
+    // Sets aside a block in use that a thread keeps, and takes again for the same size: only payload and mark change. Without
+    // the lock; requires that no other thread can reach it.
     void set_aside(large_block& b) const noexcept {
         b.payload = nullptr;
         mark(b, map_entry::idle);
@@ -122,7 +122,7 @@ public:
         mark(b, map_entry::large);
         return payload;
     }
-    // Requires one that is set aside: from here on it is idle, and has been for a while.
+    // Requires a block that is set aside: it becomes idle, and counts as idle for a while already.
     void take_back(large_block& b) noexcept {
         scoped_lock const lock(m_mutex);
         keep(b);
@@ -193,7 +193,7 @@ public:
         unreserved,  // all but what is reserved
         unused,      // what is not reserved and was idle for a whole period: one ends now
     };
-    // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
+    // Returns kept blocks to upstream, and the number of their bytes to the caller. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
         large_block* released = nullptr;
         std::size_t bytes = 0;
@@ -272,7 +272,7 @@ private:
     static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
 
-    // Whole granules, if the bound allows: the page map then claims nobody else's memory. A bounded pool spends nothing on
+    // Whole granules, if the bound allows, so that the page map claims no foreign memory. A bounded pool spends nothing on
     // offsets and buckets.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = detail::max<std::size_t>(bytes, 1);
@@ -318,7 +318,7 @@ private:
     [[nodiscard]] map_entry entry_of(large_block const& b, std::uint64_t what) const noexcept {
         return {m_pool_id, &b, what | map_entry::large | (m_is_shared ? map_entry::none : map_entry::local)};
     }
-    // The first granule alone tells whether the block is idle; the others are not asked about it.
+    // Only the first granule records whether the block is idle.
     void mark(large_block const& b, std::uint64_t what) const noexcept {
         g_page_map.assign_one(b.base, entry_of(b, what));
     }
@@ -359,7 +359,7 @@ private:
         return m_is_closed;
     }
 
-    // Out of its bucket; null when none fits.
+    // Takes one out of its bucket; null when none fits.
     [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
         std::size_t const first =
             large_buckets::at_most(round_up(detail::max<std::size_t>(bytes, 1), k_granule_bytes));

@@ -33,7 +33,7 @@ public:
     [[nodiscard]] void* allocate(void* stand_in, std::size_t bytes, std::size_t align) noexcept {
         void* p = nullptr;
         if (align < sizeof(void*)) align = sizeof(void*);
-        // Not aligned_alloc: that wants whole multiples of the alignment, and a tool would take the rest for asked-for bytes.
+        // Not aligned_alloc: it needs a multiple of the alignment, and a tool would treat the rest as requested bytes.
         if (align <= alignof(std::max_align_t))
             p = std::malloc(bytes);
         else if (::posix_memalign(&p, align, bytes) != 0)

@@ -19,8 +19,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 enum class initialise : bool { by_default, by_value };
 
-// `Object` is what make_shared makes; void for arrays, which are never put off. T is Object, or what the standard library
-// rebinds to.
+// `Object` is the type that make_shared creates; void for arrays, which are never deferred. T is Object, or the type to which
+// the standard library rebinds.
 template <class T, class Origin, class Object = T, initialise How = initialise::by_value>
 class control_block_allocator {
 public:

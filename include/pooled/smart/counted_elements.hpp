@@ -33,7 +33,7 @@ public:
         detail::max(alignof(T), sizeof(std::size_t) + sizeof(count_header));
     static constexpr std::size_t k_align = detail::max(alignof(T), alignof(count_header));
 
-    // What `count` elements take; k_size_max when that is no size.
+    // The bytes of a block of `count` elements; k_size_max if they exceed the address space.
     [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t count) noexcept {
         return saturating_add(saturating_multiply(count, sizeof(T)), k_offset);
     }

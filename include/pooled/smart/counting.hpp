@@ -13,7 +13,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The last of several owners, or observed: `word` is what the header read before it let go.
+// The last of several owners, or observed: `word` is the header before the drop.
 POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
     if (is_plain(word)) return h.release_weak();
     g_block_types[word].retire_observed(&h);

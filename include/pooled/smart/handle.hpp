@@ -38,7 +38,7 @@ public:
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] std::uintptr_t offset() const noexcept { return m_bits >> k_offset_shift; }
 
-    // Where the whole object starts.
+    // The start of the complete object.
     [[nodiscard]] std::uintptr_t start() const noexcept { return (m_bits & k_address_mask) - offset(); }
 
     // Requires a handle that is not empty.

@@ -25,8 +25,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Calls construct(p) for each element in ascending order. If that throws, the elements before it are destroyed from last to
-// first, as the standard's make_shared does; its own algorithms, in libstdc++, do it the other way round.
+// Calls construct(p) for each element in ascending order. If that throws, destroys the elements before it from last to first,
+// as std::make_shared does; libstdc++'s own algorithms destroy from first to last.
 template <class T, class Construct>
 void construct_each(T* first, std::size_t count, Construct&& construct) {
     struct constructed {
@@ -56,8 +56,8 @@ void construct_rows(T* first, std::size_t count, Row const& value) {
     });
 }
 
-// T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length for a number of rows
-// that is no size, and what the pool and a constructor throw.
+// T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length if the rows exceed
+// the address space, and what the pool and a constructor throw.
 template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Initial>
 [[nodiscard]] rc_ptr_of<T, Counting> make_elements(pool_core& core, std::size_t rows,
                                                    Initial const&... initial) {

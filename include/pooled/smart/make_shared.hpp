@@ -64,7 +64,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value,
 
 #if POOLED_HAS_EXCEPTIONS
 
-// The same; empty when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
+// The same; empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     POOLED_TRY {
@@ -142,8 +142,8 @@ template <class T>
     return count;
 }
 
-// Always inlined, as the one on the default pool: a std::shared_ptr that is returned through memory is written in two
-// halves, and moving it on then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
+// Always inlined, as for the default pool: a std::shared_ptr that is returned through memory is written in two halves, and a
+// move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
@@ -278,7 +278,7 @@ template <detail::unbounded_array T>
         detail::checked_count<T>(count));
 }
 
-// pool.make_shared<T>(...), for those who look for std::allocate_shared. That one works with a pool_allocator, too, but its control
+// pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
 // block then holds the allocator: 8 bytes more. Throws what make_shared throws.
 template <detail::not_array T, detail::sharing Sharing, class... Args>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,

@@ -34,19 +34,19 @@ class shared_object {
 public:
     static constexpr bool k_is_deferrable = k_is_deferrable_type<T> && control::k_is_known;
 
-    // The last owner let go.
+    // Called when the last owner is gone.
     POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
         if (Origin::k_is_immediate && t_teardown.may_recurse()) [[likely]]
             return std::destroy_at(object);
         drop_slow(object);
     }
 
-    // Whether the block stays, since its object is deferred. Must be asked before the block of a T is deallocated.
+    // Whether the block must stay because its object is deferred. Must be called before the block of a T is deallocated.
     [[nodiscard]] POOLED_ALWAYS_INLINE static bool keeps(void* block) noexcept {
         teardown_state& state = t_teardown;
         if (state.awaited == k_no_type) [[likely]]
             return false;
-        // The control block's destructor ran, and with it MemorySanitizer took its bytes, the object's, for dead ones.
+        // The control block's destructor ran, so MemorySanitizer considers its bytes, which include the object, uninitialized.
         sanitizer::unpoison(block, control::k_bytes<T>);
         deferred const d(block, std::exchange(state.awaited, k_no_type), false);
         defer(d, object_in(block));

@@ -28,7 +28,7 @@ public:
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->__add_weak(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->__release_weak(); }
-    // acquire: pairs with the release of whoever dropped a weak pointer.
+    // acquire: pairs with the release by a thread that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
                                __ATOMIC_ACQUIRE) != 0;
@@ -45,8 +45,8 @@ public:
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_add_ref(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_release(); }
-    // 0 when the last owner found itself alone and the block is about to go. acquire: pairs with the release of whoever
-    // dropped a weak pointer.
+    // 0 when the last owner was the only reference and the block is about to be freed. acquire: pairs with the release by a thread
+    // that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
         return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 12),
                                __ATOMIC_ACQUIRE) > 1;

@@ -20,7 +20,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// In place of a deleter: what it drops is its own owner.
+// A deleter that drops the owner it holds.
 template <class Owner>
 struct drop_owner {
     Owner owner;
@@ -36,8 +36,8 @@ template <class T, class Owner>
 
 }  // namespace detail
 
-// Empty for an empty pointer. Throws std::bad_alloc; the object is then dropped as by any owner. As thread-safe as the pointer it
-// takes: what is made of a local_rc_ptr stays on its thread. O(1).
+// Empty for an empty pointer. Throws std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
+// result for a local_rc_ptr stays on its thread. O(1).
 template <class T>
 [[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
     return detail::share<T>(std::move(owner));
