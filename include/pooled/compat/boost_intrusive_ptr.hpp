@@ -39,12 +39,12 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-// Makes this namespace one that argument-dependent lookup for a derived class looks into.
+// Associates this namespace with derived classes, for argument-dependent lookup.
 struct enable_intrusive_ptr {};
 
 namespace detail {
 
-// What argument-dependent lookup finds, and nothing else: the declaration hides what is in the namespaces around.
+// Only what argument-dependent lookup finds: the declaration hides the enclosing namespaces.
 namespace found_by_argument {
 void intrusive_ptr_release() = delete;
 template <class T>
@@ -69,13 +69,13 @@ template <class T>
 
 }  // namespace detail
 
-// One owner more. Also takes over what a pooled::unique_ptr has released.
+// Adds an owner. Also takes over an object that a pooled::unique_ptr has released.
 template <class T>
 POOLED_ALWAYS_INLINE void intrusive_ptr_add_ref(T* object) noexcept {
     detail::among_threads::add_strong(detail::header_of(object));
 }
 
-// One owner less; the last destroys the object and frees its block, or gives it back to its object_pool.
+// Removes an owner; the last one destroys the object and frees its block, or returns it to its object_pool.
 template <class T>
 POOLED_ALWAYS_INLINE void intrusive_ptr_release(T* object) noexcept {
     detail::among_threads::release_strong(detail::header_of(object));
@@ -106,7 +106,7 @@ template <class T>
         detail::handle<T>(object, detail::start_of(object)));
 }
 
-// A new object of the default pool; of another one, see the top. Throws what make_rc throws.
+// A new object from the default pool; for other pools see the top. Throws what make_rc throws.
 template <detail::not_array T, class... Args>
 [[nodiscard]] boost::intrusive_ptr<T> make_intrusive(Args&&... args) {
     detail::require_intrusive<T>();

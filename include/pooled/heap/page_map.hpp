@@ -48,9 +48,9 @@ public:
     }
     [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & local) != 0; }
     [[nodiscard]] constexpr bool is_large() const noexcept { return (m_bits & large) != 0; }
-    // A large block that the pool keeps and nobody uses.
+    // A large block that the pool keeps and no caller uses.
     [[nodiscard]] constexpr bool is_idle() const noexcept { return (m_bits & idle) != 0; }
-    // Requires an entry that is not large, and memory that a block in use keeps from going back to upstream.
+    // Requires an entry that is not large, and memory that cannot return to upstream because a block there is in use.
     [[nodiscard]] slab* slab_at() const noexcept { return static_cast<slab*>(descriptor()); }
     // Requires an entry that is large; likewise.
     [[nodiscard]] large_block* large_at() const noexcept { return static_cast<large_block*>(descriptor()); }
@@ -69,7 +69,7 @@ private:
     std::uint64_t m_bits = 0;
 };
 
-// Bounds of all memory that pools ever had: a guess, good enough for a prefetch.
+// Bounds of all memory that pools ever had: imprecise, but sufficient for a prefetch.
 struct address_span {
     std::uintptr_t first = 0;
     std::uintptr_t bytes = 0;
@@ -82,7 +82,7 @@ public:
     page_map(page_map const&) = delete;
     page_map& operator=(page_map const&) = delete;
 
-    // Empty for any address that no pool has.
+    // Empty for addresses outside of all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
         if (address >> k_address_bits != 0) [[unlikely]]

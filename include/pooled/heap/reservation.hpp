@@ -28,7 +28,7 @@ struct reservation {
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
 };
 
-// The reservations of one heap, the latest first. O(reservations) unless said otherwise.
+// The reservations of one heap, the latest first. O(reservations) unless noted.
 class reservation_list {
 public:
     // Not in the list yet. Throws std::bad_alloc. Without a lock.

@@ -42,7 +42,7 @@ public:
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
     [[nodiscard]] thread_cache* attach() noexcept { return g_registry.attach(m_core); }
 
-    // Null: the caller has to look further. A cache that has no more than `spare` gives none.
+    // Null: the caller must take the slow path. A cache that has no more than `spare` gives none.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
         return take_from(t_state.near[m_index], spare);
     }
@@ -58,8 +58,8 @@ public:
         return m_index == k_far_slot && put_into(t_state.find(m_core.id()), p, is_stale);
     }
 
-    // What the caller has to reserve before it may add addresses, so that there are `capacity`; 0: nothing. Without the lock,
-    // by the one thread that adds.
+    // The bytes that the caller must reserve before it adds addresses up to `capacity`; 0: nothing. Without the lock, by the one
+    // thread that adds.
     [[nodiscard]] std::size_t room_for(std::size_t capacity) const noexcept {
         return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
     }
@@ -102,7 +102,7 @@ public:
         return last;
     }
 
-    // What the caller would be given next; null when it would have to look into others' caches.
+    // The caller's next address; null if it would come from another thread's cache.
     [[nodiscard]] void* peek(thread_cache* mine) noexcept {
         void* const own = mine != nullptr ? mine->recycled.pop() : nullptr;
         if (own == nullptr) return m_list.empty() ? nullptr : m_list.back();

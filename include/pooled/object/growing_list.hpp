@@ -42,13 +42,13 @@ public:
         set_capacity(0);
     }
 
-    // Before anybody else knows the list. Throws what a step throws.
+    // Requires that no other thread knows the list yet. Throws what a step throws.
     void make_initial() {
         if (m_limits.initial != 0) grow(m_limits.initial);
     }
 
-    // Null when there is none and no step may be made, or when the grower asks. Throws what a step throws; all is then as
-    // before. Want of memory when there is one left is no failure yet.
+    // Null when there is none and no step may be made, or when the grower calls. Throws what a step throws; nothing has changed
+    // then. A lack of memory while one is left is not yet a failure.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take() {
         void* const found = m_free.take_cached(m_spare);
         return found != nullptr ? found : take_slow();
@@ -59,14 +59,14 @@ public:
         return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
     }
 
-    // One less that is in use: it was not put back.
+    // One less is in use: it was not put back.
     void lose(bool const& is_stale) noexcept {
         scoped_lock const lock(m_free.mutex());
         if (!is_stale) set_capacity(m_capacity - 1);
     }
 
-    // Everything that is free; capacity is 0 then. `then(maker, count)` is called while all other threads are kept out.
-    // Must not be called by a maker.
+    // Takes everything that is free; capacity becomes 0. Calls `then(maker, count)` while all other threads are kept out. Must not
+    // be called by a maker.
     template <class Then>
     [[nodiscard]] free_list::list take_all(Then&& then) noexcept {
         unique_lock lock(m_free.mutex());
@@ -93,8 +93,8 @@ public:
         return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
     }
 
-    // Reports counts that make no sense, and calls `look` on what this thread would be given next, if that is near: under the
-    // lock, so that no other thread takes it meanwhile. O(1).
+    // Reports inconsistent counts, and calls `look` on this thread's next address unless that is in another thread's cache: under
+    // the lock, so that no other thread takes it meanwhile. O(1).
     template <class Look>
     void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
@@ -185,7 +185,7 @@ private:
         lock.lock();
     }
 
-    // What the next step makes; 0: none may be made. Without steps, a list that was cleared comes back to its initial size.
+    // The size of the next step; 0: none may be made. Without steps, a cleared list returns to its initial size.
     [[nodiscard]] std::size_t next_step() const noexcept {
         std::size_t const capacity = m_capacity;
         std::size_t const wanted = m_limits.step == 0 && capacity == 0 ? m_limits.initial : m_limits.step;

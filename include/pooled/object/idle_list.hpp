@@ -98,7 +98,7 @@ private:
         static_cast<void>(cache.drop_oldest(static_cast<std::uint32_t>(cache.oldest(n).size())));
     }
 
-    // So that the object at the list's front is also the first that comes out of the cache.
+    // The object at the list's front is then also the first to leave the cache.
     void refill(class_cache& cache) noexcept {
         if (cache.capacity() == 0 && !cache.reserve(m_cache_capacity)) return;
         std::array<slot*, k_max_cached / 2> taken;
@@ -115,8 +115,8 @@ private:
     std::uint32_t m_cache_capacity;
 };
 
-// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
-// what others have cached.
+// The capacity of the array in a thread's cache. A small part of a bounded pool's objects, so that threads seldom enter central
+// mode for objects that others have cached.
 [[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
     constexpr std::size_t k_share = 16;
     return static_cast<std::uint32_t>(

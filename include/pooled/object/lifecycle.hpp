@@ -48,7 +48,7 @@ struct reset_on_release {
     }
 };
 
-// Functions that are set at run time, each a copyable callable as std::function holds, or null. `Args` are those of acquire.
+// Functions set at run time, each a copyable callable as in std::function, or null. `Args` are those of acquire.
 template <class T, class... Args>
 struct function_lifecycle {
     detail::callable<T*(void* where)> create{};
@@ -58,7 +58,7 @@ struct function_lifecycle {
 
 namespace detail {
 
-// Whether L has a member of the name, whatever it takes: in a class that inherits the name twice it is ambiguous.
+// Whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
 struct names_create {
     void create();
 };

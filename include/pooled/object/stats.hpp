@@ -40,7 +40,7 @@ inline std::string object_pool_stats::to_json() const {
            field("upstream_bytes", upstream_bytes) + field("upstream_calls", upstream_calls) + "}";
 }
 
-// A line for people.
+// One human-readable line.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              object_pool_stats const& s) {

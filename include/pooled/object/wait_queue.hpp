@@ -59,7 +59,7 @@ public:
         m_state.store(k_granted,
                       std::memory_order_release);  // release: pairs with the acquire in is_granted()
     }
-    // Needs the address alone: the waiter may have seen the grant, and be gone. Null: does nothing.
+    // Uses only the address: the waiter may have seen the grant, and no longer exist. Null: does nothing.
     static void wake(basic_waiter* w) noexcept {
         if (w != nullptr) Atomics::wake_one(w->m_state);
     }
@@ -112,7 +112,7 @@ public:
         --m_size;
     }
 
-    // The first, which has `g` now and is no longer in the queue, to be woken; null when nobody waits.
+    // Grants `g` to the first waiter and removes it from the queue; the caller must wake it. Null if no thread waits.
     [[nodiscard]] waiter* grant_first(grant g) noexcept {
         waiter* const w = m_first;
         if (w == nullptr) return nullptr;

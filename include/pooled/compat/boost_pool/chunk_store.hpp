@@ -33,7 +33,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 using pooled::detail::k_size_max;
 
-// A UserAllocator at run time. What it throws is passed on.
+// A UserAllocator at run time. Its exceptions propagate.
 struct user_memory {
     char* (*allocate)(std::size_t bytes);
     void (*deallocate)(char* block);
@@ -47,8 +47,8 @@ inline constexpr user_memory k_user_memory{[](std::size_t bytes) {
                                            [](char* block) { (UserAllocator::free)(block); },
                                            std::numeric_limits<typename UserAllocator::size_type>::max()};
 
-// A size is a multiple of its type's alignment, and a chunk is known by its size alone: this is what any type of that size
-// needs, up to a cache line. At least a pointer's: Boost promises no less.
+// A chunk's size is a multiple of its type's alignment, and only the size is known here: this is the largest alignment of any
+// type of that size, up to a cache line, and at least that of a pointer, which Boost guarantees.
 [[nodiscard]] constexpr std::size_t chunk_align(std::size_t chunk_bytes) noexcept {
     return std::clamp<std::size_t>(chunk_bytes & (~chunk_bytes + 1), alignof(void*),
                                    pooled::detail::k_cache_line);
@@ -103,8 +103,8 @@ public:
         return taken;
     }
 
-    // Chunks in a row, for `n` times the requested size; null when there is no memory, and for n = 0. They may be given
-    // back in a row, or each for itself.
+    // Contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. They may be freed together
+    // or one by one.
     [[nodiscard]] void* allocate_row(std::size_t n) {
         if (n == 0 || n > most_chunks()) return nullptr;
         std::size_t const row = row_chunks(n);
@@ -132,8 +132,8 @@ public:
         return false;
     }
 
-    // Both return whether the user's allocator got anything back. The first gives it the regions that have no chunk in use,
-    // the second all of them: chunks in use are then gone, too.
+    // Both return whether any memory was returned to the user's allocator. The first returns the regions that have no chunk in use,
+    // the second all of them, including chunks in use.
     bool release_memory() noexcept;
     bool purge_memory() noexcept;
 
@@ -244,7 +244,7 @@ inline void* chunk_store::take_row(std::size_t row, std::size_t most_looked_at) 
     return nullptr;
 }
 
-// Memory for at least so many chunks in a row, which are fresh then. False when the user's allocator has no more.
+// Memory for at least so many contiguous chunks, which are then fresh. False when the user's allocator has no more.
 POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
     std::size_t count = std::max({m_next_size, least, std::size_t{1}});
     while (!add_region(count)) {  // Boost halves once
@@ -293,7 +293,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     return true;
 }
 
-// Room for the addresses of so many free chunks.
+// Space for the addresses of so many free chunks.
 inline bool chunk_store::reserve(std::size_t chunks) noexcept {
     if (chunks <= m_capacity) return true;
     std::size_t const capacity = std::max(chunks, 2 * m_capacity);

@@ -68,7 +68,7 @@ public:
         return use(m_store);
     }
 
-    // Calls use(store), of which regions alone may be looked at.
+    // Calls use(store), which may read regions only.
     template <class Use>
     auto locked(Use&& use) {
         std::scoped_lock const lock(m_mutex);

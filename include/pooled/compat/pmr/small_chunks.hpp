@@ -64,7 +64,7 @@ private:
     // `count` becomes what upstream has memory for.
     [[nodiscard]] static std::byte* allocate(class_index c, std::size_t& count, upstream_memory& from) {
         std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
-        // What class_for() promises of the class: the largest power of two that divides its size.
+        // The alignment that class_for() guarantees: the largest power of two that divides the class's size.
         std::size_t const align =
             pooled::detail::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
         for (;; count /= 2) {
