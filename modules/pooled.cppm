@@ -38,6 +38,7 @@ using pooled::teardown;
 
 // smart/
 using pooled::allocate_shared;
+using pooled::allocate_shared_for_overwrite;
 using pooled::allocator;
 using pooled::const_pointer_cast;
 using pooled::deleter;

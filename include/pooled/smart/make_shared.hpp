@@ -304,4 +304,14 @@ template <detail::bounded_array T, detail::sharing Sharing>
     return pool.template make_shared<T>(value);
 }
 
+template <detail::of_known_size T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool) {
+    return pool.template make_shared_for_overwrite<T>();
+}
+template <detail::unbounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool,
+                                                               std::size_t count) {
+    return pool.template make_shared_for_overwrite<T>(count);
+}
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

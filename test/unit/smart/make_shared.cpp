@@ -380,6 +380,9 @@ TEST(allocate_shared, makes_what_the_pool_makes_in_a_smaller_block_than_with_an_
     EXPECT_EQ(*p, "xxx");
     EXPECT_TRUE(pool.owns(p.get()));
     EXPECT_TRUE(local.owns(pooled::allocate_shared<int[]>(local, 4, 7).get()));
+    EXPECT_TRUE(pooled::allocate_shared_for_overwrite<std::string>(pool)->empty());
+    EXPECT_TRUE(local.owns(pooled::allocate_shared_for_overwrite<int[]>(local, 4).get()));
+    EXPECT_TRUE(pool.owns(pooled::allocate_shared_for_overwrite<int[4]>(pool).get()));
 
     auto const bytes_of = [&](auto make) {
         auto const before = pool.stats().bytes_in_use;
