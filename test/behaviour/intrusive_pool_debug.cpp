@@ -55,7 +55,7 @@ TEST_F(memorypool_debug, drop_of_a_handle_too_many_is_reported) {
             handle const counted = pool.allocate();
             handle const not_counted(counted.get(), false);
         },
-        "a handle of an item is dropped that has none");
+        "a handle of an item without handles is dropped");
 }
 
 TEST_F(memorypool_debug, use_by_a_second_thread_is_reported) {

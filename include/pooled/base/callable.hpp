@@ -50,7 +50,7 @@ public:
 
     // Requires that it is not empty; checked.
     Result operator()(Args... args) const {
-        POOLED_CHECK(m_held != nullptr, "pooled: a function that was not set is called");
+        POOLED_CHECK(m_held != nullptr, "pooled: an empty function was called");
         return m_held->call(std::forward<Args>(args)...);
     }
 

@@ -21,9 +21,8 @@ public:
               std::size_t max_bytes) noexcept {
         std::snprintf(
             m_message.data(), m_message.size(),
-            "pooled: pool '%s' is exhausted: %zu bytes asked, %zu of max_bytes = %zu taken from upstream and "
-            "none of that free for this size; drop objects, raise pool_options::max_bytes, or use a try_ "
-            "form",
+            "pooled: pool '%s' is exhausted: %zu bytes requested, %zu of max_bytes = %zu are in use "
+            "or free for other sizes only; drop objects, raise pool_options::max_bytes, or use a try_ form",
             pool_name, asked_bytes, used_bytes, max_bytes);
     }
     exhausted(char const* pool_name, std::size_t max_objects) noexcept {
@@ -46,11 +45,11 @@ namespace detail {
 class not_enough_memory : public std::bad_alloc {
 public:
     explicit not_enough_memory(std::size_t asked_bytes) noexcept {
-        std::snprintf(
-            m_message.data(), m_message.size(),
-            "pooled: %zu bytes were to be reserved, which the operating system does not have; reserve "
-            "less, or give the pool an upstream that has them",
-            asked_bytes);
+        std::snprintf(m_message.data(), m_message.size(),
+                      "pooled: cannot reserve %zu bytes: the operating system does not have them; reserve "
+                      "less, or give "
+                      "the pool an upstream with more memory",
+                      asked_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
 

@@ -40,7 +40,7 @@ public:
         static_assert(std::is_convertible_v<Item*, boost_intrusive_pool_item*>,
                       "memorypool: an item must derive publicly from memorypool::boost_intrusive_pool_item");
         static_assert(std::is_default_constructible_v<Item>,
-                      "memorypool: an item must be default-constructible: it is made before anyone asks");
+                      "memorypool: an item must be default-constructible: the pool constructs it in advance");
         static_assert(std::is_nothrow_destructible_v<Item>,
                       "memorypool: an item's destructor must not throw");
     }

@@ -235,7 +235,7 @@ private:
         std::snprintf(
             message.data(), message.size(),
             "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
-            "it was asked; its do_allocate must heed the alignment",
+            "requested; its do_allocate must honour the alignment",
             m_pool_name, p, bytes, align);
         POOLED_FAIL(message.data());
         std::abort();

@@ -72,7 +72,7 @@ public:
         unique_lock lock(m_free.mutex());
         while (m_grower != nullptr) {
             POOLED_CHECK(m_grower != &t_state,
-                         "pooled: a pool was cleared by the constructor of an object that it is making");
+                         "pooled: a pool was cleared by the constructor of one of its objects");
             wait_for_growth(lock);
         }
         m_steps = 0;

@@ -227,7 +227,7 @@ void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
     if (count > bound())
         POOLED_THROW(std::length_error("pooled: object_pool::reserve: more objects than max_objects allows"));
     detail::check_fits_memory<T>(count,
-                                 "pooled: object_pool::reserve: more objects than an address space holds");
+                                 "pooled: object_pool::reserve: more objects than the address space holds");
     build_fresh(set_aside(count));
 }
 
@@ -330,7 +330,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
                                   "there would never be an object"));
     if (options.initial_objects > detail::bound_of(options))
         POOLED_THROW(
-            std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects"));
+            std::invalid_argument("pooled: object_pool_options: initial_objects is larger than max_objects"));
     bool const is_factor =  // false for NaN
         options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max();
     if (!is_factor)
@@ -338,9 +338,9 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
     detail::check_fits_memory<T>(
         options.initial_objects,
-        "pooled: object_pool_options: initial_objects is more than an address space holds");
+        "pooled: object_pool_options: initial_objects is more than the address space holds");
     detail::check_fits_memory<T>(detail::min(options.growth, detail::bound_of(options)),
-                                 "pooled: object_pool_options: growth is more than an address space holds");
+                                 "pooled: object_pool_options: growth is more than the address space holds");
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},
                                                    options, std::move(lifecycle), std::move(factory));

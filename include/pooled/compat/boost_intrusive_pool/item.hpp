@@ -149,7 +149,7 @@ inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcep
 inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept {
     if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
         POOLED_CHECK(item->use_count() != 0,
-                     "memorypool: a handle of an item is dropped that has none; it was overwritten");
+                     "memorypool: a handle of an item without handles is dropped; it was overwritten");
     if (item->m_boost_intrusive_pool_refcount.drop())
         detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
 }

@@ -81,8 +81,9 @@ public:
     }
     // Null is ignored.
     POOLED_ALWAYS_INLINE void deallocate(void* p) noexcept {
-        POOLED_EXPENSIVE_CHECK(p == nullptr || is_in_use(p),
-                               "pooled::compat: free() of what is no chunk of this pool, or is free already");
+        POOLED_EXPENSIVE_CHECK(
+            p == nullptr || is_in_use(p),
+            "pooled::compat: free() of an address that is not a chunk in use of this pool");
         if (m_hot != nullptr) [[unlikely]] {
             if (p != nullptr)
                 push(m_hot);
