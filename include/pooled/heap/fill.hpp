@@ -19,9 +19,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #if POOLED_CHECKED
+#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill {
 

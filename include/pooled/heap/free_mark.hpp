@@ -18,7 +18,6 @@
 #include "pooled/os/random.hpp"
 
 #include <cstdint>
-#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -40,7 +39,7 @@ inline void choose() noexcept {
 
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t first_word(void const* block) noexcept {
     std::uintptr_t word = 0;
-    std::memcpy(&word, block, sizeof(word));
+    __builtin_memcpy(&word, block, sizeof(word));
     return word;
 }
 // The sum is compared and stored: one instruction less per freed block than the difference.
@@ -52,19 +51,19 @@ inline void choose() noexcept {
 }
 POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
 }
 // False: it was marked already.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool put_on_if_off(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     if (first_word(block) == word) [[unlikely]]
         return false;
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
     return true;
 }
 POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     std::uintptr_t const word = 0;
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
     asm volatile("" : : "r"(block) : "memory");  // it is no dead store to what is uninitialised from here on
 }
 

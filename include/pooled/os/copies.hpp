@@ -25,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 
 #if defined(__ELF__)
 #include <dlfcn.h>
@@ -90,7 +89,7 @@ struct copy_directory {
     [[nodiscard]] memory_copy& oldest_of(char const* abi) const noexcept {
         memory_copy* oldest = nullptr;
         for (memory_copy* one = first(); one != nullptr; one = one->next)
-            if (std::strcmp(one->abi, abi) == 0) oldest = one;
+            if (__builtin_strcmp(one->abi, abi) == 0) oldest = one;
         return *oldest;
     }
 
@@ -192,9 +191,9 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
         auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
         for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
             std::byte* const content = notes + at + sizeof(wanted);
-            if (std::memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
+            if (__builtin_memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
             std::ptrdiff_t offset = 0;
-            std::memcpy(&offset, content, sizeof(offset));
+            __builtin_memcpy(&offset, content, sizeof(offset));
             visit(*reinterpret_cast<copy_link*>(content + offset));
         }
     }
@@ -236,7 +235,7 @@ inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept 
     bool is_here = false;
     // A static one is called this by musl.
     bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
-                         std::strcmp(file->dlpi_name, "/proc/self/exe") == 0;
+                         __builtin_strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
         auto const& part = file->dlpi_phdr[i];
         is_executable = is_executable || part.p_type == k_header_interpreter;

@@ -18,10 +18,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <new>
 
 #if POOLED_CHECKED
+#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 

@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -25,6 +24,7 @@
 #if POOLED_TRACKED
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <source_location>
 #endif
 

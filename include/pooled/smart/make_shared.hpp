@@ -14,10 +14,7 @@
 #include "pooled/smart/block_shape.hpp"
 #include "pooled/smart/control_block.hpp"
 #include "pooled/smart/counted_object.hpp"
-#include "pooled/smart/make_elements.hpp"
 #include "pooled/smart/origin.hpp"
-#include "pooled/smart/rc_ptr.hpp"
-#include "pooled/smart/to_shared.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,6 +22,12 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+
+#if !POOLED_HAS_EXCEPTIONS
+#include "pooled/smart/make_elements.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/smart/to_shared.hpp"
+#endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
@@ -79,7 +82,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value, class
 
 #else
 
-// Gives out t_given_block for a control block.
+// Allocates t_given_block, for a control block.
 inline constexpr std::size_t k_given_bytes = 128;
 template <class T>
 struct given_block_allocator {
