@@ -23,7 +23,7 @@
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
-//   POOLED_UNTESTED_PLATFORM  0 | 1   allows systems other than Linux, on which the library is not tested
+//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"

@@ -37,8 +37,8 @@ inline void wait_until_idle(gate<> const& one) noexcept {
         platform::pause(attempt);
 }
 
-// A forked child has only one of its parent's threads; the caches of the others are retired at the next use of a pool's set
-// of caches. Written in the child only, before any other thread runs there.
+// A forked child has none of its parent's threads but one; their caches are retired when someone looks at the caches of a
+// pool. Written in the child alone, before any other thread runs there.
 POOLED_EXPORT inline constinit std::atomic<thread_state const*> g_fork_survivor{nullptr};
 POOLED_EXPORT inline constinit observed<std::uint32_t> g_forks_survived{};
 POOLED_EXPORT inline constinit std::atomic<void (*)(thread_cache&) noexcept> g_retire_dead{nullptr};

@@ -9,7 +9,7 @@
 // A bit for each block records which free blocks are filled, in a map like that of the blocks in use. Pages are verified before
 // they return to the system or change their size class.
 //
-// Any thread may call, for a block that no other thread uses. O(bytes). Not compiled in other builds.
+// Any thread may call, for a block that no other one has. O(bytes). Not compiled in other builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"

@@ -65,12 +65,12 @@ public:
     [[nodiscard]] std::size_t bound() const noexcept { return m_bound; }
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
-    // Called when the cache is empty. An empty result: the bound is reached, and at one moment no object was idle anywhere.
+    // For when the cache gave nothing. Nothing: the bound is reached, and at one moment no object was idle anywhere.
     [[nodiscard]] grant take();
-    // The same, but waits until `deadline` ends.
+    // The same, but waits as long as `deadline` says.
     template <class DeadlinePolicy>
     [[nodiscard]] grant wait(DeadlinePolicy const& deadline);
-    // Called when the cache is full. False: the object is of an earlier generation. Otherwise the stock may be gone.
+    // For when the cache took nothing. False: the object is of an earlier generation. Otherwise the stock may be gone.
     [[nodiscard]] bool put(slot& s) noexcept;
 
     // How many objects the caller is to build, so that there are `count`; they count under the bound from now on.
@@ -84,11 +84,11 @@ public:
 
     // Whether an object is counted in m_used, or in m_objects alone.
     enum class counted : bool { as_built, as_used };
-    // An object is destroyed, or was not built; the first waiter may build one in its place. True if the pool's handle is gone and
-    // this was the last object: the caller then destroys the stock.
+    // An object is destroyed, or was not built after all; the first waiter may build one in its place. True when the pool's
+    // handle is gone and this was the last object: the caller then destroys the stock.
     [[nodiscard]] bool remove(counted how) noexcept;
 
-    // The caller does not build so many of the objects that it was permitted to.
+    // So many of those that the caller was to build are not built after all.
     void cancel(std::size_t count) noexcept;
     // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
     // they are released.
