@@ -13,7 +13,7 @@ bench: ## Measure pooled against every malloc and pool on this machine (10 minut
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
-soak: ## Ten minutes of mixed use on eight threads: resident relative to live memory; then a billion frees by other threads
+soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive; then a thousand million frees by other threads
 	@tools/setup bench
 	@cmake -S . -B build/soak -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOOLED_BUILD_BENCH=ON -DPOOLED_BUILD_TESTS=OFF \
 		-DPOOLED_BUILD_EXAMPLES=OFF >build/soak.log && cmake --build build/soak --target pooled-soak pooled-soak-frees >>build/soak.log || \
