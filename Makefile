@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# The front door. Every goal does its own set-up and is quick when there is nothing to do.
+# The goals for users and developers. Each does its own set-up, and is fast when there is nothing to do.
 .DEFAULT_GOAL := help
 .PHONY: help bench soak fuzz test lint format single-header docs clean
 

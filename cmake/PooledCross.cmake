@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # Toolchain file of the presets aarch64 and riscv64: Debian's cross compiler of the processor POOLED_CROSS_PROCESSOR, and
-# qemu's user-mode emulation to run what it makes. POOLED_CROSS_PAGE_BYTES: the page size that programs see; empty for 4096.
+# qemu's user-mode emulation to run its programs. POOLED_CROSS_PAGE_BYTES: the page size that programs see; empty for 4096.
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES POOLED_CROSS_PROCESSOR POOLED_CROSS_PAGE_BYTES)
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR "${POOLED_CROSS_PROCESSOR}")

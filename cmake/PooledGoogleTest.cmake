@@ -9,13 +9,13 @@ if(NOT POOLED_GTEST_SOURCE_DIR)
                       "with -DPOOLED_BUILD_TESTS=OFF.")
 endif()
 
-enable_language(C)  # GoogleTest's own project() asks for it
+enable_language(C)  # needed by GoogleTest's own project()
 set(INSTALL_GTEST OFF CACHE INTERNAL "")
 set(BUILD_GMOCK OFF CACHE INTERNAL "")
 add_subdirectory("${POOLED_GTEST_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL SYSTEM)
 include(GoogleTest)
 
-# GCC 12 warns wrongly inside it (-Wrestrict, GCC bug 105651); its warnings are not ours to mend.
-# Nor is its speed: without optimisation it compiles in a quarter of the time.
+# GCC 12 warns wrongly inside it (-Wrestrict, GCC bug 105651), so its warnings are off. Its speed does not matter: without
+# optimisation it compiles in a quarter of the time.
 target_compile_options(gtest PRIVATE -w -O0)
 target_compile_options(gtest_main PRIVATE -w -O0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-// A synthesizer whose audio callback may neither call malloc nor wait for the kernel. Voices are created and dropped in the
-// callback, from a pool that was reserved before: reserve() takes the memory, touch_reserved makes its pages resident, so that
-// the first use of a voice is no page fault. When all reserved voices play, try_make_unique returns an empty pointer and the
-// note is left out; nothing is ever waited for.
+// A synthesizer whose audio callback may neither call malloc nor wait for the kernel. The callback creates and drops voices from
+// a pool that was reserved before: reserve() takes the memory, touch_reserved makes its pages resident, so the first use of a
+// voice causes no page fault. When all reserved voices play, try_make_unique returns an empty pointer and the note is skipped; the
+// callback never waits.
 //
 //   audio_callback [--callbacks 2000] [--malloc]
 

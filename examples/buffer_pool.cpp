@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A fixed number of large buffers goes round between a reader and a writer. The reader waits when all are in use, so a slow
-// writer slows it down instead of filling the memory; a buffer goes back by itself when its last pointer is gone.
+// A fixed number of large buffers circulates between a reader and a writer. The reader waits when all are in use, so a slow
+// writer slows it down instead of filling the memory. A buffer returns to the pool when its last pointer is gone.
 
 #include <pooled/pooled.hpp>
 

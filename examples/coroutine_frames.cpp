@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Coroutine frames from a pool. A promise type with its own operator new decides where the frames of its coroutines are.
-// Frames of any size come from the same pool; a coroutine that ends on another thread gives its frame back there.
+// Coroutine frames from a pool. A promise type with its own operator new decides where the frames of its coroutines are
+// allocated. One pool serves frames of any size; a coroutine that ends on another thread frees its frame there.
 //
 //   coroutine_frames [--number 22] [--malloc]
 

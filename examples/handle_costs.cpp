@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the counted pointers cost, for the table in docs/counted-pointers.md, which tools/measure_examples.py writes: an object of 48
-// bytes without a destructor, in a process that has threads. Nothing but a loop is measured; one handle and one work a process.
+// The cost of the counted pointers, for the table in docs/counted-pointers.md, which tools/measure_examples.py writes: a trivially
+// destructible object of 48 bytes, in a process that has threads. Each process measures a loop with one handle and one operation.
 //
 //   handle_costs [--handle std::shared_ptr | rc_ptr | local_rc_ptr] [--work create | create_in_pool | copy | lock] [--calls N]
 

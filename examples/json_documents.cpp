@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-// JSON documents whose trees live in a pool: nlohmann's basic_json takes an allocator, and one on a pool of the program's own
-// serves its objects and arrays. A file of JSON lines is read into documents, the documents are queried, and all of them are
-// dropped in a reclaim_scope.
+// JSON documents whose trees live in a pool: nlohmann's basic_json takes an allocator, and one on the program's own pool serves
+// its objects and arrays. The program reads a file of JSON lines into documents, queries them, and drops all of them in a
+// reclaim_scope.
 //
 //   json_documents [--mib 1] [--huge-pages] [--malloc]
 //
-// The documents are all alive together, and each page is touched for the first time only once. So the kernel's price for new
-// memory counts, and on some virtual machines huge pages are dear: --huge-pages asks for them.
+// All documents are alive together, so each page is touched for the first time just once. The kernel's cost of new memory
+// therefore counts, and on some virtual machines huge pages are expensive: --huge-pages requests them.
 
 #include <pooled/pooled.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// A cache that forgets what was not used for longest: a list in the order of use, an index into it, and values behind
-// shared_ptr, so that a value stays valid for whoever holds it when it is evicted. List nodes, index nodes and values are from
-// one pool; once the cache is full, each miss reuses the blocks of what it evicts.
+// A cache that evicts the least recently used entry: a list in the order of use, an index into it, and values behind shared_ptr,
+// so that an evicted value stays valid while it is held. List nodes, index nodes and values come from one pool; once the cache is
+// full, each miss reuses the blocks of the entry that it evicts.
 //
 //   lru_cache [--entries 10000] [--lookups 200000] [--malloc]
 

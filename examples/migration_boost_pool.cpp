@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// An order book that was written for Boost.Pool. The tests build it twice: with MIGRATION_BEFORE on Boost itself, where
-// that is installed, and as it is on pooled. One include and one namespace are all that changes.
+// An order book that was written for Boost.Pool. The tests build it twice: with MIGRATION_BEFORE on Boost itself, if that is
+// installed, and on pooled. Only one include and one namespace change.
 #ifdef MIGRATION_BEFORE
 #include <boost/pool/object_pool.hpp>
 #include <boost/pool/pool_alloc.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// A book of orders in containers of std::pmr. The pool resource is all that changes:
+// A book of orders in containers of std::pmr. Only the pool resource changes:
 //
 //   before   std::pmr::synchronized_pool_resource               (-DMIGRATION_BEFORE)
 //   after    pooled::compat::synchronized_pool_resource
 //
-// The tests build and run it with both.
+// The tests build and run both.
 #include <array>
 #include <cstddef>
 #include <cstdio>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// A server's request parsers, written for Steinwurf's recycle library. One include is all that changes:
+// A server's request parsers, written for Steinwurf's recycle library. Only one include changes:
 //
 //   before   #include <recycle/shared_pool.hpp>
 //   after    #include <pooled/compat/recycle.hpp>
 //
-// The same program without the header's names, on pooled::object_pool, would build the parsers in the pool's own memory;
-// docs/migration.md shows it.
+// With pooled::object_pool instead, the parsers would lie in the pool's own memory; docs/migration.md shows that.
 #include <pooled/compat/recycle.hpp>
 
 #include <array>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A capture thread makes packets, a second thread uses and drops them, and the pool's bound is the back-pressure: when
-// the consumer falls behind, try_make_shared gives an empty pointer and the packet is counted as lost, as a network
-// card would.
+// A capture thread creates packets, a second thread uses and drops them, and the pool's bound provides back pressure: when the
+// consumer falls behind, try_make_shared returns an empty pointer and the packet counts as lost, as in a network card.
 #include <pooled/pooled.hpp>
 
 #include <condition_variable>

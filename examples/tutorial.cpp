@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a pool spares, counted: how often malloc is called for a hundred items behind smart pointers, with and without pools.
-// After the tutorial of f18m's boost-intrusive-pool; its part here is played by the drop-in header.
+// Counts the mallocs that a pool avoids: how often malloc is called for a hundred items behind smart pointers, with and without
+// pools. After the tutorial of f18m's boost-intrusive-pool, whose part the drop-in header takes.
 //
-// The program replaces operator new, which every malloc of a C++ program's own goes through.
+// The program replaces operator new, through which every malloc of a C++ program's own code goes.
 #include <pooled/compat/boost_intrusive_pool.hpp>
 #include <pooled/pooled.hpp>
 

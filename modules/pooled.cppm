@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
-// The library as a C++20 module: `import pooled;` in place of #include <pooled/pooled.hpp>. Macros are not exported: who needs one
-// includes <pooled/config.hpp> or <pooled/version.hpp>. Those that change the library (POOLED_CHECKED ...) must be defined alike
-// for this file and for those that include headers of the library.
+// The library as a C++20 module: `import pooled;` in place of #include <pooled/pooled.hpp>. Macros are not exported; include
+// <pooled/config.hpp> or <pooled/version.hpp> for them. Macros that change the library (POOLED_CHECKED ...) must have the same value
+// for this file and for sources that include headers of the library.
 //
-// Tested with Clang 19 and CMake 3.28; docs/modules.md says how to build it. tools/tests/test_modules.py compares the list with the
-// names of the API reference.
+// docs/modules.md says how to build it, and with which tools it is tested. tools/tests/test_modules.py compares the list with the names
+// of the API reference.
 module;
 
 #include <pooled/pooled.hpp>
 
 export module pooled;
 
-// Clang emits nothing inline of a module that nobody uses, not even constructors and the note by which other copies of the library's
-// state find this one: they are used here.
+// Clang emits no unused inline code of a module, not even constructors and the note by which other copies of the library's state find
+// this one: this function uses them.
 namespace pooled_module {
 [[gnu::constructor(101), gnu::used]] void start() {
 #if defined(__ELF__)
@@ -38,6 +38,7 @@ using pooled::teardown;
 
 // smart/
 using pooled::allocate_shared;
+using pooled::allocate_shared_for_overwrite;
 using pooled::allocator;
 using pooled::const_pointer_cast;
 using pooled::deleter;

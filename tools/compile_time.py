@@ -197,7 +197,7 @@ def main(arguments: list[str]) -> int:
         if shutil.which(compiler):
             compilers.append(compiler)
         else:
-            print(f"compile_time: {compiler} is not installed, left out", file=sys.stderr)
+            print(f"compile_time: {compiler} is not installed, skipped", file=sys.stderr)
     figures = []
     for compiler in compilers:
         kinds = [kind for kind in kinds_of(compiler) if not asked.kind or kind in asked.kind]

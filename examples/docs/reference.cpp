@@ -147,7 +147,8 @@ void make_shared() {
     std::shared_ptr<Packet> p = pooled::make_shared<Packet>(7);
     std::shared_ptr<int[]> zeros = pooled::make_shared<int[]>(100);
     std::shared_ptr<int[]> ones = pooled::make_shared<int[]>(100, 1);
-    assert(p->number == 7 && zeros[99] == 0 && ones[99] == 1);
+    std::shared_ptr<int[3]> three = pooled::make_shared<int[3]>();
+    assert(p->number == 7 && zeros[99] == 0 && ones[99] == 1 && three[2] == 0);
 }
 
 void allocate_shared() {
@@ -159,6 +160,13 @@ void allocate_shared() {
 void make_shared_for_overwrite() {
     std::shared_ptr<std::byte[]> buffer = pooled::make_shared_for_overwrite<std::byte[]>(1500);
     buffer[0] = std::byte{1};
+}
+
+void allocate_shared_for_overwrite() {
+    pooled::pool buffers{{.name = "buffers"}};
+    auto buffer = pooled::allocate_shared_for_overwrite<std::byte[1500]>(buffers);
+    buffer[0] = std::byte{1};
+    assert(buffers.owns(buffer.get()));
 }
 
 void make_unique() {
@@ -371,6 +379,7 @@ int main() {
                               pool_allocator,
                               make_shared,
                               allocate_shared,
+                              allocate_shared_for_overwrite,
                               make_shared_for_overwrite,
                               make_unique,
                               make_unique_for_overwrite,

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Every macro of the library, with its default. Define any of them before the first include, and the same way in
-// every translation unit of a program: they change code that the linker shares.
+// Every macro of the library, with its default. Define any of them before the first include, with the same value in every
+// translation unit of a program: they change code that the linker merges.
 //
-//   POOLED_CHECKED            0 | 1   the checked build: each allocation and deallocation is verified, and what is wrong
-//                                     reported: bad deallocations at the call, writes behind a block and after its
-//                                     deallocation when it is freed or used again; see docs/debugging.md
-//   POOLED_HARDENED           0 | 1   for production: a block that is freed twice, or into a pool that it is not of, is reported,
-//                                     and the order of addresses is random within a word of a bitmap; see docs/debugging.md
+//   POOLED_CHECKED            0 | 1   the checked build: verifies each allocation and deallocation. Reports bad deallocations
+//                                     at the call; writes behind a block or after its deallocation when the block is freed
+//                                     or used again; see docs/debugging.md
+//   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool, and randomizes the
+//                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
-//   POOLED_GUARD_BYTES        n       the checked build: bytes behind each block that nobody may write, as a plain number; default 16
-//   POOLED_SANITIZE           0 | 1   each block is one of malloc's, so that a tool which watches malloc sees pooled objects:
-//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 under the
-//                                     sanitizers that compilers announce, else 0; see docs/debugging.md
+//   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
+//   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
+//                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
+//                                     defines a macro for its sanitizer, else 0; see docs/debugging.md
 //   POOLED_ASSERT(c, m)               internal consistency; only when NDEBUG is not defined
-//   POOLED_CHECK(c, m)                cheap checks of what a caller did; always on, never on the fast path
+//   POOLED_CHECK(c, m)                cheap checks of the caller's arguments; always on, never on the fast path
 //   POOLED_EXPENSIVE_CHECK(c, m)      walks structures; only when POOLED_CHECKED is 1
-//   POOLED_HAS_EXCEPTIONS     0 | 1   0 with -fno-exceptions: the try_ forms work as ever; what would throw fails instead
+//   POOLED_HAS_EXCEPTIONS     0 | 1   0 with -fno-exceptions: the try_ forms work unchanged; functions that would throw fail
 //   POOLED_THROW(exception)           how an exception leaves the library; must not return. Without exceptions it calls
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
@@ -30,7 +30,7 @@
 
 #include "pooled/version.hpp"
 
-// What is not supported is refused in words, before anything else can fail. os/platform.hpp is the one file to port.
+// An unsupported system gets a message before anything else can fail. os/platform.hpp is the one file to port.
 #if defined(_MSC_VER) && !defined(__clang__)
 #error "pooled does not support MSVC: use GCC 12, Clang 15 or later for Linux, for example in WSL"
 #elif defined(_WIN32)
@@ -91,7 +91,7 @@
 // The state of the process (page map, registry, thread table) is shared between the executable and its shared libraries
 // wherever the dynamic linker sees it, also when they are built with -fvisibility=hidden: docs/plugins.md.
 #define POOLED_EXPORT __attribute__((visibility("default")))
-// The opposite: one in each executable and each shared library.
+// The opposite: one for each executable and shared library.
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
 
 // Where the code of the slow paths and the state are: in each source that needs them, or in libpooled, whose one source defines
@@ -149,8 +149,9 @@
 #define POOLED_GUARD_BYTES 16
 #endif
 
-// Names what a layout depends on, so that builds which differ in it share no symbol: version, checked mode, the size of
-// its guards, the tools' build, the hardened and the tracked one, the gate's barrier, the standard library, its debug mode. POOLED_ABI_NAME is the same as a string.
+// Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
+// sanitized, hardened and tracked builds, the gate's barrier, the standard library and its debug mode. POOLED_ABI_NAME is the
+// same as a string.
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
@@ -200,7 +201,7 @@
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
 
-// The functions that make an object: where they return to is where a block was acquired, so the tracked build calls them.
+// For functions that make an object. The tracked build does not inline them: their return address is the place of acquisition.
 #if POOLED_TRACKED
 #include <source_location>  // POOLED_CALLER
 #define POOLED_INLINE_ENTRY POOLED_NOINLINE
@@ -219,8 +220,8 @@
 #define POOLED_ACQUISITION(...) static_cast<void>(0)
 #endif
 
-// For a function that looks at an object's bytes as a prefetcher does, whatever they are and whoever writes them: no
-// sanitizer is to watch it. Elsewhere such a function is inlined.
+// For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
+// sanitizer may instrument it. In other builds such a function is inlined.
 #if POOLED_MEMORY_SANITIZER
 #define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("memory", "undefined")))
 #elif POOLED_ADDRESS_SANITIZER || POOLED_THREAD_SANITIZER
@@ -251,7 +252,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #endif
 #endif
 
-// Without exceptions, what finds no memory returns `failure` instead, as when the bound is reached, and nothing is caught.
+// Without exceptions, a function that finds no memory returns `failure`, as at the bound, and nothing is caught.
 #if POOLED_HAS_EXCEPTIONS
 #ifndef POOLED_THROW
 #define POOLED_THROW(exception) throw exception

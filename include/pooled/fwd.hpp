@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Every public name of the library, declared.
+// Forward declarations of every public name.
 
 #include "pooled/config.hpp"
 
@@ -40,7 +40,7 @@ template <class T>
 class weak_local_rc_ptr;
 
 namespace detail {
-// How a counted pointer counts; which one it is by that.
+// How a counted pointer counts, which selects its public class.
 struct among_threads;
 struct on_one_thread;
 template <class T, class Counting>

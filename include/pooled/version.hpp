@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The version of these headers, by the rules of semver.org. Before 1.0 a minor version may break its users, a patch version
-// does not. CMakeLists.txt, the package files and CHANGELOG.md name the same one; the lint checks it.
+// The version of these headers, by the rules of semver.org. Before 1.0 a minor version may break source compatibility, a patch
+// version does not. CMakeLists.txt, the package files and CHANGELOG.md state the same version; the lint checks it.
 //
 //   #if POOLED_VERSION >= 200      // 0.2.0 or later: major * 10000 + minor * 100 + patch
 

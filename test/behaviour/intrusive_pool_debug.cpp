@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -54,7 +55,7 @@ TEST_F(memorypool_debug, drop_of_a_handle_too_many_is_reported) {
             handle const counted = pool.allocate();
             handle const not_counted(counted.get(), false);
         },
-        "a handle of an item is dropped that has none");
+        "a handle of an item without handles is dropped");
 }
 
 TEST_F(memorypool_debug, use_by_a_second_thread_is_reported) {
@@ -87,6 +88,31 @@ TEST_F(memorypool_debug, free_item_that_was_written_to_is_reported_by_check) {
             pool.check();
         },
         "a free item was overwritten, or used after its last handle had gone");
+}
+
+TEST_F(memorypool_debug, check_looks_at_the_item_that_is_taken_next_and_at_no_other) {
+    auto const overwrite_the_second_free_item = [this] {
+        handle a = pool.allocate();
+        handle b = pool.allocate();
+        item* const second = b.get();
+        b.reset();
+        a.reset();  // the item dropped last is taken next
+        intrusive_ptr_add_ref(second);
+    };
+    EXPECT_EXIT(
+        {
+            overwrite_the_second_free_item();
+            pool.check();
+            std::_Exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+    EXPECT_DEATH(
+        {
+            overwrite_the_second_free_item();
+            handle const a = pool.allocate();
+            pool.check();
+        },
+        "a free item was overwritten");
 }
 
 }  // namespace

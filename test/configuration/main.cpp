@@ -69,6 +69,12 @@ int use(Pool& pool) {
     auto const local = pool.template make_local_rc<int>(5);
     auto const tried = pool.template try_make_shared<std::string>("six");
     auto const tried_array = pool.template try_make_shared<std::string[]>(7);
+    REQUIRE(pool.template try_make_shared<std::string[]>(2, "two")[1] == "two");
+    REQUIRE(pool.template try_make_shared<std::string const[2]>("two")[1] == "two");
+    REQUIRE(pool.template try_make_shared<std::string[2]>()[1].empty());
+    REQUIRE(pool.template try_make_shared_for_overwrite<std::string>()->empty());
+    REQUIRE(pool.template try_make_shared_for_overwrite<int[2]>() != nullptr);
+    REQUIRE(pool.template try_make_shared_for_overwrite<int[]>(2) != nullptr);
     auto const tried_unique = pool.template try_make_unique<int[]>(8);
     auto const tried_counted = pool.template try_make_rc<object>(9);
     auto const array = pool.template make_shared<int[]>(10, 11);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # Installs to `installed`, checks what arrived, then moves the tree to `prefix`.
 file(REMOVE_RECURSE "${installed}" "${prefix}")
-execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --prefix "${installed}" OUTPUT_QUIET
+execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --component pooled --prefix "${installed}" OUTPUT_QUIET
                 COMMAND_ERROR_IS_FATAL ANY)
 
 file(GLOB_RECURSE expected RELATIVE "${source}" "${source}/include/*.hpp")
@@ -24,7 +24,7 @@ foreach(file IN LISTS generated)
   foreach(path IN ITEMS "${installed}" "${build}" "${source}")
     string(FIND "${text}" "${path}" position)
     if(NOT position EQUAL -1)
-      message(FATAL_ERROR "${file} contains the path ${path}: the package can not be moved.")
+      message(FATAL_ERROR "${file} contains the path ${path}: the package cannot be moved.")
     endif()
   endforeach()
 endforeach()

@@ -3,7 +3,7 @@
 
 In gdb, or in ~/.gdbinit:  source <prefix>/share/pooled/pooled_gdb.py
 
-A printer reads memory of the program and calls nothing in it, so it works for core files, too. A unique_ptr is the
+A printer reads the program's memory and calls no function in it, so it also works for core files. A unique_ptr is the
 standard library's, whose own printer shows it. docs/debugging.md has examples.
 """
 

@@ -133,7 +133,7 @@ class SetupTest(unittest.TestCase):
         self.without("libjemalloc2", "clang-19")
         self.write("uid", ["1000"])
         self.assertEqual(self.setup(), 0, self.said)
-        self.assertIn("left out of what follows: clang-19 libjemalloc2", self.said)
+        self.assertIn("therefore skipped: clang-19 libjemalloc2", self.said)
 
     def test_another_package_of_the_same_content_is_accepted(self):
         self.write("installed", ["libboost-dev", *[name for name in [*REQUIRED, *OPTIONAL] if "boost" not in name]])
@@ -152,7 +152,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.setup(), 0, self.said)
         self.assertIn("libmimalloc2.0 or libmimalloc3", self.said)
         self.assertEqual(self.setup(), 0, self.said)
-        self.assertIn("left out, apt could not supply: libmimalloc2.0", self.said)
+        self.assertIn("skipped, not available from apt: libmimalloc2.0", self.said)
         self.assertEqual(self.calls(), "")
 
     def test_a_requirement_that_apt_can_not_install_is_an_error(self):

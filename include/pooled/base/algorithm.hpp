@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The few algorithms that the library needs. <algorithm> has them, with 7,800 more lines that each user would compile (GCC 12).
+// The few algorithms that the library uses. Including <algorithm> for them would add 7,800 preprocessed lines (GCC 12). The
+// builtin of memmove stands for <cstring>, another 220.
 
 #include "pooled/config.hpp"
 
 #include <cstddef>
-#include <cstring>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Of equal ones the first, as the standard's.
+// The first of equal values, as std::max and std::min return.
 template <class T>
 [[nodiscard]] constexpr T const& min(T const& a, T const& b) noexcept {
     return b < a ? b : a;
@@ -30,7 +30,7 @@ template <class T>
 template <class T>
     requires std::is_trivially_copyable_v<T>
 inline void copy_n(T const* from, std::size_t count, T* to) noexcept {
-    if (count != 0) std::memmove(to, from, count * sizeof(T));
+    if (count != 0) __builtin_memmove(to, from, count * sizeof(T));
 }
 
 template <class T>

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The atomics that the lock-free parts are written in terms of. They take them as a template parameter, so that a model
-// checker can put its own in their place and run the production code (test/model).
+// The atomics policy of the lock-free parts. They take it as a template parameter, so that a model checker can substitute its
+// own atomics and run the production code (test/model).
 //
 // A policy has:
 //   atomic<T>         load and store with a std::memory_order
-//   light_barrier()   one side of an asymmetric Dekker handshake: a store before it and a load after it are not
-//                     exchanged, provided that the other side runs platform::heavy_barrier() between its own store and
-//                     load (the idea is P1202's, Goldblatt: asymmetric fences)
-//   plain<T>          what one thread at a time uses, as the atomics order it
+//   light_barrier()   one side of an asymmetric Dekker handshake: a store before it and a load after it are not reordered,
+//                     provided that the other side runs platform::heavy_barrier() between its own store and load
+//                     (asymmetric fences: P1202, Goldblatt)
+//   plain<T>          a variable that one thread at a time uses, as ordered by the atomics
 //
-// What sleeps, or has a place for each thread, also uses platform_atomics (os/platform.hpp).
+// Parts that sleep, or that keep a place for each thread, also use platform_atomics (os/platform.hpp).
 //
-// What is exchanged or compared in memory is 4 or 8 bytes wide, never a bool: for narrower ones GCC 12 and 13 call libatomic on
-// riscv64, and a program that does not link it fails to link.
+// Read-modify-write operations are on 4 or 8 bytes, never on a bool: for narrower types GCC 12 and 13 call libatomic on
+// riscv64, and a program without it does not link.
 //
-// Where the platform has membarrier, the light side keeps only the compiler from reordering; elsewhere it is a fence.
+// With membarrier, the light side only stops the compiler from reordering; elsewhere it is a fence.
 
 #include "pooled/config.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Small maths on sizes and alignments: rounding and checked arithmetic. Pure functions, all constexpr and noexcept.
+// Rounding and checked arithmetic on sizes and alignments. Pure functions, all constexpr and noexcept.
 
 #include "pooled/config.hpp"
 

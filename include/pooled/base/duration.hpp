@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// std::chrono's durations, time points and clocks, without the calendar, the time zones and their streams: <shared_mutex> has
-// them for its own timed locks in libstdc++ and libc++, and <chrono> costs 5,000 lines more (GCC 12), 27,000 with libc++. Who
-// uses more than this of std::chrono includes <chrono>.
+// std::chrono's durations, time points and clocks without its calendar, time zones and streams: <shared_mutex> includes them for
+// its timed locks in libstdc++ and libc++. <chrono> costs 5,000 more lines (GCC 12; libc++ 27,000); code that needs the rest of
+// std::chrono includes it.
 
 #include "pooled/config.hpp"
 

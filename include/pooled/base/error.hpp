@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the library throws. Both types carry their message in themselves: reporting that memory is short takes none.
+// The exceptions of the library. Each contains its message, so that reporting a lack of memory allocates none.
 
 #include "pooled/config.hpp"
 
@@ -13,7 +13,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
-// cache. The message says what was asked, of which pool, and what to do.
+// cache. The message states the request, the pool, and what to do.
 // Exported: a library built with -fvisibility=hidden catches what another one throws.
 class POOLED_EXPORT exhausted : public std::bad_alloc {
 public:
@@ -21,9 +21,8 @@ public:
               std::size_t max_bytes) noexcept {
         std::snprintf(
             m_message.data(), m_message.size(),
-            "pooled: pool '%s' is exhausted: %zu bytes asked, %zu of max_bytes = %zu taken from upstream and "
-            "none of that free for this size; drop objects, raise pool_options::max_bytes, or use a try_ "
-            "form",
+            "pooled: pool '%s' is exhausted: %zu bytes requested, %zu of max_bytes = %zu are in use "
+            "or free for other sizes only; drop objects, raise pool_options::max_bytes, or use a try_ form",
             pool_name, asked_bytes, used_bytes, max_bytes);
     }
     exhausted(char const* pool_name, std::size_t max_objects) noexcept {
@@ -42,15 +41,15 @@ private:
 
 namespace detail {
 
-// A reservation for more than the machine can hold.
+// A reservation that exceeds the machine's memory.
 class not_enough_memory : public std::bad_alloc {
 public:
     explicit not_enough_memory(std::size_t asked_bytes) noexcept {
-        std::snprintf(
-            m_message.data(), m_message.size(),
-            "pooled: %zu bytes were to be reserved, which the operating system does not have; reserve "
-            "less, or give the pool an upstream that has them",
-            asked_bytes);
+        std::snprintf(m_message.data(), m_message.size(),
+                      "pooled: cannot reserve %zu bytes: the operating system does not have them; reserve "
+                      "less, or give "
+                      "the pool an upstream with more memory",
+                      asked_bytes);
     }
     [[nodiscard]] char const* what() const noexcept override { return m_message.data(); }
 

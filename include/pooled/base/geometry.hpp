@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The units that memory comes in, from large to small.
+// The units of memory, from large to small.
 //
 //   chunk     what upstream is asked for (2 MiB by default); holds whole slabs
 //   ├─ slab   64 KiB of blocks of one size class (16 KiB in a pool bounded to less than 4 MiB)
-//   │  ├─ granule  16 KiB, the unit of the address map: one granule belongs to one pool and one size class
-//   │  └─ block    what a caller gets; no header, blocks lie back to back from the slab's first byte
+//   │  ├─ granule  16 KiB, the unit of the page map: one granule belongs to one pool and one size class
+//   │  └─ block    what a caller gets; no header, blocks are contiguous from the slab's first byte
 //
-// A block's class is not written beside it: a caller that frees it knows its type, and one that does not (a
-// unique_ptr to a base class) finds it in the address map.
+// A block does not record its class: a caller that frees it either knows its type or, as a unique_ptr to a base class, looks the
+// class up in the page map.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -25,17 +25,17 @@ inline constexpr std::size_t k_granule_bytes = std::size_t{16} << 10;
 inline constexpr std::size_t k_slab_bytes = std::size_t{64} << 10;
 inline constexpr std::size_t k_small_slab_bytes = k_granule_bytes;
 
-// A pool bounded below this takes small slabs, so that a few size classes can share a small bound.
+// A pool with a lower bound uses small slabs, so that a few size classes can share it.
 inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;
 inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 
-// Pools that may be alive at once. Id 0 is none: an address that the page map does not know. The thread table and the
-// address map store a pool as 16 bits.
+// Pools that may exist at once. Id 0 is none: an address that the page map does not know. The thread table and the page map
+// store a pool as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
-// Where a thread keeps its cache of a pool: the first 31 pools have a slot of their own, the others share the last.
+// The slot of a pool in a thread's table: the first 31 pools have one each, the others share the last.
 inline constexpr std::uint32_t k_near_slots = 32;
 inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
 [[nodiscard]] constexpr std::uint32_t near_slot(std::uint32_t pool_id) noexcept {

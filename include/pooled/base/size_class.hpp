@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Size classes: which block sizes exist, and which of them serves a request.
+// Size classes: the block sizes, and the class that serves a request.
 //
 //   16, 24, 32, … 128                       by 8: a control block and a small payload, to the word
-//   144 … 256, 288 … 512, … 2304 … 4096     eight to the doubling: at most 12.5 % over the request
-//   65536/15, 65536/14, … 65536/2           above 4 KiB: the sizes of which a whole number fills a slab
+//   144 … 256, 288 … 512, … 2304 … 4096     eight per doubling: at most 12.5 % over the request
+//   65536/15, 65536/14, … 65536/2           above 4 KiB: a whole number of blocks fills a slab
 //
 // Invariants: sizes ascend; each is a multiple of 8, and of 64 above 512; the blocks of a slab start at its base, so a
 // block is aligned to the largest power of two that divides its size.
 //
-// A thread caches up to `cache_blocks` addresses of a class: 128 KiB of blocks (64 KiB of those over 2 KiB, which are fewer
-// and keep more memory from others), but at least 2 and at most 256 blocks. It exchanges half of that with the central free
-// list at a time.
+// A thread caches up to `cache_blocks` addresses of a class: 128 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
+// those already hold much memory), but at least 2 and at most 256 blocks. It exchanges half of them with the central free list
+// at a time.
 //
-// All constexpr; a lookup at run time is one table read.
+// All constexpr; a lookup at run time reads one table.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -35,7 +35,7 @@ inline constexpr std::size_t k_max_block_bytes = k_slab_bytes / 2;
 inline constexpr std::size_t k_max_class_align = 4096;
 inline constexpr class_index k_class_count = 15 + 5 * 8 + 14;
 
-// What a request that no class serves is sorted under: it is a large block.
+// The index of requests that no class serves: large blocks.
 inline constexpr class_index k_large = 255;
 
 [[nodiscard]] constexpr std::size_t cached_bytes_for(std::size_t block_bytes) noexcept {
@@ -48,7 +48,7 @@ struct class_geometry {
     std::uint32_t inverse;  // of block_bytes, times 2^32
     std::uint32_t cache_blocks;
 
-    // Which block of a slab lies `offset` bytes behind its base. Exact for offset < 2^16: the product's error is below
+    // The index of the block at `offset` bytes from its slab's base. Exact for offset < 2^16: the product's error is below
     // offset / 2^32.
     [[nodiscard]] constexpr std::uint32_t index_of(std::uint32_t offset) const noexcept {
         return static_cast<std::uint32_t>((std::uint64_t{offset} * inverse) >> 32);
@@ -99,8 +99,8 @@ inline constexpr auto k_coarse_class = [] {
     return table;
 }();
 
-// What the checked build adds to each request, to see who writes behind it; the last eight of them say how many were asked
-// for. 0: none.
+// Guard bytes that the checked build adds to each request, to detect writes behind it; the last eight store the requested
+// size. 0: none.
 inline constexpr std::size_t k_guard_bytes =
     POOLED_CHECKED != 0 && POOLED_SANITIZE == 0 ? round_up(std::size_t{POOLED_GUARD_BYTES}, 8) : 0;
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Elements that lie one behind another and belong to somebody else. std::span does the same, but its header includes all of
-// the ranges library: 20,000 lines with libc++.
+// A view of contiguous elements. It replaces std::span, whose header includes all of ranges: 20,000 lines with libc++.
 
 #include "pooled/config.hpp"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// All caches of one pool, and the central free lists behind them: who has a cache, and what happens to all of them at once.
+// All caches of one pool, and the central free lists behind them: which threads have a cache, and the operations on all of them.
 //
 //   thread_cache ─┐
 //   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
 //   thread_cache ─┘
 //
 // Locks, in the order in which they may be taken: mutex(), those of the central free lists in ascending order, those
-// below. Functions require mutex() unless they say otherwise.
+// below. Functions require mutex() unless noted.
 // Invariant: held_by_others(c) + held by the caller <= outside of central c.
 
 #include "pooled/base/algorithm.hpp"
@@ -31,7 +31,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
+// Waits until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);
@@ -119,8 +119,8 @@ public:
         return true;
     }
 
-    // Gives back what the owner of `cache`, who calls, did not need lately: a few blocks keep as many slabs from other
-    // classes. Without a lock; O(classes + blocks moved).
+    // Returns blocks that the calling owner of `cache` did not need lately: a few blocks keep as many slabs from other classes.
+    // Without a lock; O(classes + blocks moved).
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (cache.classes[c].least_held() == 0) continue;

@@ -9,8 +9,8 @@
 //                            no block in use: returned at once  ▼ │  no free block: an empty slab
 //                                                            slab_heap
 //
-// The slab that a block was freed into last is used first: its blocks are the ones most likely still in the processor's
-// caches, and slabs that nobody frees into empty themselves.
+// The slab that last received a block is used first: its blocks are most likely still in the processor's caches, and slabs that
+// receive none become empty.
 //
 // Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
@@ -37,7 +37,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class alignas(k_cache_line) central {
 public:
-    // What all size classes of a pool have in common.
+    // The shared state of all size classes of a pool.
     struct context {
         slab_heap& heap;
         char const* pool_name;
@@ -83,7 +83,7 @@ public:
         return one;
     }
 
-    // Requires blocks of the class that nobody uses any more.
+    // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
         while (!blocks.empty()) {
             slab& s = find_slab(blocks.front());
@@ -105,7 +105,7 @@ public:
         m_flushes.add(1);
     }
 
-    // Those blocks of a cache that its owner did not need since the last exchange: the oldest ones.
+    // The blocks that the cache's owner did not need since the last exchange: the oldest ones.
     void flush_unused(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         span<void* const> const unused = cache.oldest(cache.least_held());
@@ -172,7 +172,7 @@ public:
         return m_high_water;
     }
 
-    // From here on, blocks that come back are counted one by one.
+    // From here on, returned blocks are counted one by one.
     void close() noexcept { m_is_closed = true; }
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed; }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What one thread keeps of one size class: the addresses of free blocks. The blocks themselves are not touched.
+// One thread's cache of one size class: addresses of free blocks. The blocks themselves are not touched.
 //
-//   hot     the block freed last, in front: create-and-drop in a loop needs nothing else
-//   array   the blocks freed before it, or taken from a slab; used from the end, so what was freed last is reused first
+//   hot     the block freed last: creating and dropping in a loop needs nothing else
+//   array   the blocks freed before it, or taken from a slab; used from the end, so the block freed last is reused first
 //
 // Invariants: held = (hot ? 1 : 0) + size; size <= capacity; least_held <= held at every moment since the last exchange
 //             frees - allocations of this thread = held - net_taken   (net_taken: blocks taken from the central free list
-//             less those given back), so blocks that other threads allocated and this one freed cost nothing to count.
-// Only the owner (inside its gate, or under the class's lock) changes it, or a thread that has stopped the owner and holds
-// the class's lock. Sizes may be read at any time. O(1) unless said otherwise.
+//             minus blocks returned to it), so counting remote frees costs nothing.
+// Only the owner (inside its gate, or under the class's lock), or a thread that has stopped the owner and holds the class's lock,
+// changes it. Sizes may be read at any time. O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
@@ -53,7 +53,7 @@ public:
         return m_array[size - 1];
     }
 
-    // Requires a hot block: that one moves to the array. False when the array is full; the block is then still the caller's.
+    // Requires a hot block, which moves to the array. False when the array is full; the block is then still the caller's.
     [[nodiscard]] bool push_cold(void* block) noexcept {
         std::uint32_t const size = m_size;
         if (size == m_capacity) [[unlikely]]
@@ -73,8 +73,8 @@ public:
     [[nodiscard]] std::uint32_t held() const noexcept { return m_size + (m_hot != nullptr ? 1U : 0U); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return m_capacity; }
 
-    // An array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: all is as
-    // before. O(held).
+    // Allocates an array for `capacity` addresses, at least as many as it holds. False when there is no memory for it: nothing
+    // changes. O(held).
     [[nodiscard]] bool reserve(std::uint32_t capacity) noexcept {
         auto** const array = static_cast<void**>(g_metadata.try_allocate(capacity * sizeof(void*)));
         if (array == nullptr) return false;
@@ -103,7 +103,7 @@ public:
         return n;
     }
 
-    // Room for `n` addresses at the end of an empty array: to be filled from the last, which is used first. Requires
+    // Space for `n` addresses at the end of an empty array, to be filled from the last, which is used first. Requires
     // n <= capacity().
     [[nodiscard]] void** fill(std::uint32_t n) noexcept {
         m_size = n;

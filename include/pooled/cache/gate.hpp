@@ -30,7 +30,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 template <class Atomics = std_atomics>
 class gate {
 public:
-    // Owner only. False: stopped or closed; the slow path, under a lock, is open.
+    // Owner only. False: stopped or closed; take the slow path, under a lock.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
         m_busy.store(1, std::memory_order_relaxed);
         Atomics::light_barrier();
@@ -51,7 +51,7 @@ public:
         m_stop.store(k_stopped, std::memory_order_relaxed);
         return true;
     }
-    // The same for a fork: the owner itself resumes, when it next needs the gate. So a fork writes to each page once.
+    // The same for a fork: the owner resumes when it next needs the gate, so a fork writes to each page once.
     void stop_for_fork() noexcept {
         if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
             m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The large block that a thread freed last. Its next request for as many bytes takes it without a lock: a buffer that is
-// created and dropped in a loop, or a queue of them, needs nothing else.
+// The large block that a thread freed last. The thread's next request for the same number of bytes takes it without a lock: a
+// buffer that is created and dropped in a loop, or a queue of them, needs nothing else.
 //
-// The heap of large blocks counts the block as in use, with the bytes that it was last asked for; so only a request for just
-// as many may take it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
+// The heap of large blocks counts the block as in use, with the bytes of its last request; therefore only a request for exactly as
+// many takes it. A block that is reserved, or larger than 16 MiB, is not kept here: other threads may need it.
 //
-// Invariant: a block kept here has no payload, which is kept here as well, and is marked idle in the page map.
+// Invariant: a block kept here has no payload (the slot has its address) and is marked idle in the page map.
 // Changed by the owner inside its gate, or by a thread that has stopped the owner. Counts may be read at any time. O(1).
 
 #include "pooled/base/atomics.hpp"
@@ -23,14 +23,14 @@ class large_slot {
 public:
     static constexpr std::size_t k_most_bytes = std::size_t{16} << 20;
 
-    // The block, if it was asked for as many bytes before, and its payload is aligned as is wanted; else null.
+    // The block, if its last request was for as many bytes, and its payload has the alignment; else null.
     [[nodiscard]] POOLED_ALWAYS_INLINE large_block* take(std::size_t bytes, std::size_t align) noexcept {
         return m_bytes == bytes && (address_of(m_payload) & (align - 1)) == 0 ? remove() : nullptr;
     }
-    // That of the block which was there last.
+    // Where the payload of the block begins that was kept last.
     [[nodiscard]] void* payload() const noexcept { return m_payload; }
 
-    // False when there is a block already, or this one is to be where all threads find it.
+    // False when there is a block already, or all threads must be able to find this one.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put(large_block& b) noexcept {
         if (m_block != nullptr || b.reserved_for != nullptr || b.total > k_most_bytes) return false;
         m_block = &b;

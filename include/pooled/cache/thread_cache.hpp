@@ -8,8 +8,8 @@
 //     null
 //     far ─▶ far_array  ── pool id − 31 ──▶
 //
-// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first
-// 31 share a slot that is always null, so the fast path needs no comparison; what it then calls looks into `far`. The state is
+// A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first 31
+// share a slot that is always null, so the fast path needs no comparison; the slow path then looks into `far`. The state is
 // constant-initialised and trivially destructible: it works before main, in thread-local destructors and after them.
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
@@ -90,12 +90,12 @@ struct thread_state {
     // Caches of pools that were closed, which the thread has yet to free. Guarded by the registry's lock; others may look.
     std::atomic<thread_cache*> closed{nullptr};
 
-    // Passed, besides that of the cache, by who uses a cache in `far`: a fork stops the thread here, and not at each of them.
+    // A user of a cache in `far` passes this gate, too: a fork stops the thread here, not at each of those caches.
     detail::gate<> far_gate;
 
-    // The cache for a pool whose id was just read from the page map, or null. If it is the same
-    // pool as last time, the processor predicts that and goes on, where an index would have it wait for the map's loads
-    // before it knows where the block goes (measured in E7: 2.88 against 2.55 ns).
+    // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool as
+    // last time and continues; an index would make it wait for the map's loads before it knows the cache (measured in E7: 2.55
+    // against 2.88 ns).
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id) noexcept {
         if (pool_id == recent_id) [[likely]] {
             if (recent == nullptr) __builtin_unreachable();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// memorypool: a drop-in for f18m's boost-intrusive-pool, whose public interface this re-creates. A pool keeps its items
-// constructed between uses and hands them out as boost::intrusive_ptr; the last handle gives the item back.
+// memorypool: a drop-in replacement for f18m's boost-intrusive-pool, with the same public interface. A pool keeps its items
+// constructed between uses and hands them out as boost::intrusive_ptr; the last handle returns the item.
 //
 //   class Packet : public memorypool::boost_intrusive_pool_item { … };
 //
 //   memorypool::boost_intrusive_pool<Packet> pool(1024, 64);          // 1024 packets now, 64 more whenever they are used up
 //   boost::intrusive_ptr<Packet> p = pool.allocate_through_init(7);   // a free packet, and p->init(7)
 //
-// Any number of threads may take and drop items, and ask, check() and clear() a pool. To construct, destroy, move or init()
-// it, and to set its recycle method, is for one thread alone. docs/migration.md lists what differs from the original.
+// Any number of threads may take and drop items, query, check() and clear() a pool. Constructing, destroying, moving or init()
+// of a pool, and setting its recycle method, are for one thread alone. docs/migration.md lists the differences.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
@@ -35,12 +35,12 @@ public:
     using allocate_function = std::function<void(Item&)>;
     using recycle_function = std::function<void(Item&)>;
 
-    // Has no items and gives none, until init() is called.
+    // A pool without items, which gives none until init() is called.
     boost_intrusive_pool() noexcept {
         static_assert(std::is_convertible_v<Item*, boost_intrusive_pool_item*>,
                       "memorypool: an item must derive publicly from memorypool::boost_intrusive_pool_item");
         static_assert(std::is_default_constructible_v<Item>,
-                      "memorypool: an item must be default-constructible: it is made before anyone asks");
+                      "memorypool: an item must be default-constructible: the pool constructs it in advance");
         static_assert(std::is_nothrow_destructible_v<Item>,
                       "memorypool: an item's destructor must not throw");
     }
@@ -53,8 +53,8 @@ public:
         begin_anew({init_size, enlarge_size, max_size}, method, std::move(function));
     }
 
-    // Items in use live on until their last handle goes, and are destroyed then, after destroy() if that is the method. A
-    // recycle function is not called: it may refer to what went with the pool.
+    // Items in use live until their last handle is dropped, and are destroyed then, after destroy() if that is the method. A
+    // recycle function is not called: it may refer to objects that were destroyed with the pool.
     virtual ~boost_intrusive_pool() { close(); }
 
     boost_intrusive_pool(boost_intrusive_pool const&) = delete;
@@ -67,10 +67,10 @@ public:
         return *this;
     }
 
-    // Constructs `init_size` items, and `enlarge_size` more whenever the last free one is taken (0: never, the pool is bounded),
-    // as long as there are not more than `max_size`. A pool that was in use begins anew. False when there is not the memory.
-    // Throws std::invalid_argument when init_size is over max_size, or when there is a custom method without a function;
-    // and what Item's constructor throws. Where it fails, the pool is as before.
+    // Constructs `init_size` items, and `enlarge_size` more whenever the last free one is taken (0: never, the pool is bounded), up
+    // to `max_size`. Resets a pool that was in use. False when there is no memory for them. Throws std::invalid_argument if
+    // init_size > max_size, or for a custom method without a function; and what Item's constructor throws. If it fails, the pool is
+    // as before.
     bool init(std::size_t init_size = BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE,
               std::size_t enlarge_size = BOOST_INTRUSIVE_POOL_INCREASE_STEP,
               std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
@@ -83,7 +83,7 @@ public:
         }
     }
 
-    // From here on, what is called on an item whose last handle is gone: any callable, pointers to members too. Throws
+    // Sets what is called on an item whose last handle is gone: any callable, including pointers to members. Throws
     // std::invalid_argument as init(), and std::logic_error before init().
     void set_recycle_method(recycle_method_e method, recycle_function function = nullptr) {
         require_function(method, function);
@@ -96,7 +96,7 @@ public:
     // then as before. O(1), besides growing.
     item_ptr allocate() { return item_ptr(take(), false); }
 
-    // The same, after item->init(arguments...). If that throws, the item goes back.
+    // The same, after item->init(arguments...). If that throws, the item is returned.
     template <class... Arguments>
     item_ptr allocate_through_init(Arguments&&... arguments) {
         static_assert(
@@ -145,7 +145,7 @@ public:
         std::size_t const unused = unused_count();  // first: the pool may be growing
         return pooled::detail::max(capacity(), unused) - unused;
     }
-    // How often items were made, the first ones included, since init() or clear().
+    // The number of steps since init() or clear(), including the initial items.
     [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {
         return m_stock ? m_stock->items().steps() : 0;
     }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// boost::intrusive_ptr to objects of the pools: the two functions that it finds by argument-dependent lookup, counting where
+// boost::intrusive_ptr to objects of the pools: the two functions that it finds by argument-dependent lookup. They count where
 // rc_ptr counts, in the 8 bytes in front of the object. T needs no count of its own, and pointers of both kinds may own one
 // object together.
 //
 //   struct Session : pooled::enable_intrusive_ptr { … };        // an empty base, or
 //
-//   namespace app {                                             // for all classes of a namespace that can not be touched
+//   namespace app {                                             // for all classes of a namespace that cannot be changed
 //   using pooled::intrusive_ptr_add_ref;
 //   using pooled::intrusive_ptr_release;
 //   }
 //
 //   boost::intrusive_ptr<Session> a = pooled::make_intrusive<Session>(arguments...);
-//   boost::intrusive_ptr<Session> b = pooled::to_intrusive(sessions.make_rc<Session>(arguments...));   // of a pool of one's own
+//   boost::intrusive_ptr<Session> b = pooled::to_intrusive(sessions.make_rc<Session>(arguments...));   // from a given pool
 //   boost::intrusive_ptr<Session> c(this);                      // in a member function
 //   pooled::weak_rc_ptr<Session> w = pooled::to_rc(a);
 //
 // Requires objects of make_rc, make_unique, make_intrusive or object_pool::acquire_rc; not of make_shared, which counts
-// elsewhere. A T that objects of derived classes are held by has a virtual function, or is their first base: a pointer of
+// elsewhere. A base that holds objects of derived classes must have a virtual function, or be their first base: a pointer of
 // one word must find the object's start. Any thread may copy and drop. O(1), no allocation.
 
 #include "pooled/config.hpp"
@@ -39,12 +39,12 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-// Makes this namespace one that argument-dependent lookup for a derived class looks into.
+// Associates this namespace with derived classes, for argument-dependent lookup.
 struct enable_intrusive_ptr {};
 
 namespace detail {
 
-// What argument-dependent lookup finds, and nothing else: the declaration hides what is in the namespaces around.
+// Only what argument-dependent lookup finds: the declaration hides the enclosing namespaces.
 namespace found_by_argument {
 void intrusive_ptr_release() = delete;
 template <class T>
@@ -69,13 +69,13 @@ template <class T>
 
 }  // namespace detail
 
-// One owner more. Also takes over what a pooled::unique_ptr has released.
+// Adds an owner. Also takes over an object that a pooled::unique_ptr has released.
 template <class T>
 POOLED_ALWAYS_INLINE void intrusive_ptr_add_ref(T* object) noexcept {
     detail::among_threads::add_strong(detail::header_of(object));
 }
 
-// One owner less; the last destroys the object and frees its block, or gives it back to its object_pool.
+// Removes an owner; the last one destroys the object and frees its block, or returns it to its object_pool.
 template <class T>
 POOLED_ALWAYS_INLINE void intrusive_ptr_release(T* object) noexcept {
     detail::among_threads::release_strong(detail::header_of(object));
@@ -106,7 +106,7 @@ template <class T>
         detail::handle<T>(object, detail::start_of(object)));
 }
 
-// A new object of the default pool; of another one, see the top. Throws what make_rc throws.
+// A new object from the default pool; for other pools see the top. Throws what make_rc throws.
 template <detail::not_array T, class... Args>
 [[nodiscard]] boost::intrusive_ptr<T> make_intrusive(Args&&... args) {
     detail::require_intrusive<T>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Boost.Pool's public names in namespace pooled::compat, for programs written for it: one include and one namespace to
-// change. Boost itself is not needed.
+// Boost.Pool's public names in namespace pooled::compat, for programs written for it: change one include and one namespace.
+// Boost itself is not needed.
 //
 //   std::list<int, pooled::compat::fast_pool_allocator<int>> numbers;
 //   pooled::compat::object_pool<Order> orders;
@@ -15,8 +15,8 @@
 //   boost_pool/singleton_pool.hpp     singleton_pool, details::pool::null_mutex, default_mutex   any
 //   boost_pool/pool_alloc.hpp         pool_allocator, fast_pool_allocator, their tags            any
 //
-// Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. What differs from Boost's stands in
-// docs/migration.md. The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
+// Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. docs/migration.md lists the differences.
+// The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
 
 #include "pooled/compat/boost_pool/object_pool.hpp"
 #include "pooled/compat/boost_pool/pool.hpp"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// synchronized_pool_resource and unsynchronized_pool_resource for programs written for those of std::pmr: the same
-// constructors, members and effects, in namespace pooled::compat.
+// synchronized_pool_resource and unsynchronized_pool_resource, replacements for those of std::pmr: the same constructors,
+// members and effects, in namespace pooled::compat.
 //
 //   #include <pooled/compat/pmr.hpp>                              // beside <memory_resource>
 //   pooled::compat::synchronized_pool_resource pool;              // was std::pmr::synchronized_pool_resource
 //   std::pmr::vector<int> v(&pool);
 //
-// Blocks come from a pooled::pool, or a local_pool, on memory of the upstream resource. docs/migration/pmr.md says what is
-// different.
+// Blocks come from a pooled::pool, or a local_pool, on memory of the upstream resource. docs/migration/pmr.md lists the
+// differences.
 
 #include "pooled/compat/pmr/pool_resource.hpp"
 #include "pooled/config.hpp"

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The pools of Steinwurf's recycle library, for programs written for it: the same names, and one include to change.
+// The pools of Steinwurf's recycle library, for programs written for it: the same names; change one include.
 //
 //   recycle::shared_pool<Parser> parsers([] { return std::make_shared<Parser>(k_grammar); },
 //                                        [](std::shared_ptr<Parser> parser) { parser->reset(); });
 //   std::shared_ptr<Parser> p = parsers.allocate();   // idle again when its last copy is gone
 //
 // Objects stay constructed between uses. A pool may be destroyed before its objects, which are then destroyed, not recycled.
-// Once as many objects have been idle as ever will be, neither allocate() nor a release calls malloc: the control block of a
+// Once the number of idle objects has reached its maximum, neither allocate() nor a release calls malloc: the control block of a
 // std::shared_ptr comes from pooled's default pool.
 //
 // Threads: any threads may call allocate(), unused_resources(), free_unused() and release objects at the same time; with a
-// locking policy of the user's, if that locks. Copying, moving, assigning and destroying a pool are for one thread.
+// user's locking policy, only if that locks. Copying, moving, assigning and destroying a pool are for one thread.
 // A pool that was moved from may only be assigned to or destroyed. O(1), but for copying and free_unused().
 //
 // Nothing here is [[nodiscard]]: the original's programs must compile as they are.

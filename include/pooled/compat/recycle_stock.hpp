@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the two pools of recycle.hpp have in common: the idle objects, and how one is made and recycled.
+// The common part of the two pools of recycle.hpp: the idle objects, and how one is made and recycled.
 //
 // Calls no function of the user and destroys no object while it holds the lock, so allocate functions, recycle functions and
 // destructors may use the pool. Any thread may call any member, unless the user's locking policy does not lock. The idle
-// objects are in a std::vector on the heap: leak checkers do not look into mapped pages.
+// objects are in a std::vector on the heap, since leak checkers do not search mapped pages.
 
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Which owner shared_from_this() joins. The standard lets an object that derives from std::enable_shared_from_this join an
-// owner only when it has none; an object that one std::shared_ptr keeps while it is idle, and another while it is in use,
-// has two in turn:
+// Which owner shared_from_this() joins. An object that derives from std::enable_shared_from_this joins an owner only while it has
+// none. A recycled object has two owners in turn: one std::shared_ptr while it is idle, another while it is in use:
 //
 //   idle   the pool's pointer                     keeps the object alive
 //   out    the handle, whose deleter recycles     shared_from_this() must keep the object out, so it must join this one
 //
 // The member behind it is private. It is the class's only one, in every standard library and in the standard's own
-// description, so it lies where the class lies; the assertions below hold or the program does not compile.
+// description, so it lies where the class lies; assertions below check that at compile time.
 
 #include "pooled/config.hpp"
 

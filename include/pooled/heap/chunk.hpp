@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The descriptor of a chunk: what upstream is asked for at a time, divided into slabs. Both kinds of descriptor lie in one
-// piece of the metadata arena.
+// The descriptor of a chunk: the unit that the heap requests from upstream and divides into slabs. The descriptors of a chunk and
+// of its slabs share one piece of the metadata arena.
 //
 //   chunk   | slab 0 | slab 1 | … | slab n-1 |          the last one may be shorter
 //
-// Invariant: held = slabs of it that have a size class or are reserved; a chunk with held == 0 can go back to upstream.
+// Invariant: held = its slabs that have a size class or are reserved; a chunk with held == 0 can return to upstream.
 // Guarded by the lock of the heap's slab lists.
 
 #include "pooled/base/geometry.hpp"

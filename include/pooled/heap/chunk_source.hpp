@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Chunks from upstream: their memory, their descriptors and their entries in the page map.
+// Requests chunks from upstream and returns them: their memory, their descriptors and their entries in the page map.
 // Any thread may call; no lock is held while upstream runs.
 
 #include "pooled/base/algorithm.hpp"
@@ -25,7 +25,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A bounded pool takes its memory in at least sixteen pieces, so that a large block still finds room beside small ones.
+// A bounded pool takes its memory in at least sixteen pieces, so that a large block still fits beside small ones.
 [[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
     if (max_bytes == 0) return k_default_chunk_bytes;
     return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
@@ -44,7 +44,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #endif
 }
 
-// The blocks there are gone, those in use, too. Requires prepare_maps() of it. O(bytes) in the checked build.
+// Forgets all blocks there, including those in use. Requires prepare_maps() of it. O(bytes) in the checked build.
 inline void forget_live([[maybe_unused]] std::byte* base, [[maybe_unused]] std::size_t bytes) noexcept {
 #if POOLED_CHECKED
     for (std::size_t at = 0; at < bytes; at += k_min_block_bytes) {
@@ -71,8 +71,8 @@ public:
 
     // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
     // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
-    // An upstream that has not so much memory in one piece is asked for half as much, down to one slab.
-    // `under_way` is to be settled when the chunk is where other threads find it.
+    // If upstream does not have that much in one piece, it is asked for half as much, down to one slab.
+    // `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
         // A block larger than this pool's slabs gets a chunk to itself.
         std::size_t const slab_bytes =

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build writes into blocks, to find writes that should not have been:
+// The patterns that the checked build writes into blocks, to detect stray writes:
 //
 //   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all behind the caller's bytes is verified
 //   free    | filled |                                                           verified when the block is used again
 //
-// The second needs to know which blocks are filled: a bit for each, in a map as that of the blocks in use. Pages that go
-// back to the system or to another size class are verified before.
+// A bit for each block records which free blocks are filled, in a map like that of the blocks in use. Pages are verified before
+// they return to the system or change their size class.
 //
 // Any thread may call, for a block that no other one has. O(bytes). Not compiled in other builds.
 
@@ -19,9 +19,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #if POOLED_CHECKED
+#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill {
 
@@ -32,7 +32,7 @@ inline constexpr std::size_t k_intact = k_size_max;
 inline constexpr unsigned char k_free_byte = 0xdb;
 inline constexpr unsigned char k_guard_byte = 0xfd;
 
-// Where the first byte is that is not `byte`; k_intact when all are.
+// The index of the first byte other than `byte`; k_intact if there is none.
 [[nodiscard]] inline std::size_t first_changed(std::byte const* p, std::size_t bytes,
                                                unsigned char byte) noexcept {
     if (bytes == 0) return k_intact;
@@ -49,7 +49,7 @@ inline constexpr unsigned char k_guard_byte = 0xfd;
     return (address_of(block) ^ 0x5bd1e995U) * 0x9e3779b97f4a7c15U;
 }
 
-// Behind a block of the caller's that takes `total` bytes of memory. Requires k_guard_bytes behind it.
+// The guard behind a caller's block of `total` bytes of memory. Requires k_guard_bytes behind it.
 inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexcept {
     auto* const p = static_cast<std::byte*>(block);
     std::memset(p + bytes, k_guard_byte, total - k_word - bytes);

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a number that
-// only this process knows. A block in use that carries its mark was freed before; a block that is handed out without it was
-// handed out twice, or written to after it was freed.
+// The mark that the hardened build (POOLED_HARDENED) keeps in a free block: its first word is the block's address plus a secret of
+// the process. A block in use that has its mark was freed before; a block without it at allocation was handed out twice, or
+// written to after it was freed.
 //
 //   free block  | mark | untouched …          block in use  | the user's: never the mark |
 //
-// The mark lies where the objects of this library have their counts, which creating and dropping them touches anyway. So it
-// costs no cache miss, where a table of blocks in use apart from them costs one more for each.
+// The mark occupies the word where the library's objects have their counts, which creation and destruction touch anyway. It
+// therefore causes no cache miss; a separate table of blocks in use would cause one for each operation.
 //
-// The number is chosen before the first block exists. Whoever owns a block, or the lock of its size class while it is free,
-// may call; O(1). In other builds none of it is used.
+// The secret is chosen before the first block exists. The owner of a block, or the holder of its size class's lock while it is
+// free, may call; O(1). Unused in other builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/random.hpp"
 
 #include <cstdint>
-#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -40,10 +39,10 @@ inline void choose() noexcept {
 
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t first_word(void const* block) noexcept {
     std::uintptr_t word = 0;
-    std::memcpy(&word, block, sizeof(word));
+    __builtin_memcpy(&word, block, sizeof(word));
     return word;
 }
-// The sum is what is compared and stored: one instruction less than the difference, for each block that is freed.
+// The sum is compared and stored: one instruction less per freed block than the difference.
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t mark_of(void const* block) noexcept {
     return address_of(block) + g_secret;
 }
@@ -52,19 +51,19 @@ inline void choose() noexcept {
 }
 POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
 }
-// False: it was on already.
+// False: it was marked already.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool put_on_if_off(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     if (first_word(block) == word) [[unlikely]]
         return false;
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
     return true;
 }
 POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     std::uintptr_t const word = 0;
-    std::memcpy(block, &word, sizeof(word));
+    __builtin_memcpy(block, &word, sizeof(word));
     asm volatile("" : : "r"(block) : "memory");  // it is no dead store to what is uninitialised from here on
 }
 

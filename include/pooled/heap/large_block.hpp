@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The descriptor of a large block, and the sizes that freed ones are sorted by.
+// The descriptor of a large block, and the bucket sizes for freed ones.
 // Guarded by the lock of the heap of large blocks.
 
 #include "pooled/base/algorithm.hpp"
@@ -21,8 +21,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct large_block;
 
-// Where in its region each next large block begins: else the first bytes of all would fall into the same few sets of each
-// cache. Any thread may call.
+// The offset of the next large block in its region: otherwise the first bytes of all would map to the same few cache sets.
+// Any thread may call.
 class offset_sequence {
 public:
     static constexpr std::size_t k_offsets = 64;
@@ -81,7 +81,7 @@ struct alignas(k_cache_line) large_block {
     static void end_free(char const*) noexcept {}
 #endif
 
-    // Where `size` bytes at `alignment` begin, or null when they do not fit. 0 bytes have an address within the region, too.
+    // The start of `size` bytes at `alignment`, or null when they do not fit. 0 bytes also get an address within the region.
     [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {
         for (std::size_t const from : {std::size_t{offset}, std::size_t{0}}) {
             std::size_t const skip = round_up(address_of(base) + from, alignment) - address_of(base);
@@ -91,14 +91,14 @@ struct alignas(k_cache_line) large_block {
     }
 };
 
-// In a list of reservations: the one for just that, or null.
+// In a list of reservations: the one for exactly that, or null.
 [[nodiscard]] inline large_reservation* find(large_reservation* r, std::size_t bytes,
                                              std::size_t align) noexcept {
     while (r != nullptr && (r->bytes != bytes || r->align != align))
         r = r->next;
     return r;
 }
-// One with an idle block: for just that, or for another block of the same type. Null when there is none.
+// One with an idle block: for exactly that, or for another block of the same type. Null when there is none.
 [[nodiscard]] inline large_reservation* find_idle(large_reservation* r, std::size_t bytes,
                                                   std::size_t align) noexcept {
     large_reservation* const exact = detail::find(r, bytes, align);
@@ -108,8 +108,8 @@ struct alignas(k_cache_line) large_block {
     return r;
 }
 
-// Takes one that holds `bytes` at `align` out of a list of idle blocks, or null. The first few stand for the others, which are
-// about as large: O(1).
+// Takes one that holds `bytes` at `align` out of a list of idle blocks, or null. Looks at the first few only, since the others
+// are about as large: O(1).
 [[nodiscard]] inline large_block* take_fitting(large_block*& list, std::size_t bytes,
                                                std::size_t align) noexcept {
     int left = 4;
@@ -133,14 +133,14 @@ struct large_buckets {
     [[nodiscard]] static constexpr std::size_t bytes(std::size_t index) noexcept {
         return (k_steps + index % k_steps) << (index / k_steps + k_least_log - 3);
     }
-    // The bucket of the largest size that is not over `total`: the last one for all that is larger.
+    // The bucket of the largest size <= `total`; the last bucket for anything larger.
     [[nodiscard]] static constexpr std::size_t at_most(std::size_t total) noexcept {
         if (total < k_granule_bytes) return 0;
         auto const log = static_cast<unsigned>(std::bit_width(total) - 1);
         if (log >= k_most_log) return k_count - 1;
         return (log - k_least_log) * k_steps + ((total >> (log - 3)) & (k_steps - 1));
     }
-    // The bucket of the least size that is not under `total`; k_count when there is none.
+    // The bucket of the smallest size >= `total`; k_count when there is none.
     [[nodiscard]] static constexpr std::size_t at_least(std::size_t total) noexcept {
         if (total > k_largest) return k_count;
         std::size_t const down = at_most(total);

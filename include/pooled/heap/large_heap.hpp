@@ -2,20 +2,20 @@
 #pragma once
 
 // Blocks beyond the largest size class: jumbo buffers, audio blocks, video frames. Each is a region of its own from
-// upstream. A freed one is kept, for the next request of about its size.
+// upstream. A freed region is kept for the next request of about its size.
 //
 //   region  | offset | payload | rest |             the descriptor lies in the metadata arena
 //
-//   buckets   eight sizes to the doubling; regions are rounded up to a bucket's size in a pool without a bound. A request is
-//             served from its own bucket or one of the next five, so at most half of a region is unused
-//   offset    0 to 4032, another one for each region: else the first bytes of all large blocks would fall into the same
-//             few sets of each cache
-//   bound     kept and not reserved: 64 MiB, or as many bytes as large blocks in use have, whichever is more. Each thread
-//             keeps one more (cache/large_slot.hpp), which counts as in use; what is taken from idle threads goes back to
-//             upstream at the end of the period
+//   buckets   eight sizes per doubling; a pool without a bound rounds regions up to a bucket's size. A request takes a region
+//             from its own bucket or one of the next five, so at most half of a region is unused
+//   offset    0 to 4032, different for each region: otherwise the first bytes of all large blocks would map to the same few
+//             cache sets
+//   bound     kept and not reserved: 64 MiB, or the bytes of the large blocks in use, whichever is more. Each thread keeps one
+//             more (cache/large_slot.hpp), which counts as in use; blocks taken from idle threads return to upstream at the
+//             end of the period
 //
-// Invariants: in_use_bytes = sum of what was asked for the blocks in use; idle_bytes = sum of the regions in the buckets.
-// Any thread may call; one lock, and upstream is called without it. O(1) unless said otherwise.
+// Invariants: in_use_bytes = sum of the requested bytes of the blocks in use; idle_bytes = sum of the regions in the buckets.
+// Any thread may call; one lock, not held while upstream runs. O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -52,7 +52,7 @@ public:
         }
     }
 
-    // `bytes` at `align`, a power of two, from a block that is kept; null when there is none that fits.
+    // `bytes` at `align`, a power of two, from a kept block; null when none fits.
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
@@ -83,8 +83,8 @@ public:
         return b->payload;
     }
 
-    // Requires a block in use. It is kept, or goes back to upstream: O(granules) then. True when the heap is closed: the
-    // caller has to count the block.
+    // Requires a block in use. It is kept, or returns to upstream: O(granules) then. True when the heap is closed: the caller
+    // must count the block.
     [[nodiscard]] bool deallocate(large_block& b) noexcept {
         std::size_t const bytes = b.bytes;
         {
@@ -108,8 +108,8 @@ public:
         return m_is_closed;
     }
 
-    // A block in use that a thread keeps for itself, and takes again for as many bytes: payload and mark alone change.
-    // Without the lock; requires that nobody else can reach it.
+    // Sets aside a block in use that a thread keeps, and takes again for the same size: only payload and mark change. Without
+    // the lock; requires that no other thread can reach it.
     void set_aside(large_block& b) const noexcept {
         b.payload = nullptr;
         mark_idle(b, true);
@@ -119,7 +119,7 @@ public:
         mark_idle(b, false);
         return b.payload = payload;
     }
-    // Requires one that is set aside: from here on it is idle, and has been for a while.
+    // Requires a block that is set aside: it becomes idle, and counts as idle for a while already.
     void take_back(large_block& b) noexcept {
         scoped_lock const lock(m_mutex);
         keep(b);
@@ -190,7 +190,7 @@ public:
         unreserved,  // all but what is reserved
         unused,      // what is not reserved and was idle for a whole period: one ends now
     };
-    // Gives kept blocks back to upstream. Returns how many bytes. O(kept blocks).
+    // Returns kept blocks to upstream, and the number of their bytes to the caller. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
         large_block* released = nullptr;
         std::size_t bytes = 0;
@@ -269,7 +269,7 @@ private:
     static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
 
-    // Whole granules, if the bound allows: the page map then claims nobody else's memory. A bounded pool spends nothing on
+    // Whole granules, if the bound allows, so that the page map claims no foreign memory. A bounded pool spends nothing on
     // offsets and buckets.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = detail::max<std::size_t>(bytes, 1);
@@ -315,7 +315,7 @@ private:
     [[nodiscard]] map_entry entry_of(large_block const& b) const noexcept {
         return {m_pool_id, &b, map_entry::large | (m_is_shared ? map_entry::none : map_entry::local)};
     }
-    // The first granule alone tells whether the block is idle; the others are not asked about it.
+    // Only the first granule records whether the block is idle.
     POOLED_ALWAYS_INLINE static void mark_idle(large_block const& b, bool is_idle) noexcept {
         g_page_map.set_idle(b.base, is_idle);
     }
@@ -356,7 +356,7 @@ private:
         return m_is_closed;
     }
 
-    // Out of its bucket; null when none fits.
+    // Takes one out of its bucket; null when none fits.
     [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
         std::size_t const first =
             large_buckets::at_most(round_up(detail::max<std::size_t>(bytes, 1), k_granule_bytes));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build remembers of blocks: one bit for 16 bytes of addresses. Blocks are at least 16 bytes, so each has a
+// The checked build's record of blocks: one bit for each 16 bytes of addresses. Blocks have at least 16 bytes, so each has a
 // bit of its own.
 //
-//   g_live_map     a block in use starts here; of the library's own memory: a pool that was not destroyed
+//   g_live_map     a block in use starts here; in the library's own memory: a pool that was not destroyed
 //   g_filled_map   a free block starts here that was filled when it was freed
 //
 // Any thread may call; O(1). Not compiled in other builds.

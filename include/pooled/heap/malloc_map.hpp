@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// With POOLED_SANITIZE, each block that a caller gets is one of malloc's, and the pool's own block only stands for it: in
-// the size classes, the caches, the bound and the statistics. Here each finds the other.
+// With POOLED_SANITIZE, a caller gets a malloc block. The pool's own block represents it in the size classes, the caches, the
+// bound and the statistics. This map leads from each to the other.
 //
 //   malloc block  | what the caller asked for |            pool's block  | ~address: 8 | bytes: 8 | … |
 //                         │                                   ▲
 //                         └── a word for each 16 bytes ───────┘
 //
-// No word that a leak checker can read holds a malloc block's address, so the library keeps none of them alive.
+// No word holds a malloc block's address in a form that a leak checker recognizes, so the map hides no leak.
 //
 // Any thread may call; without a lock. A block's words are its owner's. O(bytes / 16); find: O(1).
 
@@ -33,7 +33,7 @@ public:
     [[nodiscard]] void* allocate(void* stand_in, std::size_t bytes, std::size_t align) noexcept {
         void* p = nullptr;
         if (align < sizeof(void*)) align = sizeof(void*);
-        // Not aligned_alloc: that wants whole multiples of the alignment, and a tool would take the rest for asked-for bytes.
+        // Not aligned_alloc: it needs a multiple of the alignment, and a tool would treat the rest as requested bytes.
         if (align <= alignof(std::max_align_t))
             p = std::malloc(bytes);
         else if (::posix_memalign(&p, align, bytes) != 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The messages for what the heap finds to be wrong: a deallocation, in every build, of which the checked build finds more,
-// earlier; in the checked build, a write.
+// The messages for misuse that the heap detects: bad deallocations, in every build (the checked build detects more, and earlier),
+// and stray writes, in the checked build.
 
 #include "pooled/config.hpp"
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// From an address to the pool and the descriptor of the memory there. A stateless deleter or an empty allocator, which
-// hold nothing, find the pool of a block this way, and owns() answers without reading the memory it is asked about.
+// From an address to the pool and the descriptor of the memory there. A stateless deleter or an empty allocator finds the pool
+// of a block this way, and owns() answers without reading the memory in question.
 //
 //   address  | 16 bits: must be 0 | 16 bits: root | 18 bits: leaf | 14 bits: within the granule |
 //
 //   root  65536 pointers, half a MiB of zero pages until used
-//   leaf  262144 entries of 8 bytes for 4 GiB of addresses, made when a chunk first needs it, never given back
+//   leaf  262144 entries of 8 bytes for 4 GiB of addresses, allocated when a chunk first needs it, never freed
 //   entry | pool: 16 | descriptor: 42 | 0: 3 | idle: 1 | large: 1 | local: 1 |,  0: no pool's memory
 //
 // Two dependent loads from dense tables: a pool of 320 MiB has its entries in 160 KiB. A header at the base of each chunk
-// would take one load, but all headers fall in the same few cache sets, and it cannot be asked about foreign addresses.
-// An entry is written when a chunk comes from upstream and when it goes back; slabs change their class without it.
+// would take one load, but all headers would map to the same few cache sets, and foreign addresses could not be looked up.
+// An entry is written when a chunk arrives from upstream and when it returns; slabs change their class without a write.
 //
-// Any thread may call anything. Entries are relaxed: whoever frees a block got its address from a thread that had it
+// Any thread may call anything. Entries are relaxed: a thread that frees a block got its address from a thread that had it
 // after the entry was written. O(1); assign: O(granules).
 
 #include "pooled/base/bits.hpp"
@@ -48,9 +48,9 @@ public:
     }
     [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & local) != 0; }
     [[nodiscard]] constexpr bool is_large() const noexcept { return (m_bits & large) != 0; }
-    // A large block that the pool keeps and nobody uses.
+    // A large block that the pool keeps and no caller uses.
     [[nodiscard]] constexpr bool is_idle() const noexcept { return (m_bits & idle) != 0; }
-    // Requires an entry that is not large, and memory that a block in use keeps from going back to upstream.
+    // Requires an entry that is not large, and memory that cannot return to upstream because a block there is in use.
     [[nodiscard]] slab* slab_at() const noexcept { return static_cast<slab*>(descriptor()); }
     // Requires an entry that is large; likewise.
     [[nodiscard]] large_block* large_at() const noexcept { return static_cast<large_block*>(descriptor()); }
@@ -69,7 +69,7 @@ private:
     std::uint64_t m_bits = 0;
 };
 
-// Bounds of all memory that pools ever had: a guess, good enough for a prefetch.
+// Bounds of all memory that pools ever had: imprecise, but sufficient for a prefetch.
 struct address_span {
     std::uintptr_t first = 0;
     std::uintptr_t bytes = 0;
@@ -82,7 +82,7 @@ public:
     page_map(page_map const&) = delete;
     page_map& operator=(page_map const&) = delete;
 
-    // Empty for any address that no pool has.
+    // Empty for addresses outside of all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
         if (address >> k_address_bits != 0) [[unlikely]]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Memory that was reserved for one type: free slabs that no other type takes. A slab that was reserved stays so, through all
-// its uses, until all reservations end.
+// Memory that is reserved for one type: free slabs that no other type takes. A reserved slab stays reserved, through all its
+// uses, until all reservations end.
 //
-// What a reserve() that is under way has reserved belongs to a reservation of its own, until all of it is there: so one that
-// fails leaves the slabs as they were.
+// A reserve() in progress collects its slabs in a separate reservation until it has all of them. If it fails, the slabs are as
+// before.
 // Guarded by the lock of the heap's slab lists.
 
 #include "pooled/base/size_class.hpp"
@@ -28,7 +28,7 @@ struct reservation {
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
 };
 
-// The reservations of one heap, the latest first. O(reservations) unless said otherwise.
+// The reservations of one heap, the latest first. O(reservations) unless noted.
 class reservation_list {
 public:
     // Not in the list yet. Throws std::bad_alloc. Without a lock.

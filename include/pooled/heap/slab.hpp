@@ -87,7 +87,7 @@ struct alignas(k_cache_line) slab {
         });
     }
 
-    // The pages that lie wholly within [first, end), bytes from the base: bits as in purged_pages.
+    // The pages that lie completely within [first, end), bytes from the base: bits as in purged_pages.
     [[nodiscard]] static constexpr std::uint16_t pages(std::size_t first, std::size_t end) noexcept {
         std::size_t const from = (first + platform::k_page_bytes - 1) / platform::k_page_bytes;
         std::size_t const to = end / platform::k_page_bytes;
@@ -162,9 +162,9 @@ struct alignas(k_cache_line) slab {
         put_error error = put_error::none;
     };
 
-    // Records that blocks are free: those at the front of `blocks` that lie in this slab. Returns how many; stops in front of
-    // one that is in error. Made for two kinds of flushes: each block in another slab, where the way in and out counts as much as
-    // the loop; and blocks in the order of their addresses, which take the inner loop.
+    // Records as free the leading `blocks` that lie in this slab. Returns how many; stops before an erroneous one. Optimized for
+    // two kinds of flushes: each block in another slab, where entry and exit cost as much as the loop; and blocks in the order of
+    // their addresses, which take the inner loop.
     [[nodiscard]] POOLED_ALWAYS_INLINE put_result put(span<void* const> blocks) noexcept {
         class_geometry const& g = k_geometry[size_class];
         std::uintptr_t const block_bytes = g.block_bytes;

@@ -8,8 +8,8 @@
 //
 // Invariants: each slab of each chunk is in m_free, in one reservation's list, or has a class;
 //             chunk.held = its slabs that have a class or are reserved; m_free_slabs = slabs in m_free.
-// Any thread may call; one lock, innermost but for that of the metadata arena. Upstream is called without it. O(1) unless
-// said otherwise.
+// Any thread may call; one lock; below it only the metadata arena's is taken. It is not held while upstream runs. O(1) unless
+// noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -45,8 +45,8 @@ public:
         deallocate(detach_all(under_way), under_way);
     }
 
-    // Takes all chunks out, those with blocks in use, too; deallocate() gives them back to upstream. Requires that no slab is
-    // in a list of its class any more. O(slabs).
+    // Takes all chunks out, including those with blocks in use; deallocate() returns them to upstream. Requires that no slab is in
+    // a list of its class. O(slabs).
     [[nodiscard]] chunk* detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
         scoped_lock const lock(m_mutex);
@@ -103,7 +103,7 @@ public:
         return true;
     }
 
-    // A reserve() that is under way. Unless it is settled, its end makes everything as it was before. O(slabs).
+    // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {
     public:
         // Throws std::bad_alloc.
@@ -128,12 +128,12 @@ public:
         bool m_is_settled = false;
     };
 
-    // Makes free slabs with `count` blocks of the class `c` that only the classes of `by` may use. False when the bound does
-    // not allow it; throws what upstream throws, and at once when the system has not so much. `touch`: their pages are made
-    // resident. O(slabs).
+    // Makes free slabs with `count` blocks of the class `c` that only the classes of `by` may use. False when the bound does not
+    // allow it; throws what upstream throws, and at once when the system has less memory. `touch`: makes their pages resident.
+    // O(slabs).
     [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
         std::size_t const block_bytes = k_geometry[c].block_bytes;
-        // Counted anew when enough were added: other threads may have taken some meanwhile.
+        // Counted again when enough were added: other threads may have taken some meanwhile.
         for (std::size_t have = 0; (have = claim(by.m_reservation, c, count)) < count;) {
             if (!m_source.from().may_give((count - have) * block_bytes)) return false;
             while (have < count) {
@@ -176,7 +176,7 @@ public:
         return m_reserved_slabs != 0;
     }
 
-    // Gives chunks without a slab in use back to upstream, up to `most` bytes. Returns how many bytes. O(chunks).
+    // Returns chunks without a slab in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
         chunk* released = nullptr;
         std::size_t bytes = 0;
@@ -196,8 +196,8 @@ public:
         return bytes;
     }
 
-    // Gives the pages of up to `most` free slabs back to the system, those first that were free longest. Returns how many
-    // bytes, without those that were given back before and not used since. O(slabs).
+    // Returns the pages of up to `most` free slabs to the system, those free for longest first. Returns the number of bytes,
+    // without those that were returned before and not used since. O(slabs).
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         std::size_t bytes = 0;
         scoped_lock const lock(m_mutex);
@@ -217,7 +217,7 @@ public:
         return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
     }
 
-    // The fewest slabs that were free at once since the last call: so many were of no use.
+    // The fewest slabs that were free at once since the last call, which were therefore not needed.
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
         scoped_lock const lock(m_mutex);
         return std::exchange(m_fewest_free, m_free_slabs);
@@ -367,7 +367,7 @@ private:
         make_free(s);
     }
 
-    // Without the lock, which is held for one slab at a time: nobody uses it while its pages are written.
+    // Without the lock, which is held for one slab at a time: no thread uses the slab while its pages are written.
     void touch_free(reservation& r) noexcept {
         std::size_t left = 0;
         {

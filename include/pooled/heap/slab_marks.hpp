@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a slab of the hardened build knows of the marks in its free blocks (free_mark.hpp), and the order in which it hands
-// blocks out. Pages that nobody used since the slab got its size class, or that went back to the system, hold no marks: those
-// of a page are written when a block in the same word of the bitmap is handed out, the pages of which get in use together.
+// Which free blocks of a slab have their marks (free_mark.hpp), and the order in which the hardened build hands blocks out.
+// Unused pages, new in the size class or returned to the system, hold no marks. The marks of a page are written when a block in
+// the same word of the bitmap is handed out, since the pages of a word come into use together.
 //
 // Invariant: each free block that starts on a page which is not in `unmarked_pages` is marked, unless it was written to.
 //            Each block that starts on another page is free. A purged page is one of them.
 //
-// Guarded by the slab's lock; who frees a block may look at the two atomics. O(1); on_take: O(blocks). Empty in other builds.
+// Guarded by the slab's lock; a thread that frees a block may read the two atomics. O(1); on_take: O(blocks). Empty in other builds.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where a pool's memory comes from: pages of the operating system, or a std::pmr::memory_resource of the user's. Counts
-// what it took and keeps it within the pool's bound.
+// The source of a pool's memory: pages of the operating system, or the user's std::pmr::memory_resource. Counts the bytes in use
+// and enforces the pool's bound.
 //
-// Invariant: used() = bytes allocated and not deallocated, those of calls under way included; used() <= max_bytes().
-// Any thread may call; one lock, the innermost. It is not held while the resource runs, so that may use the pool itself. O(1), besides what the
-// resource takes.
+// Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
+// Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
+// besides what the resource takes.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/error.hpp"
@@ -33,9 +33,9 @@ POOLED_STATE(thread_local std::uint32_t, t_upstream_calls, = 0);
 
 class upstream {
 public:
-    // Memory on its way from upstream or back: taken from the bound, but where no thread finds it. begin() before that, the
-    // end when it is over. Its bytes are counted in and out together with the heap's own records, so that a forked child,
-    // where the calls of other threads never end, knows what is lost with them.
+    // Memory in transit from or to upstream: it counts under the bound, but no thread can find it. begin() precedes the transit,
+    // the destructor ends it. Its bytes are added and subtracted together with the heap's own records, so that a forked child,
+    // where the calls of other threads never end, knows how much is lost with them.
     class call {
     public:
         explicit call(upstream& with) noexcept : m_with(with) {}
@@ -45,8 +45,8 @@ public:
         call(call const&) = delete;
         call& operator=(call const&) = delete;
 
-        // `bytes` of memory that goes back, or waits for more to come: under the lock under which it is taken out of the
-        // records. `is_leaving`: it is a large block that its user gave back.
+        // `bytes` of memory that returns to upstream, or waits for more: under the lock under which it is taken out of the records.
+        // `is_leaving`: it is a large block that its user deallocated.
         void begin(std::size_t bytes = 0, bool is_leaving = false) noexcept {
             scoped_lock const lock(m_with.m_mutex);
             m_bytes += bytes;
@@ -58,7 +58,7 @@ public:
             // acq_rel: what follows is not seen before it.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
         }
-        // All that came is recorded: under the lock under which it was.
+        // Everything received is recorded: under the lock under which it was.
         void settle() noexcept {
             scoped_lock const lock(m_with.m_mutex);
             m_bytes = 0;
@@ -108,8 +108,8 @@ public:
         return p;
     }
 
-    // Whether `bytes` more are worth asking for, piece by piece: known before the first piece. False when the bound does not
-    // allow them; throws std::bad_alloc when the system has not so much. What a resource has it says when it is asked.
+    // Whether `bytes` more may be available, determined before the first piece is requested. False when the bound does not allow
+    // them; throws std::bad_alloc when the system has less memory. A resource answers only an actual request.
     [[nodiscard]] bool may_give(std::size_t bytes) const {
         if (bytes > room()) return false;
         if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
@@ -156,8 +156,8 @@ public:
         return true;
     }
 
-    // Around a fork. The calls that other threads have under way do not end in the child: it forgets them. They lie on
-    // stacks that the child may use for something else, so they are looked at here.
+    // Around a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on stacks that the
+    // child may reuse, so they are read here.
     void before_fork() noexcept {
         if (m_calls_under_way == nullptr && m_others.calls == 0) return;
         m_others = {};
@@ -178,7 +178,7 @@ public:
         }
         m_others.first = own;
     }
-    // In the child. Returns how many of them were to give a large block back.
+    // In the child. Returns how many of them were returning a large block.
     [[nodiscard]] std::uint64_t forget_others() noexcept {
         if (m_others.calls == 0) return 0;
         *m_others.first = nullptr;
@@ -235,13 +235,13 @@ private:
         std::snprintf(
             message.data(), message.size(),
             "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
-            "it was asked; its do_allocate must heed the alignment",
+            "requested; its do_allocate must honour the alignment",
             m_pool_name, p, bytes, align);
         POOLED_FAIL(message.data());
         std::abort();
     }
 
-    // Whole granules of addresses, so that nobody else's memory shares the last one. Pages never touched cost nothing.
+    // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.
     [[nodiscard]] static std::size_t mapped(std::size_t bytes) noexcept {
         return round_up(bytes, k_granule_bytes);
     }

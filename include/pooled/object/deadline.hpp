@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Deadline policies: how long an acquire waits. A policy says, when the wait begins and after each awakening, how much
-// longer to sleep; and it may stop the waiter.
+// Deadline policies: how long an acquire waits. When the wait begins, and after each wake-up, a policy computes how much longer to
+// sleep; it may also stop the waiter.
 //
 //   for_duration, until_time      remaining() counts down
 //   until_stopped                 no limit, but a stop may be requested (where the standard library has std::stop_token)
@@ -23,7 +23,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // The longest single sleep; a longer wait is several of them.
 inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
 
-// Any duration, also one that nanoseconds cannot hold, or that is not a number: from 0 to k_longest_sleep.
+// Converts any duration, including NaN and values that nanoseconds cannot represent, to 0 ... k_longest_sleep.
 template <class Rep, class Period>
 [[nodiscard]] constexpr std::chrono::nanoseconds sleep_for(std::chrono::duration<Rep, Period> left) noexcept {
     using seconds = std::chrono::duration<double>;
@@ -70,7 +70,7 @@ public:
     explicit until_stopped(std::stop_token token) noexcept : m_token(std::move(token)) {}
     [[nodiscard]] static std::chrono::nanoseconds remaining() noexcept { return k_longest_sleep; }
 
-    // Stops the waiter when a stop is requested, or was, as long as the result lives. Allocates no memory.
+    // Stops the waiter when a stop is or was requested, as long as the result exists. Allocates no memory.
     [[nodiscard]] auto watch(waiter& w) const {
         return std::stop_callback(m_token, [&w]() noexcept { w.stop(); });
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Addresses of what is free, of any kind: each thread keeps some in its cache, the others are in a list behind a lock.
+// A list of free addresses of any kind: each thread keeps some in its cache, the others are in a list behind a lock.
 //
-//   thread_cache::recycled (one a thread) ◀─ refill, flush: half a cache ─▶ list
+//   thread_cache::recycled (one per thread) ◀─ refill, flush: half a cache ─▶ list
 //
-// What the addresses refer to is never touched. The caches are those of a pool_core, whose `recycled` nothing else may use;
-// its owner forwards on_retire(). The lock is that of the core's caches.
+// The memory behind the addresses is never touched. The caches are those of a pool_core, whose `recycled` nothing else may use; its
+// owner forwards on_retire(). The lock is that of the core's caches.
 //
-// Who may touch what: a thread's own cache: it, inside the gate or under the lock. Another thread's: who holds the lock and
-// has stopped all owners (a steal). The list: who holds the lock. The memory of the list is the caller's affair, so that
-// none is allocated under the lock: see room_for().
+// Access: a thread uses its own cache inside the gate or under the lock, and another thread's under the lock with all owners
+// stopped (a steal). The list requires the lock. The caller provides the memory of the list, so that none is allocated under the
+// lock: see room_for().
 // Invariant: idle = list + Σ held of the caches <= capacity of the list
 // O(1), but for a refill, a flush and a steal: O(threads + addresses moved).
 
@@ -42,7 +42,7 @@ public:
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
     [[nodiscard]] thread_cache* attach() noexcept { return g_registry.attach(m_core); }
 
-    // Null: the caller has to look further. A cache that has no more than `spare` gives none.
+    // Null: the caller must take the slow path. A cache that has no more than `spare` gives none.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
         return take_from(t_state.near[m_index], spare);
     }
@@ -58,8 +58,8 @@ public:
         return m_index == k_far_slot && put_into(t_state.find(m_core.id()), p, is_stale);
     }
 
-    // What the caller has to reserve before it may add addresses, so that there are `capacity`; 0: nothing. Without the lock,
-    // by the one thread that adds.
+    // The bytes that the caller must reserve before it adds addresses up to `capacity`; 0: nothing. Without the lock, by the one
+    // thread that adds.
     [[nodiscard]] std::size_t room_for(std::size_t capacity) const noexcept {
         return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
     }
@@ -102,7 +102,7 @@ public:
         return last;
     }
 
-    // What the caller would be given next; null when it would have to look into others' caches.
+    // The caller's next address; null if it would come from another thread's cache.
     [[nodiscard]] void* peek(thread_cache* mine) noexcept {
         void* const own = mine != nullptr ? mine->recycled.pop() : nullptr;
         if (own == nullptr) return m_list.empty() ? nullptr : m_list.back();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A free_list of things that are made in steps: who takes the last one, or finds none, makes more, as far as the limits allow.
+// A free_list of objects that are made in steps: a thread that takes the last one, or finds none, makes more, within the limits.
 //
 // One thread at a time makes a step, the grower, and holds no lock meanwhile; others that find nothing wait for it. `Maker`
 // has three members, which only the grower calls:
-//   make(count, before)   makes `count` things where there were `before`; may throw
-//   keep(void** out)      they count from now on; writes their addresses. Under the lock; must not throw
+//   make(count, before)   makes `count` objects where there were `before`; may throw
+//   keep(void** out)      commits them and writes their addresses. Under the lock; must not throw
 //   undo()                destroys them, after make() threw or the list got no memory
 //
-// Invariants: capacity − in use = idle; the list has room for capacity
+// Invariants: capacity − in use = idle; the list has space for capacity
 //             a thread leaves idle == 0 behind only when no step may be made, or one is being made
 // take() and put(): O(1), but for a step. Any thread may call.
 
@@ -42,13 +42,13 @@ public:
         set_capacity(0);
     }
 
-    // Before anybody else knows the list. Throws what a step throws.
+    // Requires that no other thread knows the list yet. Throws what a step throws.
     void make_initial() {
         if (m_limits.initial != 0) grow(m_limits.initial);
     }
 
-    // Null when there is none and no step may be made, or when the grower asks. Throws what a step throws; all is then as
-    // before. Want of memory when there is one left is no failure yet.
+    // Null when there is none and no step may be made, or when the grower calls. Throws what a step throws; nothing has changed
+    // then. A lack of memory while one is left is not yet a failure.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take() {
         void* const found = m_free.take_cached(m_spare);
         return found != nullptr ? found : take_slow();
@@ -59,20 +59,20 @@ public:
         return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
     }
 
-    // One less that is in use: it was not put back.
+    // One less is in use: it was not put back.
     void lose(bool const& is_stale) noexcept {
         scoped_lock const lock(m_free.mutex());
         if (!is_stale) set_capacity(m_capacity - 1);
     }
 
-    // Everything that is free; capacity is 0 then. `then(maker, count)` is called while all other threads are kept out.
-    // Must not be called by a maker.
+    // Takes everything that is free; capacity becomes 0. Calls `then(maker, count)` while all other threads are kept out. Must not
+    // be called by a maker.
     template <class Then>
     [[nodiscard]] free_list::list take_all(Then&& then) noexcept {
         unique_lock lock(m_free.mutex());
         while (m_grower != nullptr) {
             POOLED_CHECK(m_grower != &t_state,
-                         "pooled: a pool was cleared by the constructor of an object that it is making");
+                         "pooled: a pool was cleared by the constructor of one of its objects");
             wait_for_growth(lock);
         }
         m_steps = 0;
@@ -93,8 +93,8 @@ public:
         return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
     }
 
-    // Reports counts that make no sense, and calls `look` on what this thread would be given next, if that is near: under the
-    // lock, so that no other thread takes it meanwhile. O(1).
+    // Reports inconsistent counts, and calls `look` on this thread's next address unless that is in another thread's cache: under
+    // the lock, so that no other thread takes it meanwhile. O(1).
     template <class Look>
     void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
@@ -185,7 +185,7 @@ private:
         lock.lock();
     }
 
-    // What the next step makes; 0: none may be made. Without steps, a list that was cleared comes back to its initial size.
+    // The size of the next step; 0: none may be made. Without steps, a cleared list returns to its initial size.
     [[nodiscard]] std::size_t next_step() const noexcept {
         std::size_t const capacity = m_capacity;
         std::size_t const wanted = m_limits.step == 0 && capacity == 0 ? m_limits.initial : m_limits.step;

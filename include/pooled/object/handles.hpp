@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How a slot is owned.
+// How the handles own a slot.
 //
 //   std::shared_ptr       its control block lies in the slot: the deleter releases the object; the allocator's deallocate, called
 //                         after the last weak_ptr, recycles the slot
@@ -26,7 +26,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Gives out the memory for one control block, that in the slot.
+// Allocates the one control block in the slot.
 template <class U, class Recycler>
 class control_allocator {
 public:
@@ -69,7 +69,7 @@ struct shared_releaser {
     }
 };
 
-// The type that the word in front of the object names, for handles that know no more of it.
+// The type that the word in front of the object names, for handles that know only that word.
 template <class T, class Recycler>
 class recycled_object {
 public:
@@ -116,8 +116,8 @@ private:
         Recycler::of(s).recycle(s);
     }
 
-    // Released at once, never deferred: an object seldom drops others when it is released, and a thread may wait for it. So
-    // `finish` is the same as `retire`.
+    // Released at once, never deferred: an object seldom drops others when it is released, and a thread may wait for it.
+    // Therefore `finish` is the same as `retire`.
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
                                        .finish = retire,
@@ -127,8 +127,8 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
-// The kinds of handle. One is made before a slot is acquired, because that may throw, and then owns the slot; for null it is
-// empty. Always inlined, as make_shared is: a std::shared_ptr that is returned through memory is written in two halves.
+// The kinds of handle. Each is constructed before a slot is acquired, because construction may throw, and then owns the slot;
+// empty for null. Always inlined, as make_shared is: a std::shared_ptr that is returned through memory is written in two halves.
 template <class T, class Recycler>
 struct shared_handle {
     using pointer = std::shared_ptr<T>;

@@ -2,14 +2,14 @@
 #pragma once
 
 // The central list of an object pool's idle objects, and the counts of those that have been acquired at least once. Threads
-// come here when their own cache is empty or full.
+// use it when their own cache is empty or full.
 //
 //   thread_cache::recycled ◀─ refill: half an array ─── idle_list ──pop──▶ caller
 //                          ─── flush: the older half ─▶          ◀─push──
 //
 // Invariants: capacity = outside + size        outside: in a thread's cache, or with a caller
 //             in use = outside − Σ held of the caches
-// Requires the stock's lock, and that the owner of a cache passed is the caller or is kept out. Last in, first out. O(1),
+// Requires the stock's lock, and that the owner of a given cache is the caller or is kept out. Last in, first out. O(1),
 // but for a refill, a flush and collect(): O(objects moved).
 
 #include "pooled/base/algorithm.hpp"
@@ -98,7 +98,7 @@ private:
         static_cast<void>(cache.drop_oldest(static_cast<std::uint32_t>(cache.oldest(n).size())));
     }
 
-    // So that the object at the list's front is also the first that comes out of the cache.
+    // The object at the list's front is then also the first to leave the cache.
     void refill(class_cache& cache) noexcept {
         if (cache.capacity() == 0 && !cache.reserve(m_cache_capacity)) return;
         std::array<slot*, k_max_cached / 2> taken;
@@ -115,8 +115,8 @@ private:
     std::uint32_t m_cache_capacity;
 };
 
-// Of the array in a thread's cache. Few of a bounded pool's objects, so that threads seldom have to enter central mode for
-// what others have cached.
+// The capacity of the array in a thread's cache. A small part of a bounded pool's objects, so that threads seldom enter central
+// mode for objects that others have cached.
 [[nodiscard]] constexpr std::uint32_t cache_capacity_of(std::size_t bound) noexcept {
     constexpr std::size_t k_share = 16;
     return static_cast<std::uint32_t>(

@@ -4,17 +4,17 @@
 // What an object pool does when an object is built, acquired and released. A lifecycle is a struct with any of these
 // members:
 //
-//   create(void* where)          constructs a T at `where`; returns it, or nothing. Without it: T's default constructor
-//   validate(T&)                 before on_acquire; whether the object can still be used. If not, it is destroyed, and another
+//   create(void* where)          constructs a T at `where`; returns it, or nothing. Default: T's default constructor
+//   validate(T&)                 before on_acquire; whether the object is still usable. If not, it is destroyed, and another is
 //                                built in its place
 //   on_acquire(T&, args...)      before acquire returns the object; `args` are those of acquire
 //   on_release(T&)               after the object's last owner is gone, before it is idle
 //
 // They are found by name at compile time and called directly. A lifecycle may have state. A member that is declared but
-// cannot be called like this does not compile. A member may also be a callable object, such as std::function; an empty one
-// is as none.
+// cannot be called this way does not compile. A member may also be a callable object, such as std::function; an empty one
+// counts as absent.
 //
-// Several threads may call them at the same time, for different objects. What they may throw: see object_pool.hpp.
+// Several threads may call them at the same time, for different objects. object_pool.hpp says what they may throw.
 
 #include "pooled/base/callable.hpp"
 #include "pooled/config.hpp"
@@ -48,7 +48,7 @@ struct reset_on_release {
     }
 };
 
-// Functions that are set at run time, each a copyable callable as std::function holds, or null. `Args` are those of acquire.
+// Functions set at run time, each a copyable callable as in std::function, or null. `Args` are those of acquire.
 template <class T, class... Args>
 struct function_lifecycle {
     detail::callable<T*(void* where)> create{};
@@ -58,7 +58,7 @@ struct function_lifecycle {
 
 namespace detail {
 
-// Whether L has a member of the name, whatever it takes: in a class that inherits the name twice it is ambiguous.
+// Whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
 struct names_create {
     void create();
 };

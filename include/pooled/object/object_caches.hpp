@@ -4,7 +4,7 @@
 // The threads' caches of one object pool: the fast path of acquire and release, which takes no lock, and the operations that
 // stop all owners.
 //
-// A thread uses its cache behind the cache's gate; see cache/gate.hpp. Any thread may call, unless said otherwise. pop and
+// A thread uses its cache behind the cache's gate; see cache/gate.hpp. Any thread may call, unless noted. pop and
 // push: O(1); stop and for_each: O(threads).
 
 #include "pooled/cache/thread_cache.hpp"
@@ -72,7 +72,7 @@ public:
         return m_core.is_local() ? &m_core.local_cache() : g_registry.attach(m_core);
     }
 
-    // Keeps all owners out, those to come too, until resume(). Both require the core's lock.
+    // Keeps all owners out, including later ones, until resume(). Both require the core's lock.
     void stop() noexcept { m_core.caches().hold(); }
     void resume() noexcept { m_core.caches().let_go(); }
 
@@ -93,8 +93,8 @@ private:
         return static_cast<slot*>(hot);
     }
 
-    // The generation is compared inside the gate: it changes while all are stopped, so no object of an earlier one gets into
-    // a cache after that.
+    // The generation is compared inside the gate: it changes while all are stopped, so no object of an earlier one enters a cache
+    // afterwards.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_to(thread_cache* cache, slot& s) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;

@@ -9,18 +9,18 @@
 //   pooled::unique_ptr<Connection> e = connections.acquire_unique();            // 8 bytes
 //   pooled::rc_ptr<Connection> f = connections.acquire_rc();                    // 8 bytes, counted
 //
-// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. When its last owner is gone
-// it is idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be
-// movable. Acquire and release call neither malloc nor the system, and take no lock as long as the thread's own cache serves
-// them; the control block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a
-// weak_ptr never sees the next user.
+// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. After its last owner is gone it is
+// idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be movable.
+// Acquire and release call neither malloc nor the system, and take no lock while the thread's own cache serves them; the control
+// block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a weak_ptr never sees the next
+// user.
 //
-// A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, with their last
-// owner; the lifecycle is not called any more. Acquiring or waiting while the pool is destroyed is undefined.
+// A pool may be destroyed before its objects: those in use stay valid, and their last owner destroys them without recycling and
+// without a call of the lifecycle. Acquiring or waiting while the pool is destroyed is undefined.
 //
-// What throws: what `create`, `validate` and `on_acquire` throw goes to the caller, and the pool is as before; the object
-// that validate or on_acquire was called with is idle again. Only an object that is not valid is gone when `create` throws. An object whose on_release throws is destroyed and no longer counts under the
-// bound; the exception is discarded.
+// Exceptions of `create`, `validate` and `on_acquire` propagate to the caller, and the pool is as before; the object that validate
+// or on_acquire got is idle again. If `create` throws in place of an invalid object, that object is gone. An object whose
+// on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
 
 #include "pooled/base/duration.hpp"
 #include "pooled/config.hpp"
@@ -61,7 +61,7 @@ concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_
 
 template <class T, class Factory>
 [[nodiscard]] object_factory make_factory(Factory&& factory) {
-    // In a shared_ptr: a callable is copied, a factory need not.
+    // In a shared_ptr: a callable is copied, and a factory need not be copyable.
     return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
         if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
             detail::create_with<T>(*f, where);
@@ -82,8 +82,8 @@ public:
     // rc_ptr; local_rc_ptr in a local pool.
     using rc_pointer = rc_ptr_of<T, counting_of<Sharing>>;
 
-    // Builds initial_objects. Throws std::invalid_argument for options that make no sense, std::length_error for more objects
-    // at a time than an address space holds, std::bad_alloc, and what upstream and building an object throw.
+    // Builds initial_objects. Throws std::invalid_argument for invalid options, std::length_error for more objects at a time than
+    // the address space holds, std::bad_alloc, and what upstream and building an object throw.
     explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
         requires creates<Lifecycle, T>
         : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
@@ -139,7 +139,7 @@ public:
         return get<rc>(k_or_empty, std::forward<Args>(args)...);
     }
 
-    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. In a local pool nobody else can
+    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. In a local pool no other thread can
     // release an object, so they return at once.
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
@@ -178,7 +178,7 @@ public:
     }
 
 #if POOLED_HAS_STOP_TOKEN
-    // Wait until a stop is requested; empty then, also when it was requested before and there are idle objects.
+    // Wait until a stop is requested, and are empty then, also if the stop was requested before the call and objects are idle.
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] std::shared_ptr<T> acquire(std::stop_token const& token, Args&&... args) {
@@ -199,12 +199,12 @@ public:
     }
 #endif
 
-    // Builds objects until there are `count`, in use or idle, so that as many can be in use without another being built.
-    // Throws std::length_error when max_objects is less or no address space holds them, std::bad_alloc, and what building an
-    // object throws; the pool is then as before.
+    // Builds objects until `count` exist, in use or idle; so many can then be in use without another being built. Throws
+    // std::length_error if max_objects or the address space does not allow that, std::bad_alloc, and what building an object
+    // throws; the pool is then as before.
     void reserve(std::size_t count) { m_recycler->reserve(count); }
 
-    // Destroys all idle objects, those in other threads' caches included, and returns their memory to upstream. Returns how
+    // Destroys all idle objects, including those in other threads' caches, and returns their memory to upstream. Returns how
     // many. O(idle objects).
     std::size_t trim() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
@@ -212,8 +212,8 @@ public:
         return count;
     }
 
-    // The same; and those in use are destroyed, not recycled, with their last owner: from now on every object acquired is a
-    // new one. Those in use still count under the bound.
+    // The same; objects in use are destroyed with their last owner, not recycled: every object acquired from now on is new. Those
+    // in use still count under the bound.
     std::size_t clear() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
         detail::trim(m_recycler->core());

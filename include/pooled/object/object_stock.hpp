@@ -10,11 +10,10 @@
 //   cached    each thread keeps idle objects in its cache and takes no lock
 //   central   all owners are kept out of their caches and all idle objects are in the stock: under the lock it is known that
 //             there is no other, and a release goes to the first waiter
-// A thread that finds m_used empty enters central mode, before a fresh object is taken or one is built, and before
-// "exhausted" is reported or a wait begins. So no idle object stays in a cache, and no more objects are built than were in
-// use at once. Entering it costs a system call when there are other threads, so the stock stays there until k_central_hits
-// acquisitions in a row found an idle object. A local pool's stock is in central mode for ever, and uses its cache
-// nevertheless.
+// A thread that finds m_used empty enters central mode before it takes a fresh object, builds one, reports "exhausted" or waits.
+// So no idle object stays in a cache, and no more objects are built than were in use at once. Entering costs a system call when
+// there are other threads, so the stock stays in central mode until k_central_hits acquisitions in a row found an idle object. A
+// local pool's stock is always in central mode, and uses its cache nevertheless.
 //
 // Invariants: m_objects = m_used.capacity + fresh + being built <= bound
 //             in use = m_used.outside − Σ held of the caches
@@ -116,9 +115,8 @@ protected:
     ~object_stock() = default;
 
 private:
-    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, that is what
-    // entering central mode costs, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the
-    // same.
+    // An acquisition from the central list takes some 15 ns more than one from a cache. After this many, the sum equals the cost of
+    // entering central mode, 1 to 20 µs for a barrier on all threads: staying too long and leaving too early cost the same.
     static constexpr std::uint32_t k_central_hits = 1024;
 
     POOLED_API void enter_central_mode() noexcept;

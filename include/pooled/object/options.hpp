@@ -31,13 +31,13 @@ struct object_pool_options {
     // Hard bound on the objects alive; 0: none.
     std::size_t max_objects = 0;
 
-    // What the number of objects is multiplied by when one is needed and none is idle, if that builds more than `growth`
-    // does. At least 1, which leaves it to `growth`.
+    // The factor by which the number of objects grows when one is needed and none is idle, if that is more than `growth`. At least
+    // 1, which means `growth` alone.
     double growth_factor = 1;
 
-    // Where the objects' memory comes from, in chunks of 64 KiB and more; null: pages of the operating system. It must
-    // outlive the pool and the last of its objects. If it is the resource() of a pool, that pool must only outlive the last
-    // call that may build an object: its memory lives until the last block is returned. Called as pool_options::upstream.
+    // The source of the objects' memory, in chunks of 64 KiB and more; null: pages of the operating system. It must outlive the
+    // pool and the last of its objects. If it is the resource() of a pool, that pool need only outlive the last call that may
+    // build an object: its memory lives until the last block is returned. Called like pool_options::upstream.
     std::pmr::memory_resource* upstream = nullptr;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// An extension that lies in a block of the core it extends: the core and its id last until the extension is destroyed, and go
-// with that block if the core is closed by then.
+// An extension that lies in a block of the core it extends: the core and its id last until the extension is destroyed. If the core
+// is closed by then, freeing that block destroys it.
 
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool is behind its handle: a stock of slots, and what to do with the T in them. It lies in a block of its
-// own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
+// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a block of
+// its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
 //   recycle    nothing refers to the slot any more: to cache or stock, or its memory to the core
 //
-// Between release and recycle lie the weak_ptrs; for handles without them the two are one step.
+// Weak pointers separate release and recycle; without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
 
 #include "pooled/base/algorithm.hpp"
@@ -34,11 +34,11 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Null, for a pool that builds its objects with its lifecycle.
+// Null for a pool that builds its objects with its lifecycle.
 using object_factory = callable<void(void* where)>;
 
-// What no address space holds is refused before the first object is built. A single object that is too large is out of
-// memory when it is asked for.
+// More objects than the address space holds are refused before the first is built. A single object that is too large fails
+// with std::bad_alloc when it is requested.
 template <class T>
 void check_fits_memory(std::size_t objects, char const* what) {
     if (objects > detail::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
@@ -50,7 +50,7 @@ class recycler final : public object_stock {
 public:
     using layout = slot_layout<T>;
 
-    // Throws std::bad_alloc, std::invalid_argument for options that make no sense, and what building an object throws.
+    // Throws std::bad_alloc, std::invalid_argument for invalid options, and what building an object throws.
     [[nodiscard]] static recycler& make(object_pool_options const& options, Lifecycle&& lifecycle,
                                         object_factory&& factory);
     // The pool's handle is destroyed.
@@ -59,9 +59,9 @@ public:
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
-    // A slot with an object that validate and on_acquire have seen. `otherwise` says what to do when this thread has none cached: one of
-    // the three below. Null when that gave none. Throws what building the object, validate and on_acquire throw; all is then
-    // as before, but that an object that is not valid and has no successor is gone.
+    // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the three
+    // below. Null if that gave none. Throws what building the object, validate and on_acquire throw; nothing has changed then,
+    // except that an invalid object without a replacement is gone.
     template <class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise&& otherwise, Args&&... args);
 
@@ -69,15 +69,15 @@ public:
     [[nodiscard]] slot* take_or_throw();
     // Null in both cases.
     [[nodiscard]] slot* try_take();
-    // Null when the deadline is over.
+    // Null after the deadline.
     template <class DeadlinePolicy>
     [[nodiscard]] slot* wait_and_take(DeadlinePolicy const& deadline);
 
     void release(slot& s) noexcept;
     void recycle(slot& s) noexcept;
 
-    // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow
-    // that, and what building throws; all is then as before.
+    // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow that,
+    // and what building throws; nothing has changed then.
     void reserve(std::size_t count);
     // Destroys what is idle. Returns how many.
     std::size_t discard_idle(in_use what) noexcept;
@@ -167,7 +167,7 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
             detail::call_on_release(m_lifecycle, object);
             return;
         } else {
-            // An object that could not be reset is not recycled. Nobody can handle the exception: this is a destructor.
+            // An object that could not be reset is not recycled. The exception is discarded, since this runs in a destructor.
             POOLED_TRY {
                 detail::call_on_release(m_lifecycle, object);
                 return;
@@ -195,7 +195,7 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::recycle_slow(slot& s) noex
     if (remove(counted::as_used)) destroy();
 }
 
-// Null when memory has run out. One object serves the caller: where a growth by many does not fit, fewer will do.
+// Null when memory has run out. The caller needs one object: if a growth by many does not fit, fewer are built.
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::take_granted(grant g) {
     if (g.object != nullptr) return g.object;
@@ -227,7 +227,7 @@ void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
     if (count > bound())
         POOLED_THROW(std::length_error("pooled: object_pool::reserve: more objects than max_objects allows"));
     detail::check_fits_memory<T>(count,
-                                 "pooled: object_pool::reserve: more objects than an address space holds");
+                                 "pooled: object_pool::reserve: more objects than the address space holds");
     build_fresh(set_aside(count));
 }
 
@@ -279,7 +279,7 @@ void recycler<T, Lifecycle, Sharing>::create_in(slot& s) {
         detail::create_object<T>(m_lifecycle, layout::memory_of(s));
 }
 
-// A new object in place of one that is out and not valid any more.
+// A new object in place of an acquired one that is invalid.
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
     destroy_object(s);
@@ -330,7 +330,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
                                   "there would never be an object"));
     if (options.initial_objects > detail::bound_of(options))
         POOLED_THROW(
-            std::invalid_argument("pooled: object_pool_options: initial_objects is over max_objects"));
+            std::invalid_argument("pooled: object_pool_options: initial_objects is larger than max_objects"));
     bool const is_factor =  // false for NaN
         options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max();
     if (!is_factor)
@@ -338,9 +338,9 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
     detail::check_fits_memory<T>(
         options.initial_objects,
-        "pooled: object_pool_options: initial_objects is more than an address space holds");
+        "pooled: object_pool_options: initial_objects is more than the address space holds");
     detail::check_fits_memory<T>(detail::min(options.growth, detail::bound_of(options)),
-                                 "pooled: object_pool_options: growth is more than an address space holds");
+                                 "pooled: object_pool_options: growth is more than the address space holds");
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},
                                                    options, std::move(lifecycle), std::move(factory));

@@ -33,8 +33,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class object_stock;
 
 // A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
-// object's address; the allocator. Other libraries have a word to spare. Who puts one there checks that it fits. Where GCC 12
-// has no atomic exchange of bytes, on riscv64, libstdc++ has a mutex there, too.
+// object's address; the allocator. Other libraries get an extra word. The code that places one there checks that it fits. Where
+// GCC 12 has no atomic exchange of bytes, on riscv64, libstdc++ adds a mutex.
 #if defined(__GLIBCXX__)
 inline constexpr std::size_t k_control_bytes = sizeof(std::_Sp_counted_base<>) + 2 * sizeof(void*);
 static_assert(std::__default_lock_policy == std::_S_mutex || k_control_bytes == 4 * sizeof(void*));
@@ -124,14 +124,14 @@ concept shares_from_this = requires(T* object) { detail::find_shared_from_this(o
 template <class X>
 void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
     using base_type = std::enable_shared_from_this<X>;
-    // Its only member is the weak_ptr, private and never to be assigned from outside. In a class of standard layout, object
-    // and first member are one address, and a pointer to the one is a pointer to the other ([basic.compound]).
+    // Its only member is the weak_ptr, private and not assignable from outside. In a standard-layout class, object and first member
+    // have the same address, and a pointer to one is convertible to a pointer to the other ([basic.compound]).
     static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>));
     std::launder(reinterpret_cast<std::weak_ptr<X>*>(std::addressof(base)))->reset();
 }
 
-// The weak_ptr inside a T that derives from enable_shared_from_this is one on itself: it keeps the control block, so the
-// slot would never be idle again. Without its owners it means nothing any more.
+// The weak_ptr inside a T that derives from enable_shared_from_this refers to T itself: it keeps the control block, so the slot
+// would never become idle. Without owners it is expired, and of no use.
 template <class T>
 void forget_owners([[maybe_unused]] T& object) noexcept {
     if constexpr (shares_from_this<T>)

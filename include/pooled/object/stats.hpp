@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What an object_pool says of itself: a plain struct, exact when no other thread is acquiring or releasing.
+// The statistics of an object_pool: a plain struct, exact while no other thread acquires or releases.
 //
 //   capacity == in_use + idle          max_objects == 0: not bounded
 
@@ -40,7 +40,7 @@ inline std::string object_pool_stats::to_json() const {
            field("upstream_bytes", upstream_bytes) + field("upstream_calls", upstream_calls) + "}";
 }
 
-// A line for people.
+// One human-readable line.
 template <class Traits>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
                                              object_pool_stats const& s) {

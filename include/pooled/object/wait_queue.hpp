@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The threads that wait for an object, in the order in which they came. A waiter lies on the stack of its thread and sleeps
-// on a word of its own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so
-// nobody overtakes and no wake-up is lost.
+// The threads that wait for an object, in order of arrival. A waiter lies on the stack of its thread and sleeps on a word of its
+// own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so no thread overtakes and no
+// wake-up is lost.
 //
 //   waiting ──set_grant──▶ granted       the grant is the waiter's, whatever comes after
 //      └───stop──▶ stopped ──set_grant──▶ granted
@@ -59,7 +59,7 @@ public:
         m_state.store(k_granted,
                       std::memory_order_release);  // release: pairs with the acquire in is_granted()
     }
-    // Needs the address alone: the waiter may have seen the grant, and be gone. Null: does nothing.
+    // Uses only the address: the waiter may have seen the grant, and no longer exist. Null: does nothing.
     static void wake(basic_waiter* w) noexcept {
         if (w != nullptr) Atomics::wake_one(w->m_state);
     }
@@ -112,7 +112,7 @@ public:
         --m_size;
     }
 
-    // The first, which has `g` now and is no longer in the queue, to be woken; null when nobody waits.
+    // Grants `g` to the first waiter and removes it from the queue; the caller must wake it. Null if no thread waits.
     [[nodiscard]] waiter* grant_first(grant g) noexcept {
         waiter* const w = m_first;
         if (w == nullptr) return nullptr;

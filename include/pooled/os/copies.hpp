@@ -3,18 +3,17 @@
 
 // The copies of the library's state in one process, and how they find each other.
 //
-// Every executable and shared library that includes the headers defines the state. The dynamic linker makes those one
-// where it sees their names, and leaves them apart where it does not (an executable without -rdynamic, RTLD_LOCAL, a
-// version script): each of these is a copy. Whatever the linker shows or hides, each of these files has an ELF note, and the
-// loader lists the notes of all loaded files:
+// Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions
+// whose names it sees. It keeps the others separate (an executable without -rdynamic, RTLD_LOCAL, a version script); each of
+// those is a copy. Every file has an ELF note, hidden names or not, and the loader lists the notes of all loaded files:
 //
-//   .note.pooled ─▶ copy_link ─▶ copy_directory     one in the process, of the first copy that makes a pool
+//   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?
 //                                  type_owners       each run of 64 type numbers: who destroys the object?
 //                                  pool_ids          which pool ids are taken
 //
-// The structures here are an interface between different versions of the library: plain, only extended at their ends, and
-// used without a lock, since a fork may come at any moment. Who stands in the directory stays loaded (pin_this_library()).
+// These structures are an interface between versions of the library: plain, extended only at their ends, and used without a
+// lock, since a fork may happen at any moment. A file named in the directory stays loaded (pin_this_library()).
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
@@ -26,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 
 #if defined(__ELF__)
 #include <dlfcn.h>
@@ -91,7 +89,7 @@ struct copy_directory {
     [[nodiscard]] memory_copy& oldest_of(char const* abi) const noexcept {
         memory_copy* oldest = nullptr;
         for (memory_copy* one = first(); one != nullptr; one = one->next)
-            if (std::strcmp(one->abi, abi) == 0) oldest = one;
+            if (__builtin_strcmp(one->abi, abi) == 0) oldest = one;
         return *oldest;
     }
 
@@ -193,9 +191,9 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
         auto* const notes = reinterpret_cast<std::byte*>(file.dlpi_addr + file.dlpi_phdr[i].p_vaddr);
         for (std::size_t at = 0; at + sizeof(wanted) + 8 <= file.dlpi_phdr[i].p_memsz; at += 4) {
             std::byte* const content = notes + at + sizeof(wanted);
-            if (std::memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
+            if (__builtin_memcmp(notes + at, &wanted, sizeof(wanted)) != 0) continue;
             std::ptrdiff_t offset = 0;
-            std::memcpy(&offset, content, sizeof(offset));
+            __builtin_memcpy(&offset, content, sizeof(offset));
             visit(*reinterpret_cast<copy_link*>(content + offset));
         }
     }
@@ -237,7 +235,7 @@ inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept 
     bool is_here = false;
     // A static one is called this by musl.
     bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
-                         std::strcmp(file->dlpi_name, "/proc/self/exe") == 0;
+                         __builtin_strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
         auto const& part = file->dlpi_phdr[i];
         is_executable = is_executable || part.p_type == k_header_interpreter;

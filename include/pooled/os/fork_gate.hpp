@@ -2,7 +2,7 @@
 #pragma once
 
 // Keeps threads out of all critical sections of the library while one of them forks, so that the child finds every structure
-// whole and every lock free. A fork does not take the locks: a thousand pools have some seventy each.
+// consistent and every lock free. A fork does not take the locks: a thousand pools have some seventy each.
 //
 //   thread: enter(), before its first lock       the thread that forks: begin()
 //     inside = 1                                   is_forking = 1
@@ -12,17 +12,16 @@
 //   leave(), after its last lock                 end()
 //     inside = 0                                   is_forking = 0, wake all
 //
-// This is the handshake of cache/gate.hpp: a lock costs two plain stores and a load, and the fork pays. It needs a place of
-// the thread's own and the heavy barrier, which a thread has from own_place() to release_place(). All others, which use no
-// cache either, count in and out in one of a few counters, with locked instructions.
+// This is the handshake of cache/gate.hpp: a lock costs two plain stores and a load, and the fork pays. A thread takes part from
+// own_place() to release_place(), and needs the heavy barrier. All other threads, which use no cache either, increment and
+// decrement one of a few counters with locked instructions.
 //
-// A program's own fork handlers run before and after the library's, in the order in which they were registered, so some of
-// them run while a fork keeps all others out, and may use pools: the thread that forks enters without a question, and finds
-// all locks free.
+// A program's fork handlers run before and after the library's, in the order of registration. Some of them therefore run, and
+// may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free.
 //
 // Invariant: place.inside == 1 while its owner is in a critical section, or about to see that it may not be; counter = the
-//            number of such threads without a place. In a child, others may have been about to: those without a place count
-//            in the other one of two tables.
+//            number of such threads without a place. In a child, other threads may have been about to enter: those without a
+//            place count in the other one of two tables.
 // Any thread may call. O(1); begin() and forget_others() O(places).
 
 #include "pooled/base/algorithm.hpp"

@@ -2,8 +2,8 @@
 #pragma once
 
 // The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
-// bring <elf.h>, with 2000 macros and 500 lines, to each user of the library. What is declared here is the binary
-// interface of every 64-bit ELF system; test/unit/os/copies.cpp compares it with <link.h>.
+// include <elf.h>, with 2000 macros and 500 lines, in every user's code. These declarations are the binary interface of every
+// 64-bit ELF system; test/unit/os/copies.cpp compares them with <link.h>.
 
 #include "pooled/config.hpp"
 

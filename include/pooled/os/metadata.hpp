@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where the library's own structures live: pools, thread caches, descriptors of chunks. Never malloc, so that a pool can
-// serve as one; never destroyed, so that it works in static destructors; shared by all pools.
+// The arena for the library's own structures: pools, thread caches, descriptors of chunks. It never calls malloc, so a pool can
+// implement malloc; it is never destroyed, so it works in static destructors; all pools share it.
 //
-//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: so a piece finds its
-//                                             region, and a region without a piece in use goes back to the system
+//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: so the address of a piece
+//                                             gives its region, and an unused region returns to the system
 //   pieces over 16 KiB are pages of their own
 //
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;

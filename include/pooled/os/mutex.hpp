@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The library's lock: a raw_mutex that is free in every child of a fork. Who holds one has passed the fork_gate.
+// The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate.
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
 #include "pooled/config.hpp"

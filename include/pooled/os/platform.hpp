@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The whole contract with the operating system: to port the library, port this file.
+// The whole interface to the operating system: to port the library, port this file.
 //
 //   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    enable_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
 //   schedule   wait_while, wake_one, wake_all, relax, pause, coarse_time
 //
-// Implemented for POSIX; on Linux the barrier is membarrier(2), elsewhere a sequentially consistent fence, which
-// std_atomics::light_barrier() then matches. All functions may be called from any thread.
+// Implemented for POSIX. On Linux the barrier is membarrier(2); elsewhere it is a sequentially consistent fence, and so is
+// std_atomics::light_barrier(). Any thread may call any function.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Numbers that a program's input does not predict: for marks and orders, not for keys. Any thread may call.
+// Numbers that a program's input does not predict: for marks and orders, not for cryptography. Any thread may call.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/duration.hpp"

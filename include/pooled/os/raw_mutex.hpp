@@ -3,10 +3,10 @@
 
 // A lock of 4 bytes, for short critical sections on slow paths.
 //
-//   0 free   1 held   2 held, and someone may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
+//   0 free   1 held   2 held, and a thread may sleep            (Drepper, "Futexes are tricky", 2011, mutex 2)
 //
-// Not std::mutex: it must be destroyed trivially, since it is in use until the process is gone, and a thread that waits
-// must not call the system at once (see lock_slow).
+// Not std::mutex: this one is used until the process ends, so its destructor must be trivial, and a waiting thread spins before
+// it calls the system (see lock_slow).
 // Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
 
 #include "pooled/config.hpp"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the library says to a sanitizer's runtime. All of it is empty in a build for none.
+// The library's calls into a sanitizer's runtime. All of them are empty in a build without a sanitizer.
 //
-//   add_root, remove_root   memory of the library that LeakSanitizer is to look for pointers in: it reads none that a program
-//                           maps by itself
-//   hide_pointer            from here on the one pointer to a malloc block stands in a word that no leak checker can read
-//   unpoison                MemorySanitizer is to take these bytes for written ones
+//   add_root, remove_root   library memory that LeakSanitizer must search for pointers; by itself it ignores memory that a
+//                           program maps
+//   hide_pointer            the only pointer to a malloc block moves to a word that no leak checker can read
+//   unpoison                MemorySanitizer must treat these bytes as initialized
 //
-// LeakSanitizer's functions are weak references, so that one binary works with it, under Valgrind and with neither.
+// LeakSanitizer's functions are weak references, so one binary works with it, under Valgrind, and without either.
 // Any thread may call.
 
 #include "pooled/config.hpp"

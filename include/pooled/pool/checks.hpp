@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build (POOLED_CHECKED) verifies at every call: at a deallocation that the address is the start of a block
-// in use, of this pool, with this size, that nobody wrote behind it, and that a local pool's block is returned by the thread
-// that uses the pool; at an allocation that the pool was not destroyed, and that nobody wrote to the block while it was free.
-// In other builds all of it is empty. A block of another copy of the library's state is checked there (pool/foreign.hpp).
+// What the checked build (POOLED_CHECKED) verifies at every call. At a deallocation: the address is the start of a block in use,
+// of this pool, with this size; nothing wrote behind it; a local pool's block is returned by the thread that uses the pool. At an
+// allocation: the pool was not destroyed, and nothing wrote to the block while it was free. Empty in other builds. A block of
+// another copy of the library's state is checked there (pool/foreign.hpp).
 //
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a pool is behind its handle. It outlives the handle: a pool that is destroyed while blocks are in use is closed, and
-// its core is destroyed when the last of them is returned.
+// The part of a pool that outlives its handle: a pool that is destroyed while blocks are in use is closed, and its core is
+// destroyed when the last of them is returned.
 //
-// A core is worked on by the code of the copy of the library that made it (os/copies.hpp): another copy, which has the pool
-// by reference, calls in_copy().
+// Only code of the copy of the library that made a core works on it (os/copies.hpp): another copy, which has the pool by
+// reference, calls in_copy().
 //
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How the checked build knows a pool that was destroyed by the address of its core, which a pool_allocator or a dangling
-// reference may still have. The memory of the last cores is kept back, so that no new pool lies there at once:
+// How the checked build recognizes a destroyed pool by the address of its core, which a pool_allocator or a dangling reference may
+// still hold. It keeps the memory of the last cores, so that no new pool has such an address soon:
 //
-//   open     the pool's handle is there        ─▶ a bit at the core's address
-//   closed   blocks are still out              ─▶ a bit at the next unit of 16 bytes
-//   dead     nothing is left but the name      ─▶ a bit at the third
+//   open     the pool's handle exists          ─▶ a bit at the core's address
+//   closed   blocks are still in use           ─▶ a bit at the next unit of 16 bytes
+//   dead     only the name is left             ─▶ a bit at the third
 //
 // Any thread may call; O(1). Not compiled in other builds.
 
@@ -18,10 +18,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <new>
 
 #if POOLED_CHECKED
+#include <cstring>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The process-wide pool. Made at its first use and never destroyed, so it works before main, in static and thread-local
+// The process-wide pool. Created at its first use and never destroyed, so it works before main, in static and thread-local
 // destructors, and in atexit handlers.
 
 #include "pooled/config.hpp"

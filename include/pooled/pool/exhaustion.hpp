@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// pool_options::on_exhausted: the program's own word before a pool says that it is exhausted. Only on the slow path, once
-// everything else has failed, so a pool without one pays for a null check there.
+// pool_options::on_exhausted: the program's function that runs before a pool reports exhaustion. It runs on the slow path only,
+// once everything else has failed; a pool without one pays for a null check there.
 //
 // Any thread may call; under no lock.
 

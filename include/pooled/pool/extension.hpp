@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a layer above the pool adds to one pool: an object_pool its idle objects, the teardown layer the deferred objects
-// of an incremental pool. The pool calls it at the turns of its own life, so that no header here includes one above.
+// What a layer above adds to one pool: an object_pool its idle objects, the teardown layer the deferred objects of an incremental
+// pool. The pool calls it when it closes and is destroyed, so no header here includes one from a layer above.
 //
 // A pool has at most one extension. The pool does not own it.
 

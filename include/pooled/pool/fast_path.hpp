@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What every allocation and deallocation runs: find this thread's cache, pass its gate, move one address. No locked
+// The code of every allocation and deallocation: find this thread's cache, pass its gate, move one address. No locked
 // instruction, no branch that is usually taken; everything else is a call (slow_path.hpp).
 //
 // One path for all pools; a place says which pool, and how its cache is found:
 //
 //   in_default_pool       an id that is a constant               t_state.near[id]
 //   in_pool<sharing>      a given pool                           t_state.near[slot], or the local pool's own cache
-//   of_block<sharing>     the pool that a block is of, asked     t_state.recent, else near[slot]
-//                         of the page map
+//   of_block<sharing>     the block's pool, from the page map    t_state.recent, else near[slot]
 //
 // With a class known at compile time its geometry folds into constants.
 //
-// A pool, or a block, of another copy of the library's state has no cache here, and so takes the slow path: see
+// A pool or a block of another copy of the library's state has no cache here, and therefore takes the slow path: see
 // pool/foreign.hpp.
 
 #include "pooled/base/size_class.hpp"

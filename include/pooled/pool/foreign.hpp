@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Blocks and pools of another copy of the library's state (os/copies.hpp), as they appear in this one.
+// Blocks and pools of another copy of the library's state (os/copies.hpp), as this one sees them.
 //
-//   a block whose pool nothing says           asked of every copy: deallocate_elsewhere()
+//   a block of an unknown pool                every copy is asked: deallocate_elsewhere()
 //   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
 //
-// In builds that watch blocks, the checked, the tracked and the tools' one, only the copy that made a pool knows what its blocks are: it is
-// asked first for each, while in others the fast path finds no cache and comes here.
+// In builds that watch blocks (checked, tracked, sanitized), only the copy that made a pool knows its blocks, so it is asked first
+// for each. In other builds the fast path finds no cache and calls these functions.
 //
 // Any thread may call. O(copies).
 

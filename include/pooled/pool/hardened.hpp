@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the hardened build (POOLED_HARDENED) verifies at every call: of a block that is freed, that it is one of this pool and
-// size class and that it carries no mark (heap/free_mark.hpp); of one that is handed out, that it carries its mark. So a
-// block that is freed twice is reported at the call. When two threads free it at one moment, or something wrote over the mark,
-// it is reported before a second caller gets it, or at the flush. In other builds all of it is empty.
+// What the hardened build (POOLED_HARDENED) verifies at every call. At a deallocation: the block is of this pool and size class,
+// and has no mark (heap/free_mark.hpp). At an allocation: it has its mark. A double free is therefore reported at the call. If two
+// threads free the block at the same moment, or something overwrote the mark, it is reported before a second caller gets the
+// block, or at the flush. Empty in other builds.
 //
 // Any thread may call; O(1).
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Who still holds blocks of a pool: in the tracked build by type and place of acquisition, in others by size class.
+// The blocks of a pool that are still in use: in the tracked build by type and place of acquisition, otherwise by size class.
 // Any thread may call. O(blocks in use · log) in the tracked build.
 
 #include "pooled/config.hpp"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The checked build's record of which thread uses a local pool: the one that allocated from it or adopted it last or, once that
-// has ended, the first that uses it then. A block that another thread returns is reported. Whether a program synchronized the
-// two threads cannot be seen here, so handing a pool over has to be said: by local_pool::adopt(), or by an allocation.
+// The checked build's record of which thread uses a local pool: the thread that last allocated from it or adopted it or, once that
+// thread has ended, the next one that uses it. A block that another thread returns is reported. The record cannot see whether a
+// program synchronized the two threads, so a program must announce the transfer: by local_pool::adopt(), or by an allocation.
 //
-// Threads are numbered, and a bit for each says that it has ended: pthread_t and kernel ids are used again. Any thread may
-// call; O(1). Not compiled in other builds.
+// Threads have numbers, and a bit for each says that it has ended, because the system reuses pthread_t and kernel ids. Any thread
+// may call; O(1). Not compiled in other builds.
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where POOLED_SANITIZE changes what a pool does: a block that is given to the caller is exchanged for one of malloc's, and
-// back when it is returned. A pool with an upstream of its own is left as it is: its blocks have to lie in that memory.
-// In other builds all of it is empty.
+// What POOLED_SANITIZE changes in a pool: a block given to the caller is exchanged for one of malloc's, and back when it is
+// returned. A pool with an upstream of its own is unchanged, since its blocks must lie in that memory. Empty in other builds.
 //
-// A tool reports what it finds in its own words, with the stacks of malloc and free. What malloc cannot know, that a block
-// is returned to another pool or with another size, is reported here. Any thread may call.
+// A tool reports its findings in its own words, with the stacks of malloc and free. What malloc cannot know, a block that is
+// returned to another pool or with another size, is reported here. Any thread may call.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"

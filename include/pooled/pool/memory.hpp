@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The memory of a pool and the threads' caches of it: where a call goes that a thread's own cache could not serve.
+// The memory of a pool and the threads' caches of it: it serves the calls that a thread's own cache could not.
 //
 //   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ─┐
 //                                                              large_heap ────────────┴─▶ upstream
 //
 // Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order,
-// those of the heaps, that of the metadata arena. Upstream is called without any of them, so it may be a pool, and what it
-// runs may use this pool.
+// those of the heaps, that of the metadata arena. Upstream is called without any of them: it may be a pool, and may use this
+// one.
 // Invariants: those of the parts. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a pool is made with. An aggregate, to be written with designated initialisers: {.name = "packets"}.
+// The options of a pool. An aggregate for designated initialisers: {.name = "packets"}.
 
 #include "pooled/base/duration.hpp"
 #include "pooled/base/geometry.hpp"

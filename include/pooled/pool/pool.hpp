@@ -7,10 +7,10 @@
 //   packets.reserve<Packet>(1'000'000);
 //   std::shared_ptr<Packet> p = packets.make_shared<Packet>(arguments...);
 //
-// A pool may be destroyed while blocks are out, a weak_ptr's included: its memory lives until the last one is returned.
-// Only allocating from it afterwards is undefined.
+// A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
+// block is returned. Only allocating from it afterwards is undefined.
 //
-// The make_ members are defined in smart/make_shared.hpp and smart/make_unique.hpp; <pooled/pooled.hpp> includes all.
+// smart/make_shared.hpp, make_unique.hpp and make_rc.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -39,22 +39,11 @@ namespace detail {
 template <class T>
 concept unbounded_array = std::is_unbounded_array_v<T>;
 template <class T>
+concept bounded_array = std::is_bounded_array_v<T>;
+template <class T>
 concept not_array = !std::is_array_v<T>;
 template <class T>
 concept of_known_size = !std::is_unbounded_array_v<T>;
-
-// What make_rc of an array takes: the length, unless T has one, and perhaps a value of which the elements are copies.
-template <class T, class... Args>
-inline constexpr bool k_make_array = false;
-template <class T, class Count>
-inline constexpr bool k_make_array<T[], Count> = std::is_convertible_v<Count, std::size_t>;
-template <class T, class Count, class Value>
-inline constexpr bool k_make_array<T[], Count, Value> =
-    std::is_convertible_v<Count, std::size_t> && std::is_convertible_v<Value const&, T const&>;
-template <class T, std::size_t N>
-inline constexpr bool k_make_array<T[N]> = true;
-template <class T, std::size_t N, class Value>
-inline constexpr bool k_make_array<T[N], Value> = std::is_convertible_v<Value const&, T const&>;
 
 // How a pool's counted pointers count: a local pool's without atomics.
 template <sharing Sharing>
@@ -113,31 +102,56 @@ public:
     template <not_array T, class... Args>
     [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args&&... args);
 
-    // `count` value-initialised elements, or copies of `value`.
+    // Arrays: T[] of `count` elements, or T[N]; value-initialised, or copies of `value`. make_unique takes T[] and no value.
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count);
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared();
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value);
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared();
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::remove_extent_t<T> const& value);
     template <unbounded_array T>
     [[nodiscard]] unique_ptr<T> make_unique(std::size_t count);
     template <unbounded_array T>
     [[nodiscard]] unique_ptr<T> try_make_unique(std::size_t count);
-
-    // The same: make_rc<T[]>(count), make_rc<T[]>(count, value), make_rc<T[N]>(), make_rc<T[N]>(value).
-    template <class T, class... Args>
-        requires k_make_array<T, Args...>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(Args const&... args);
-    template <class T, class... Args>
-        requires k_make_array<T, Args...>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc(Args const&... args);
-    template <class T, class... Args>
-        requires k_make_array<T, Args...>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args const&... args);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count,
+                                                             std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc();
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count,
+                                                                 std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc();
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc();
+    template <bounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value);
 
     // Default-initialised: a trivial T is not written at all.
-    template <not_array T>
+    template <of_known_size T>
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite();
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
@@ -149,7 +163,7 @@ public:
     [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite();
     template <unbounded_array T>
     [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite(std::size_t count);
-    template <not_array T>
+    template <of_known_size T>
     [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite();
     template <unbounded_array T>
     [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite(std::size_t count);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The pools of the process by id, and what concerns all of them: threads that begin to use a pool, threads that end, and forks.
+// The pools of the process by id, and the events that affect all of them: threads that begin to use a pool, threads that end, forks.
 //
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
 // later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
 //
-// Where a process has several copies of the library's state (os/copies.hpp), each has a registry, with an id of its own for
-// each pool. The default pool of the first one that makes a pool is that of all: what inlined code drops into "the" default
-// pool is right in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy()
-// does what has to be done. A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
+// In a process with several copies of the library's state (os/copies.hpp), each copy has a registry, with its own id for each
+// pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
+// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy() serves it.
+// A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
 

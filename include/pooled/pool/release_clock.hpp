@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// When a pool looks for memory that it can give back: at most once in a period, and only on calls that are slow anyway.
-// Any thread may call; one thread is told that a period is over.
+// When a pool looks for memory to give back: at most once per period, and only in calls that are slow anyway.
+// Any thread may call; a period's end is reported to one thread.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/duration.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a pool does as a whole: reserve, trim, and say what it owns. Any thread may call.
+// The operations on a pool as a whole: reserve, trim, and membership of an address. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the inlined code of fast_path.hpp leaves over: first use, stopped and closed caches, pools beyond the near slots, large
-// blocks, and what is of another copy of the library's state (foreign.hpp). Out of line.
+// The cases that the inlined code of fast_path.hpp leaves out: first use, stopped and closed caches, pools beyond the near slots,
+// large blocks, and pools and blocks of another copy of the library's state (foreign.hpp). Out of line.
 //
 // Any thread may call. O(1), besides what the pool's memory takes.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a pool says of itself. Plain structs; exact when no other thread works on the pool, otherwise a moment's
-// reading in which each thread may be off by what it did meanwhile. Taking it costs other threads nothing.
+// The statistics of a pool. Plain structs; exact while no other thread uses the pool, otherwise a snapshot in which each thread's
+// share may lag by its concurrent operations. Taking it costs other threads nothing.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the tracked build (POOLED_TRACKED) records of each block in use: type, time, and where it was acquired. That is the
-// std::source_location of a call of allocate(); of a make_ call, whose arguments leave no place for one, the return address.
+// The tracked build's (POOLED_TRACKED) record of each block in use: type, time, and place of acquisition. For allocate() the place
+// is the std::source_location of the call; for a make_ function, whose arguments leave no parameter for one, the return address.
 //
 //   make_shared<T>()   acquisition: type and place  ──▶  hand_out(): on_allocate()  ──▶  g_tracked: a record by address
 //
-// An acquisition lasts for the call and serves its first block: what the object's constructor allocates is its own.
-// A block for which there is no memory for a record is not listed. Any thread may call; O(1). Empty in other builds.
+// An acquisition lasts for the call and describes its first block; blocks that the object's constructor allocates have their own.
+// A block for whose record there is no memory is not listed. Any thread may call; O(1). Empty in other builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -25,6 +24,7 @@
 #if POOLED_TRACKED
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <source_location>
 #endif
 

@@ -81,8 +81,8 @@ public:
     }
 };
 
-// As thread-safe as its pool. Equal when of one pool. A moved or swapped container takes its pool along, a copy-assigned
-// one stays in its own. Its blocks may outlive the pool; allocating after that is undefined.
+// As thread-safe as its pool. Two are equal if they use the same pool. Move assignment and swap of a container propagate the
+// pool, copy assignment does not. Blocks may outlive the pool; allocating after its destruction is undefined.
 template <class T, class Pool>
 class pool_allocator {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How large a block make_shared takes, for reserve().
+// The size and alignment of the block that make_shared takes, for reserve().
 
 #include "pooled/config.hpp"
 
@@ -13,8 +13,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// What std::allocate_shared asks its allocator for, found by letting it ask: the standard libraries name their control
-// blocks differently, but each lays one out by the object's size, alignment and emptiness alone.
+// The request of std::allocate_shared to its allocator, recorded by a probe: the standard libraries name their control blocks
+// differently, but in each the layout depends only on the object's size, alignment and emptiness.
 struct block_shape {
     std::size_t bytes = 0;
     std::size_t align = 0;
@@ -56,8 +56,8 @@ template <class T>
 [[nodiscard]] block_shape shared_block_shape() {
     using shape = std::conditional_t<std::is_empty_v<T> && !std::is_final_v<T>, empty_stand_in<alignof(T)>,
                                      stand_in<sizeof(T), alignof(T)>>;
-    // Not a guarded static: a fork in the midst of its initialisation would leave it locked in the child. Two threads may
-    // both look; they find the same.
+    // Not a guarded static: a fork during its initialisation would leave it locked in the child. Two threads may both compute
+    // it; the result is the same.
     static constinit std::atomic<std::size_t> bytes{0};
     static constinit std::atomic<std::size_t> align{0};
     if (bytes.load(std::memory_order_acquire) ==

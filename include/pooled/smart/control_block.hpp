@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The allocator behind make_shared. It is empty, so std::shared_ptr's control block stays at 16 bytes; a pointer to the
-// pool would cost 8 more. Where to allocate is said by its type or in a thread_local, for the one call; where to
-// deallocate is asked of the address map. Destruction that cascades is put off (see shared_object.hpp).
+// The allocator behind make_shared. It is empty, so std::shared_ptr's control block stays at 16 bytes; a pointer to the pool would
+// add 8. For allocation, its type or a thread_local set for the one call names the pool; for deallocation, the page map does.
+// Cascading destruction is deferred (see shared_object.hpp).
 
 #include "pooled/config.hpp"
 #include "pooled/smart/origin.hpp"
@@ -19,8 +19,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 enum class initialise : bool { by_default, by_value };
 
-// `Object` is what make_shared makes; void for arrays, which are never put off. T is Object, or what the standard library
-// rebinds to.
+// `Object` is the type that make_shared creates; void for arrays, which are never deferred. T is Object, or the type to which
+// the standard library rebinds.
 template <class T, class Origin, class Object = T, initialise How = initialise::by_value>
 class control_block_allocator {
 public:

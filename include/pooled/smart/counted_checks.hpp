@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build (POOLED_CHECKED) verifies before the type in a header word is used: that an object of make_unique
-// starts there. In other builds it is empty. Any thread may call; O(1).
+// What the checked build (POOLED_CHECKED) verifies before it uses the type in a header word: that an object of make_unique starts
+// there. Empty in other builds. Any thread may call; O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"

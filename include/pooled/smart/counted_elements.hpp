@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// An array of make_rc in its block. The header is the one of a single object, so the same pointers count it; in front of it
-// lies how many elements there are.
+// The layout of an array of make_rc in its block. It has the header of a single object, so the same pointers count it; the number
+// of elements precedes the header.
 //
 //   block  | padding to alignof(T), none up to 16 | count: 8 | header: 8 | element 0 | element 1 | …
 //
-// T is an element without extents: the rows of int[n][4] are 4 n elements. Elements are destroyed from last to first. An
-// array is never deferred, what its elements own may be. Any thread may call what the pool allows it; O(elements).
+// T is an element without extents: the rows of int[n][4] are 4 n elements. Elements are destroyed from last to first. An array is
+// never deferred; objects that its elements own may be. Any thread that may use the pool may call; O(elements).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -33,7 +33,7 @@ public:
         detail::max(alignof(T), sizeof(std::size_t) + sizeof(count_header));
     static constexpr std::size_t k_align = detail::max(alignof(T), alignof(count_header));
 
-    // What `count` elements take; k_size_max when that is no size.
+    // The bytes of a block of `count` elements; k_size_max if they exceed the address space.
     [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t count) noexcept {
         return saturating_add(saturating_multiply(count, sizeof(T)), k_offset);
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// An object of make_rc or make_unique in its block, and the word in front of it.
+// The layout of an object of make_rc or make_unique in its block, and the header word in front of it.
 //
 //   block  | padding to alignof(T), none up to 8 | header: 8 | object |
 //
 //   header | type: 14 | weak: 24 | strong: 26 |
 //
 //   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
-//   weak     weak pointers, and one for all owners together, a unique_ptr included
+//   weak     weak pointers, and one for all owners together, including a unique_ptr
 //
-// So a unique_ptr turns into an rc_ptr by one store, and the last owner, if it sees itself alone (strong = weak = 1), lets
-// go without a locked instruction: nobody else can take a reference any more.
+// A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
+// drops without a locked instruction, since no other thread can take a reference any more.
 // Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
 
 #include "pooled/base/algorithm.hpp"
@@ -56,7 +56,7 @@ struct count_header {
     [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
 
-    // The object is gone for its owners; drops the weak count that they held together, and frees the block unless it is
+    // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
     // observed. acq_rel: pairs with the same by others; all they did to the block is seen when it is freed.
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
@@ -68,8 +68,8 @@ struct count_header {
         g_block_types[now].free(this);
     }
 
-    // The header read `now`, and somebody lets go of the object. True: `counts` was all that was counted, and it is gone,
-    // or deferred.
+    // An owner drops the object, whose header read `now`. True: `counts` was the only reference, and the object is destroyed or
+    // deferred.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
         std::uint64_t const number = number_if(now, counts);
         if (number < k_class_count)
@@ -131,7 +131,7 @@ private:
     }
 
     static void retire(void* header) noexcept {
-        // Observed by itself, perhaps, once its destructor has run.
+        // The object may observe itself after its destructor has run.
         if constexpr (k_has_rc_from_this<T>) {
             count_header& h = header_at(header);
             h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,

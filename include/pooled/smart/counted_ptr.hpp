@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What rc_ptr and local_rc_ptr have in common, and their weak forms: everything but the name. Each public pointer is a class of its
-// own, so that a compiler's messages show `rc_ptr<T>` and templates deduce it; this is its base. Counting says how it counts.
+// The common base of rc_ptr, local_rc_ptr and their weak forms: everything but the name. Each public pointer is a class of its
+// own, so that compilers' messages show `rc_ptr<T>` and templates deduce it. The parameter Counting selects how it counts.
 //
-// A sole owner lets go without a locked instruction. One pointer is for one thread at a time. O(1).
+// A sole owner drops its object without a locked instruction. One pointer is for one thread at a time. O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
@@ -31,7 +31,7 @@ template <class T, class Counting>
 using weak_rc_ptr_of =
     std::conditional_t<std::is_same_v<Counting, among_threads>, weak_rc_ptr<T>, weak_local_rc_ptr<T>>;
 
-// What the library's own makers and casts do with a pointer.
+// Access for the library's own make_ functions and casts.
 struct rc_access {
     // Takes over one count that is already there.
     template <class T, class Counting>
@@ -43,7 +43,7 @@ struct rc_access {
     [[nodiscard]] static handle<std::remove_extent_t<T>> detach(counted_ptr<T, Counting>& p) noexcept {
         return std::exchange(p.m_handle, {});
     }
-    // Tells an object where it is; `base` is its enable_rc_from_this.
+    // Stores an object's handle in its enable_rc_from_this, `base`.
     template <class T, class U>
     static void introduce(enable_rc_from_this<U>* base, T* object) noexcept {
         base->m_self = {static_cast<U*>(object), object};
@@ -84,7 +84,7 @@ public:
         other.m_handle = {};
     }
 
-    // The unique_ptr's block has room for the counts: no allocation.
+    // The unique_ptr's block has space for the counts: no allocation.
     template <class U>
         requires std::convertible_to<U*, T*> && (!std::is_array_v<U>)
     counted_ptr(unique_ptr<U>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
@@ -96,7 +96,7 @@ public:
                      std::memory_order_relaxed);
     }
 
-    // From the other way of counting: what was made on one thread goes out to all, or is kept by one from here on. Requires
+    // From the other way of counting: an object made on one thread is shared among threads from here on, or the reverse. Requires
     // that `other` is the object's only pointer, weak ones included; checked.
     template <class U, class OtherCounting>
         requires std::convertible_to<U*, T*> && (!std::same_as<Counting, OtherCounting>)
@@ -144,7 +144,7 @@ public:
         POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: * on an empty pointer");
         return *get();
     }
-    // Requires an element of the array; how many there are is not known here, except for a T[N].
+    // Requires the index of an element. The number of elements is not known here, except for a T[N].
     [[nodiscard]] std::add_lvalue_reference_t<element_type> operator[](std::ptrdiff_t index) const noexcept
         requires(std::is_array_v<T>)
     {
@@ -205,7 +205,7 @@ public:
         : m_handle(owner.m_handle, owner.get()) {
         add();
     }
-    // By way of an owner: the address of a virtual base can be asked only of an object that is alive.
+    // Through an owner: the conversion to a virtual base needs an object that is alive.
     template <class U>
         requires std::convertible_to<U*, T*>
     weak_counted_ptr(weak_counted_ptr<U, Counting> const& other) noexcept  // NOLINT: upcasts convert

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both speak of one header, so what is owned by a sole
-// pointer of either kind may go over to the other.
+// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both use one header format, so a sole pointer of either kind
+// may pass its object to the other kind.
 
 #include "pooled/config.hpp"
 #include "pooled/smart/counted_object.hpp"
@@ -13,7 +13,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The last of several owners, or observed: `word` is what the header read before it let go.
+// The last of several owners, or observed: `word` is the header before the drop.
 POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
     if (is_plain(word)) return h.release_weak();
     g_block_types[word].retire_observed(&h);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the
-// object says how to destroy it and where its block goes, and has room for the counts of an rc_ptr.
+// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the object says
+// how to destroy it and where to return its block, and has space for the counts of an rc_ptr.
 //
-// It converts to a unique_ptr of any base that has a virtual destructor, also one that does not lie at the object's
-// start; other bases are refused at compile time, since nobody would know how to destroy the object.
+// It converts to a unique_ptr of any base that has a virtual destructor, also one that is not at the object's start. Other bases
+// are refused at compile time, since the object could not be destroyed through them.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -29,11 +29,11 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// T is what the pointer says, the object may be of a class derived from it.
+// T is the pointer's type; the object may be of a class derived from it.
 template <class T>
 inline constexpr bool k_may_be_derived = std::is_polymorphic_v<T> && !std::is_final_v<T>;
 
-// Where the whole object starts that `p` points into.
+// The start of the complete object that `p` points into.
 template <class T>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* start_of(T* p) noexcept {
     if constexpr (k_may_be_derived<T>)
@@ -75,7 +75,7 @@ struct deleter {
         auto& counts = *static_cast<detail::count_header*>(header);
         std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
 #if POOLED_CHECKED
-        // The block of one that is deferred is still in use: its header tells that it was dropped.
+        // The block of a deferred object is still in use: its header records the drop.
         POOLED_CHECK(
             detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
             "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Eight bytes that lead both to an object seen as a T and to the header of its block, without knowing what T is: T may be
-// incomplete, or any base of the object, with or without a virtual function.
+// Eight bytes that lead both to an object as a T and to the header of its block, without knowledge of T: T may be incomplete, or
+// any base of the object, with or without a virtual function.
 //
 //   | bytes from the object's start to its T: 16 | address of the T: 48 |
 //
-// Nearly all handles point to the start of their object; they look like plain addresses. Requires that user-space
-// addresses have 48 bits, as on x86-64 and AArch64 unless asked otherwise; the address map refuses others.
+// Nearly all handles point to the start of their object, and then equal a plain address. Requires user-space addresses of 48
+// bits, the default of x86-64 and AArch64; the page map refuses others.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -38,7 +38,7 @@ public:
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
     [[nodiscard]] std::uintptr_t offset() const noexcept { return m_bits >> k_offset_shift; }
 
-    // Where the whole object starts.
+    // The start of the complete object.
     [[nodiscard]] std::uintptr_t start() const noexcept { return (m_bits & k_address_mask) - offset(); }
 
     // Requires a handle that is not empty.

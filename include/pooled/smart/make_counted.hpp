@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A new object in a block with a header: what make_unique and make_rc have in common.
+// Creates an object in a block with a header: the common part of make_unique and make_rc.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -22,7 +22,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A block that goes back unless it is released: for as long as a constructor may throw.
+// Returns its block to the pool unless released: a guard while a constructor may throw.
 template <class Origin>
 class held_block {
 public:
@@ -48,7 +48,7 @@ struct for_overwrite {};
 
 template <class T, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* construct_in(void* place, Args&&... args) {
-    // The standard library's: it warns of no conversion in the user's arguments.
+    // std::construct_at is in a system header, so conversions of the user's arguments cause no warning here.
     return std::construct_at(static_cast<T*>(place), std::forward<Args>(args)...);
 }
 template <class T>
@@ -56,7 +56,7 @@ template <class T>
     return ::new (place) T;
 }
 
-// Requires a block for a counted_object. Gives it back when the constructor throws.
+// Requires a block for a counted_object. Returns it to the pool if the constructor throws.
 template <class T, class Origin, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE T* construct_counted(void* block, type_tag type, std::uint64_t counts,
                                                         Args&&... args) {
@@ -84,7 +84,7 @@ template <class T, class... Args>
     return detail::construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
-// How the object is retired depends on the pool, its layout does not.
+// The pool determines how the object is retired, but not its layout.
 template <class T, sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_in(pool_core& core) {
     if constexpr (k_is_deferrable_type<T>)

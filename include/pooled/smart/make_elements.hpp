@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A new array for make_rc: its block, its elements, its header. What it takes are `rows`, elements of T, each of which may be
-// an array itself, and perhaps what the rows are copies of. If a constructor throws, the elements before it are destroyed and
-// the block goes back to the pool.
+// Creates an array for make_rc: its block, its elements, its header. `rows` counts the elements of T, which may themselves be
+// arrays; each may be a copy of a given row. If a constructor throws, the elements before it are destroyed and the block returns
+// to the pool.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/error.hpp"
@@ -25,8 +25,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Calls construct(p) for each element in ascending order. If that throws, the elements before it are destroyed from last to
-// first, as the standard's make_shared does; its own algorithms, in libstdc++, do it the other way round.
+// Calls construct(p) for each element in ascending order. If that throws, destroys the elements before it from last to first,
+// as std::make_shared does; libstdc++'s own algorithms destroy from first to last.
 template <class T, class Construct>
 void construct_each(T* first, std::size_t count, Construct&& construct) {
     struct constructed {
@@ -56,8 +56,8 @@ void construct_rows(T* first, std::size_t count, Row const& value) {
     });
 }
 
-// T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length for a number of rows
-// that is no size, and what the pool and a constructor throw.
+// T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length if the rows exceed
+// the address space, and what the pool and a constructor throw.
 template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Initial>
 [[nodiscard]] rc_ptr_of<T, Counting> make_elements(pool_core& core, std::size_t rows,
                                                    Initial const&... initial) {
@@ -85,18 +85,13 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
     return rc_access::adopt<T, Counting>(handle<std::remove_extent_t<T>>(start, start));
 }
 
-// The arguments of make_rc: the number of rows comes first unless the type says it.
+// The same; `rows` is the first argument unless the type says it.
 template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Args>
 [[nodiscard]] rc_ptr_of<T, Counting> make_array(pool_core& core, Args const&... args) {
-    using row = std::remove_cv_t<std::remove_extent_t<T>>;
     if constexpr (std::is_bounded_array_v<T>)
-        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>,
-                                                                      static_cast<row const&>(args)...);
+        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>, args...);
     else
-        return [&core](auto count, auto const&... value) {
-            return detail::make_elements<T, Counting, Sharing, OnFailure>(
-                core, static_cast<std::size_t>(count), static_cast<row const&>(value)...);
-        }(args...);
+        return detail::make_elements<T, Counting, Sharing, OnFailure>(core, args...);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

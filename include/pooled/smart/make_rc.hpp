@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block; of an
-// array the elements, the counts and the length. T may be const.
+// make_rc and make_local_rc, from the default pool and from a given one: the object and 8 bytes of counts in one block; for an
+// array, the elements, the counts and the length. T may be const.
 //
 //   make_rc<T>(arguments...)
 //   make_rc<T[]>(count)   make_rc<T[]>(count, value)   make_rc<T[N]>()   make_rc<T[N]>(value)
@@ -56,56 +56,100 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
 }
 
 template <sharing Sharing>
-template <class T, class... Args>
-    requires k_make_array<T, Args...>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args const&... args) {
-    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, args...);
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::size_t count) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count);
+}
+template <sharing Sharing>
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::size_t count,
+                                                                std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count, value);
+}
+template <sharing Sharing>
+template <bounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc() {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core);
+}
+template <sharing Sharing>
+template <bounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, value);
 }
 
 template <sharing Sharing>
-template <class T, class... Args>
-    requires k_make_array<T, Args...>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args const&... args) {
-    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core,
-                                                                                              args...);
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::size_t count) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, count);
+}
+template <sharing Sharing>
+template <unbounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::size_t count,
+                                                                    std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, count,
+                                                                                              value);
+}
+template <sharing Sharing>
+template <bounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc() {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core);
+}
+template <sharing Sharing>
+template <bounded_array T>
+rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, value);
 }
 
 template <sharing Sharing>
-template <class T, class... Args>
-    requires k_make_array<T, Args...>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args const&... args) {
-    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, args...);
+template <unbounded_array T>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::size_t count) {
+    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, count);
+}
+template <sharing Sharing>
+template <unbounded_array T>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, count, value);
+}
+template <sharing Sharing>
+template <bounded_array T>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc() {
+    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core);
+}
+template <sharing Sharing>
+template <bounded_array T>
+local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::remove_extent_t<T> const& value) {
+    return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, value);
 }
 
 template <sharing Sharing>
 template <of_known_size T>
 rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
     if constexpr (std::is_array_v<T>)
-        return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(
-            *m_core, std::extent_v<T>, for_overwrite());
+        return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core,
+                                                                                        for_overwrite());
     else
         return make_rc<T>(for_overwrite());
 }
 template <sharing Sharing>
 template <unbounded_array T>
 rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
-    return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count,
-                                                                                       for_overwrite());
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count,
+                                                                                    for_overwrite());
 }
 
 template <sharing Sharing>
 template <of_known_size T>
 rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
     if constexpr (std::is_array_v<T>)
-        return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
-            *m_core, std::extent_v<T>, for_overwrite());
+        return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
+            *m_core, for_overwrite());
     else
         return try_make_rc<T>(for_overwrite());
 }
 template <sharing Sharing>
 template <unbounded_array T>
 rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
-    return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
+    return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
         *m_core, count, for_overwrite());
 }
 
@@ -125,15 +169,37 @@ template <detail::not_array T, class... Args>
     return detail::adopt_made<T, detail::on_one_thread>(detail::make_counted_by_default<std::remove_cv_t<T>>(
         detail::count_header::k_sole, std::forward<Args>(args)...));
 }
-template <class T, class... Args>
-    requires detail::k_make_array<T, Args...>
-[[nodiscard]] rc_ptr<T> make_rc(Args const&... args) {
-    return default_pool().make_rc<T>(args...);
+template <detail::unbounded_array T>
+[[nodiscard]] rc_ptr<T> make_rc(std::size_t count) {
+    return default_pool().make_rc<T>(count);
 }
-template <class T, class... Args>
-    requires detail::k_make_array<T, Args...>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(Args const&... args) {
-    return default_pool().make_local_rc<T>(args...);
+template <detail::unbounded_array T>
+[[nodiscard]] rc_ptr<T> make_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    return default_pool().make_rc<T>(count, value);
+}
+template <detail::bounded_array T>
+[[nodiscard]] rc_ptr<T> make_rc() {
+    return default_pool().make_rc<T>();
+}
+template <detail::bounded_array T>
+[[nodiscard]] rc_ptr<T> make_rc(std::remove_extent_t<T> const& value) {
+    return default_pool().make_rc<T>(value);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count) {
+    return default_pool().make_local_rc<T>(count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    return default_pool().make_local_rc<T>(count, value);
+}
+template <detail::bounded_array T>
+[[nodiscard]] local_rc_ptr<T> make_local_rc() {
+    return default_pool().make_local_rc<T>();
+}
+template <detail::bounded_array T>
+[[nodiscard]] local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value) {
+    return default_pool().make_local_rc<T>(value);
 }
 template <detail::of_known_size T>
 [[nodiscard]] rc_ptr<T> make_rc_for_overwrite() {

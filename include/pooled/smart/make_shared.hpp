@@ -23,16 +23,22 @@
 #include <type_traits>
 #include <utility>
 
+#if !POOLED_HAS_EXCEPTIONS
+#include "pooled/smart/make_elements.hpp"
+#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/smart/to_shared.hpp"
+#endif
+
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// libstdc++ 12 cannot construct an array of const elements; one of others converts to it.
-template <class T>
-using plain_array = std::remove_cv_t<std::remove_extent_t<T>>[];
-
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
+
+// What the standard library makes: libstdc++ 12 cannot construct const elements, and a pointer to others converts.
+template <class T>
+using made_as = std::conditional_t<std::is_array_v<T>, std::remove_cv_t<T>, T>;
 
 // Arrays and single objects differ in that the latter may be deferred when they are dropped.
 template <class T, class Origin, initialise How = initialise::by_value>
@@ -40,8 +46,14 @@ using making_allocator =
     control_block_allocator<element_of<T>, Origin,
                             std::conditional_t<std::is_array_v<T>, void, std::remove_cv_t<T>>, How>;
 
-template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
-          initialise How = initialise::by_value, class... Args>
+template <class T, initialise How = initialise::by_value, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_by_default(Args&&... args) {
+    return std::allocate_shared<made_as<T>>(making_allocator<T, from_default, How>(),
+                                            std::forward<Args>(args)...);
+}
+
+template <class T, sharing Sharing, initialise How = initialise::by_value,
+          on_failure OnFailure = on_failure::throws, class... Args>
 [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> allocate_shared_in(pool_core& core, Args&&... args) {
     t_making = &core;
     if constexpr (!std::is_array_v<T> && k_is_deferrable_type<T>)
@@ -49,16 +61,19 @@ template <class T, sharing Sharing, on_failure OnFailure = on_failure::throws,
             return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure, false>, How>(),
                                            std::forward<Args>(args)...);
         }
-    return std::allocate_shared<T>(making_allocator<T, from_pool<Sharing, OnFailure>, How>(),
-                                   std::forward<Args>(args)...);
+    return std::allocate_shared<made_as<T>>(making_allocator<T, from_pool<Sharing, OnFailure>, How>(),
+                                            std::forward<Args>(args)...);
 }
 
 #if POOLED_HAS_EXCEPTIONS
 
-// Runs `make`; an empty pointer when the pool itself had no memory. A std::bad_alloc of the object's constructor goes on.
-template <class Make>
-[[nodiscard]] auto empty_when_exhausted(Make&& make) -> decltype(make()) {
-    POOLED_TRY { return make(); }
+// The same; empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
+template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
+[[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
+    POOLED_TRY {
+        return detail::allocate_shared_in<T, Sharing, How, on_failure::marks_and_throws>(
+            core, std::forward<Args>(args)...);
+    }
     POOLED_CATCH(std::bad_alloc const&) {
         if (!std::exchange(t_making_failed, false)) POOLED_RETHROW;
         return {};
@@ -67,7 +82,7 @@ template <class Make>
 
 #else
 
-// Gives out t_given_block for a control block.
+// Allocates t_given_block, for a control block.
 inline constexpr std::size_t k_given_bytes = 128;
 template <class T>
 struct given_block_allocator {
@@ -90,6 +105,34 @@ struct given_block_allocator {
     }
 };
 
+// Standard libraries do not say how large the block of an array is, so an array's control block gets a block of its own.
+template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
+[[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
+    using place = in_pool<Sharing>;
+    if constexpr (std::is_array_v<T>) {
+        auto elements = [&] {
+            using enum on_failure;
+            if constexpr (How == initialise::by_default)
+                return detail::make_array<T, among_threads, Sharing, marks_and_throws>(core, args...,
+                                                                                       for_overwrite());
+            else
+                return detail::make_array<T, among_threads, Sharing, marks_and_throws>(core, args...);
+        }();
+        if (elements == nullptr) return {};
+        t_given_block = detail::try_allocate_bytes(place(core), k_given_bytes, alignof(std::max_align_t));
+        if (t_given_block == nullptr) return {};
+        auto* const first = elements.get();
+        return std::shared_ptr<T>(first, drop_owner<rc_ptr<T>>{std::move(elements)},
+                                  given_block_allocator<std::byte>());
+    } else {
+        block_shape const shape = detail::shared_block_shape<std::remove_cv_t<T>>();
+        t_given_block = detail::try_allocate_bytes(place(core), shape.bytes, shape.align);
+        if (t_given_block == nullptr) return {};
+        return detail::allocate_shared_in<T, Sharing, How, on_failure::marks_and_throws>(
+            core, std::forward<Args>(args)...);
+    }
+}
+
 #endif
 
 template <class T>
@@ -102,8 +145,8 @@ template <class T>
     return count;
 }
 
-// Always inlined, as the one on the default pool: a std::shared_ptr that is returned through memory is written in two
-// halves, and moving it on then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
+// Always inlined, as for the default pool: a std::shared_ptr that is returned through memory is written in two halves, and a
+// move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
 template <sharing Sharing>
 template <not_array T, class... Args>
 POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
@@ -114,97 +157,73 @@ POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&..
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
-    return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count));
+    return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count));
 }
-
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count), value);
+    return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count), value);
 }
-
 template <sharing Sharing>
-template <not_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
-    return detail::allocate_shared_in<T, Sharing, on_failure::throws, initialise::by_default>(*m_core);
+template <bounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared() {
+    return detail::allocate_shared_in<T, Sharing>(*m_core);
 }
-
+template <sharing Sharing>
+template <bounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::remove_extent_t<T> const& value) {
+    return detail::allocate_shared_in<T, Sharing>(*m_core, value);
+}
+template <sharing Sharing>
+template <of_known_size T>
+std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+    return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
+}
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
-    t_making = m_core;
-    return std::allocate_shared_for_overwrite<plain_array<T>>(
-        making_allocator<plain_array<T>, from_pool<Sharing>>(), checked_count<T>(count));
+    return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, checked_count<T>(count));
 }
-
-#if POOLED_HAS_EXCEPTIONS
 
 template <sharing Sharing>
 template <not_array T, class... Args>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
-    return detail::empty_when_exhausted([&] {
-        return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(
-            *m_core, std::forward<Args>(args)...);
-    });
+    return detail::try_allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
 }
-
 template <sharing Sharing>
-template <not_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
-    return detail::empty_when_exhausted([&] {
-        return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws, initialise::by_default>(
-            *m_core);
-    });
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    if (count > k_max_count<T>) return {};
+    return detail::try_allocate_shared_in<T, Sharing>(*m_core, count);
 }
-
+template <sharing Sharing>
+template <unbounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count,
+                                                        std::remove_extent_t<T> const& value) {
+    if (count > k_max_count<T>) return {};
+    return detail::try_allocate_shared_in<T, Sharing>(*m_core, count, value);
+}
+template <sharing Sharing>
+template <bounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared() {
+    return detail::try_allocate_shared_in<T, Sharing>(*m_core);
+}
+template <sharing Sharing>
+template <bounded_array T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::remove_extent_t<T> const& value) {
+    return detail::try_allocate_shared_in<T, Sharing>(*m_core, value);
+}
+template <sharing Sharing>
+template <of_known_size T>
+std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+    return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
+}
 template <sharing Sharing>
 template <unbounded_array T>
 std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
     if (count > k_max_count<T>) return {};
-    return detail::empty_when_exhausted([&] {
-        t_making = m_core;
-        return std::shared_ptr<T>(std::allocate_shared_for_overwrite<plain_array<T>>(
-            making_allocator<plain_array<T>, from_pool<Sharing, on_failure::marks_and_throws>>(), count));
-    });
+    return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, count);
 }
-
-template <sharing Sharing>
-template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
-    if (count > k_max_count<T>) return {};
-    return detail::empty_when_exhausted([&] {
-        return std::shared_ptr<T>(
-            detail::allocate_shared_in<plain_array<T>, Sharing, on_failure::marks_and_throws>(
-                *m_core, checked_count<T>(count)));
-    });
-}
-
-#else
-
-template <sharing Sharing>
-template <not_array T, class... Args>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
-    block_shape const shape = shared_block_shape<std::remove_cv_t<T>>();
-    t_given_block = detail::try_allocate_bytes(in_pool<Sharing>(*m_core), shape.bytes, shape.align);
-    if (t_given_block == nullptr) return {};
-    return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(*m_core,
-                                                                                std::forward<Args>(args)...);
-}
-
-// What the standard libraries take for an array's block they do not say: the control block gets a block of its own.
-template <sharing Sharing>
-template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
-    using place = in_pool<Sharing>;
-    auto elements = try_make_unique<plain_array<T>>(count);
-    if (elements == nullptr) return {};
-    t_given_block = detail::try_allocate_bytes(place(*m_core), k_given_bytes, alignof(std::max_align_t));
-    if (t_given_block == nullptr) return {};
-    auto const deleter = elements.get_deleter();
-    return std::shared_ptr<T>(elements.release(), deleter, given_block_allocator<std::byte>());
-}
-
-#endif
 
 // The blocks that the make_ forms of a single T take: make_shared's, and the one that make_unique and make_rc share. Throws
 // std::bad_alloc.
@@ -234,31 +253,35 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
 template <detail::not_array T, class... Args>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
     POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return std::allocate_shared<T>(detail::making_allocator<T, detail::from_default>{},
-                                   std::forward<Args>(args)...);
+    return detail::allocate_shared_by_default<T>(std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
-    return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
-                                                        detail::checked_count<T>(count));
+    return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
-                                                        detail::checked_count<T>(count), value);
+    return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count), value);
 }
-template <detail::not_array T>
+template <detail::bounded_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared() {
+    return detail::allocate_shared_by_default<T>();
+}
+template <detail::bounded_array T>
+[[nodiscard]] std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value) {
+    return detail::allocate_shared_by_default<T>(value);
+}
+template <detail::of_known_size T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
-    return std::allocate_shared<T>(
-        detail::making_allocator<T, detail::from_default, detail::initialise::by_default>{});
+    return detail::allocate_shared_by_default<T, detail::initialise::by_default>();
 }
 template <detail::unbounded_array T>
 [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    return std::allocate_shared_for_overwrite<detail::plain_array<T>>(
-        detail::making_allocator<T, detail::from_default>{}, detail::checked_count<T>(count));
+    return detail::allocate_shared_by_default<T, detail::initialise::by_default>(
+        detail::checked_count<T>(count));
 }
 
-// pool.make_shared<T>(...), for those who look for std::allocate_shared. That one works with a pool_allocator, too, but its control
+// pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
 // block then holds the allocator: 8 bytes more. Throws what make_shared throws.
 template <detail::not_array T, detail::sharing Sharing, class... Args>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
@@ -273,6 +296,25 @@ template <detail::unbounded_array T, detail::sharing Sharing>
 [[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count,
                                                  std::remove_extent_t<T> const& value) {
     return pool.template make_shared<T>(count, value);
+}
+template <detail::bounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool) {
+    return pool.template make_shared<T>();
+}
+template <detail::bounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
+                                                 std::remove_extent_t<T> const& value) {
+    return pool.template make_shared<T>(value);
+}
+
+template <detail::of_known_size T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool) {
+    return pool.template make_shared_for_overwrite<T>();
+}
+template <detail::unbounded_array T, detail::sharing Sharing>
+[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool,
+                                                               std::size_t count) {
+    return pool.template make_shared_for_overwrite<T>(count);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -26,7 +26,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// What an array of `count` takes, its length included; k_size_max when that is no size.
+// The bytes of an array of `count` elements and its length; k_size_max if they exceed the address space.
 template <class T>
 [[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) noexcept {
     return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where an object's block comes from and goes back to, as a type: the empty allocators and the numbered block types take
-// it as a parameter.
+// Where an object's block comes from and returns to, as a type: a parameter of the empty allocators and of the numbered block
+// types.
 //
 //   from_default          the default pool: known at compile time, nothing to look up
-//   from_pool<Sharing, …> the pool named in t_making for the one call; found again by the block's address. Whether its teardown
-//                         is immediate is asked when an object is made, so that the drop need not ask
+//   from_pool<Sharing, …> the pool in t_making during the one call; found again by the block's address. Whether its teardown is
+//                         immediate is determined when an object is made, not when it is dropped
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"

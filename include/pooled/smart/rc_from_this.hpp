@@ -18,8 +18,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 template <class T>
 class enable_rc_from_this : public detail::rc_from_this_tag {
 public:
-    // One more owner. Throws std::bad_weak_ptr when the object is not owned by rc_ptr: on the stack, in a std::shared_ptr
-    // or a unique_ptr, in its own constructor or destructor.
+    // Another owner. Throws std::bad_weak_ptr if no rc_ptr owns the object: on the stack, in a std::shared_ptr or a unique_ptr,
+    // in its own constructor or destructor.
     [[nodiscard]] rc_ptr<T> rc_from_this() { return own<detail::among_threads, T>(); }
     [[nodiscard]] rc_ptr<T const> rc_from_this() const { return own<detail::among_threads, T const>(); }
 
@@ -29,7 +29,7 @@ public:
         return own<detail::on_one_thread, T const>();
     }
 
-    // One more observer, or an empty pointer.
+    // Another observer, or an empty pointer.
     [[nodiscard]] weak_rc_ptr<T> weak_rc_from_this() noexcept { return observe<T>(); }
     [[nodiscard]] weak_rc_ptr<T const> weak_rc_from_this() const noexcept { return observe<T const>(); }
 
@@ -62,7 +62,7 @@ private:
 
 namespace detail {
 
-// Tells an object that was just made in a counted block where it is.
+// Stores the handle of an object that was just made in a counted block.
 template <class T>
 POOLED_ALWAYS_INLINE void introduce(T* object) noexcept {
     if constexpr (k_has_rc_from_this<T>) {

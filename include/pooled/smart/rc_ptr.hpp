@@ -7,10 +7,11 @@
 //   rc_ptr         counts atomically; copies may be used and dropped in any thread, as with std::shared_ptr
 //   local_rc_ptr   counts without atomics: all pointers to one object stay on one thread
 //
-// T may be an array, as with std::shared_ptr. A sole owner lets go without a locked instruction. There is no aliasing: a
-// pointer always keeps the object it points into, so it needs no second address. Made by make_rc, make_local_rc, or out of a pooled::unique_ptr, without an allocation.
+// T may be an array, as with std::shared_ptr. A sole owner drops without a locked instruction. There is no aliasing constructor: a
+// pointer always keeps the object it points into, so it needs no second address. Created by make_rc or make_local_rc, or from a
+// pooled::unique_ptr without an allocation.
 //
-// One pointer is for one thread at a time, pointers to one object for any. O(1).
+// One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"

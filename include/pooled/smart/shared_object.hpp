@@ -2,11 +2,11 @@
 #pragma once
 
 // How an object of make_shared is deferred. std::shared_ptr destroys it through the allocator and, when no weak pointer is
-// left, deallocates its block right after; to defer it is to answer both calls without doing either.
+// left, deallocates its block right after. Deferral means that the allocator does neither when it is called.
 //
 //   not observed      destroy: remember the type; deallocate, which follows at once: the whole block is deferred
-//   observed          destroy: take a weak reference, so that the block cannot go before the object; the object is
-//                     deferred, and the reference is dropped when it is destroyed, by whichever rule the standard library has
+//   observed          destroy: take a weak reference, so that the block outlives the object; the object is deferred, and the
+//                     reference is dropped when it is destroyed, by the rule of the standard library in use
 //
 // An object that derives from std::enable_shared_from_this observes itself.
 
@@ -34,19 +34,19 @@ class shared_object {
 public:
     static constexpr bool k_is_deferrable = k_is_deferrable_type<T> && control::k_is_known;
 
-    // The last owner let go.
+    // Called when the last owner is gone.
     POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
         if (Origin::k_is_immediate && t_teardown.may_recurse()) [[likely]]
             return std::destroy_at(object);
         drop_slow(object);
     }
 
-    // Whether the block stays, since its object is deferred. Must be asked before the block of a T is deallocated.
+    // Whether the block must stay because its object is deferred. Must be called before the block of a T is deallocated.
     [[nodiscard]] POOLED_ALWAYS_INLINE static bool keeps(void* block) noexcept {
         teardown_state& state = t_teardown;
         if (state.awaited == k_no_type) [[likely]]
             return false;
-        // The control block's destructor ran, and with it MemorySanitizer took its bytes, the object's, for dead ones.
+        // The control block's destructor ran, so MemorySanitizer considers its bytes, which include the object, uninitialized.
         sanitizer::unpoison(block, control::k_bytes<T>);
         deferred const d(block, std::exchange(state.awaited, k_no_type), false);
         defer(d, object_in(block));

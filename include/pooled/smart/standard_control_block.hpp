@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// All that the library takes for granted about the control block of std::allocate_shared. The standard says nothing of
-// it, but both libraries have fixed it in their binary interfaces:
+// All assumptions of the library about the control block of std::allocate_shared. The standard does not specify it, but both
+// libraries have fixed it in their binary interfaces:
 //
 //   libstdc++  | vptr: 8 | #shared: 4 | #weak + (#shared != 0): 4 | object |
 //   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
 //
-// and both have members to take and drop a weak reference. An object with an empty allocator follows at its alignment;
-// test/unit/smart/standard_control_block.cpp holds all of it against the library in use. With another standard library, and
-// where libstdc++ has a mutex in it (riscv64 with GCC 12), `k_is_known` is false, and destruction recurses as it does there.
+// Both have members to take and drop a weak reference. With an empty allocator the object follows at its alignment;
+// test/unit/smart/standard_control_block.cpp compares all of it with the library in use. With another standard library, and where
+// libstdc++ has a mutex in it (riscv64 with GCC 12), `k_is_known` is false, and destruction recurses as it does there.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -28,7 +28,7 @@ public:
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->__add_weak(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->__release_weak(); }
-    // acquire: pairs with the release of whoever dropped a weak pointer.
+    // acquire: pairs with the release by a thread that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
                                __ATOMIC_ACQUIRE) != 0;
@@ -45,8 +45,8 @@ public:
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_add_ref(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_release(); }
-    // 0 when the last owner found itself alone and the block is about to go. acquire: pairs with the release of whoever
-    // dropped a weak pointer.
+    // 0 when the last owner was the only reference and the block is about to be freed. acquire: pairs with the release by a thread
+    // that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
         return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 12),
                                __ATOMIC_ACQUIRE) > 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that ask for one.
+// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that take one.
 //
 //   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last of either is gone
 //
-// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: those of the rc_ptr
-// lie in a word that the standard library does not know. The other way there is none: an object of make_shared has no such word.
+// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: the standard library does
+// not know the word where the rc_ptr counts. There is no conversion back, since an object of make_shared has no such word.
 
 #include "pooled/config.hpp"
 #include "pooled/smart/allocator.hpp"
@@ -20,7 +20,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// In place of a deleter: what it drops is its own owner.
+// A deleter that drops the owner it holds.
 template <class Owner>
 struct drop_owner {
     Owner owner;
@@ -36,8 +36,8 @@ template <class T, class Owner>
 
 }  // namespace detail
 
-// Empty for an empty pointer. Throws std::bad_alloc; the object is then dropped as by any owner. As thread-safe as the pointer it
-// takes: what is made of a local_rc_ptr stays on its thread. O(1).
+// Empty for an empty pointer. Throws std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
+// result for a local_rc_ptr stays on its thread. O(1).
 template <class T>
 [[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
     return detail::share<T>(std::move(owner));

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a block with an object in it must undergo when its last owner is gone, by a number small enough to stand beside
-// a count or an address in one word. A handle to an incomplete type, or to a base without a virtual destructor, finds
-// the object's real type by it.
+// What must happen to a block with an object in it when its last owner is gone, as a number that fits beside a count or an address
+// in one word. A handle to an incomplete type, or to a base without a virtual destructor, finds the object's real type by it.
 //
 //   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
 //   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
-// A type gets its number when it is first needed, without a lock: a fork may come at any moment. Any thread may call; O(1).
-// Numbers are unique in the process: where it has several copies of this table (os/copies.hpp), each takes its numbers in runs of
-// 64. A number that another copy gave leads to a type that hands the header to that copy. The entries are offsets from that
-// type, so that an empty entry is one for it, and no copy need know of the others' numbers.
+// A type gets its number when it is first needed, without a lock, since a fork may happen at any moment. Any thread may call; O(1).
+// Numbers are unique in the process: with several copies of this table (os/copies.hpp), each takes its numbers in runs of 64. A
+// number from another copy leads to a type that hands the header to that copy. The entries are offsets from that type, so an
+// empty entry means that type, and no copy needs to know the others' numbers.
 //
-// The number is kept as a tag, in the place that it takes in these words, so that nobody shifts it.
+// The number is kept as a tag, at its position in these words, so no code shifts it.
 //
-//   0 ... 127       plain: there is nothing to destroy, and the block is the default pool's, of this size class
+//   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
 //   128 ... 16383   types
 
 #include "pooled/base/bits.hpp"

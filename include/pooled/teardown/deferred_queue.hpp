@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The deferred queue: objects that lost their last owner and are to be destroyed later. A window of sixteen, first in,
-// first out, and behind it what does not fit.
+// The deferred queue: objects that lost their last owner and await destruction. A window of sixteen, first in, first out, and a
+// stack behind it for the rest.
 //
 //   push ──▶ window: 16 words ──▶ pop: destroy it, which pushes more
 //               ▲ when it is not full
 //            stack: segments of 510 words; without memory for one, linked through the blocks' own first words
 //
-//   deferred  | type: 14 | kind: 2 | address of the header or block: 48 |
-//
-// When an object enters the window, the addresses of pool memory found in it are prefetched: by the time it is destroyed,
-// and drops what it owns, their counts have arrived. The order in the window makes independent chains take turns, so that
-// their cache misses overlap; the stack behind it keeps the frontier of a tree small (depth first).
+// When an object enters the window, the addresses of pool memory found in it are prefetched: when it is destroyed and drops the
+// objects that it owns, their counts are already in the cache. In the window, independent chains alternate, so their cache misses
+// overlap; the stack keeps the frontier of a tree small (depth first).
 // Measured on a random tree and on E1: docs/teardown.md.
 //
 // Invariant: nothing is behind the window unless the window is full, or about to be filled.

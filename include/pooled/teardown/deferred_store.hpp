@@ -8,10 +8,10 @@
 //      a batch   │        ▼ collect: those of all threads
 //                 m_kept
 //
-// Objects leave a batch one at a time, so all but those that are being destroyed are in reach of every thread.
+// Objects leave a batch one at a time, so every thread can take all but those that are being destroyed.
 //
-// A thread_deferred is changed by its owner inside its gate, or by others with the gate stopped, under m_mutex. No
-// destructor runs inside a gate or under a lock; who holds m_mutex waits for no lock but metadata's.
+// A thread_deferred is changed by its owner inside its gate, or by others with the gate stopped, under m_mutex. No destructor
+// runs inside a gate or under a lock; a holder of m_mutex waits for no lock but metadata's.
 // Invariant: deferred = sizes of the batches of all threads + those of the batches kept. O(1) but for collect: O(threads).
 
 #include "pooled/base/atomics.hpp"

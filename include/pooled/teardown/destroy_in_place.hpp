@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// destroy_in_place<T>: set it for a type whose destructor must have run when its pointer is reset or goes out of scope,
-// whatever pool it is from and however deep the drop is: guards, locks, anything that another object points back to.
+// destroy_in_place<T>: set it for a type whose destructor must have run when its pointer is reset or goes out of scope, in every
+// pool and however deep the drop is: guards, locks, anything that another object points back to.
 //
 //   template <>
 //   inline constexpr bool pooled::destroy_in_place<Guard> = true;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Incremental teardown: a drop only defers its object, and the allocations that follow on that thread destroy a few objects
-// each. A thread that only drops, of which another one allocates, helps itself: with many deferred, each drop destroys
-// some, too. An allocation that finds no memory drains, then waits for what other threads are destroying, unless they wait
-// themselves.
+// Incremental teardown: a drop only defers its object, and later allocations on that thread destroy a few objects each. A thread
+// that only drops, while another allocates, destroys some in each drop once many are deferred. An allocation that finds no memory
+// drains, then waits for what other threads are destroying, unless they wait themselves.
 //
 // No function here runs a destructor under a lock of the library. A fibre must not change threads within a destructor that
 // one of these functions runs.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// outermost_drop: a drop to which drops further down the same stack are deferred, or a reclaim_scope. It lies on the stack
-// that it stands for. The table of those on stacks that are not a thread's own (fibres, sigaltstack) is keyed by address,
-// so that a fibre finds its own, whichever thread runs it and whatever other fibres did meanwhile.
+// outermost_drop: a drop to which drops further down the same stack are deferred, or a reclaim_scope. It lies on the stack that it
+// represents. The table of those on other stacks than a thread's own (fibres, sigaltstack) is keyed by address, so a fibre finds
+// its own, whichever thread runs it and whatever other fibres did meanwhile.
 //
 //   top + 4 KiB   ┐ a drop in this range is on the same stack: of several records that match, the lowest is the innermost
 //   top           │ where the record was made

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// reclaim_scope: while one stands on a stack, objects of the library's pools that lose their last owner there are gathered;
-// when it ends, they are destroyed together, with all that they alone own, in no particular order. Independent chains then
-// take turns, and their cache misses overlap: five lists dropped in one scope cost a third of five lists dropped one by one.
+// reclaim_scope: while one exists on a stack, objects of the library's pools that lose their last owner there are gathered. When it
+// ends, they are destroyed together, with all that they alone own, in unspecified order. Independent chains then alternate, and
+// their cache misses overlap: five lists dropped in one scope cost a third of five lists dropped one by one.
 //
 //   {
 //       pooled::reclaim_scope together;
 //       for (auto& list : lists) list.reset();
 //   }   // here all of them are destroyed
 //
-// For automatic variables only. Scopes nest: the outermost does the work, also within a destructor that it runs. Three kinds
-// of objects are not gathered: those whose type is trivially destructible or has destroy_in_place, and those of an
-// incremental pool, which stay that pool's. O(1) besides the destruction itself.
+// For automatic variables only. Scopes nest: the outermost does the work, also within a destructor that it runs. Three kinds of
+// objects are not gathered: those of a trivially destructible type, those of a type with destroy_in_place, and those of an
+// incremental pool, which that pool keeps. O(1) besides the destruction itself.
 
 #include "pooled/config.hpp"
 #include "pooled/teardown/teardown.hpp"

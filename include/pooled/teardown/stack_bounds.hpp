@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where the calling thread's own stack lies, asked of the operating system. Costs microseconds, allocates, and for the main
-// thread reads /proc/self/maps: ask once a thread, and only when needed. Any thread may call, on any stack.
+// The bounds of the calling thread's own stack, from the operating system. Takes microseconds, allocates, and for the main thread
+// reads /proc/self/maps: call it once per thread, and only when needed. Any thread may call, on any stack.
 
 #include "pooled/config.hpp"
 

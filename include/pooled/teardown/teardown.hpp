@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// When to defer. A drop destroys its object at once, within whatever destructor runs, as std::shared_ptr does. Only a drop
-// that finds the stack nearly used up becomes an outermost drop: it destroys its object and then, one after the other,
-// what that let go of, while drops further down only put their objects into its queue. So the stack does not grow with the
-// depth of a structure, whatever types, pools and handles it mixes.
+// When to defer. A drop destroys its object at once, inside whichever destructor is running, as std::shared_ptr does. Only a drop
+// that finds the stack nearly used up becomes an outermost drop: it destroys its object and then, one after the other, the objects
+// in its queue, while drops further down only add theirs to that queue. The stack therefore does not grow with the depth of a
+// structure, whatever types, pools and handles it mixes.
 //
-//   thread's own stack            the bounds are asked of the system, once, when a drop is 12 KiB below the first one; until
+//   thread's own stack            the system is asked for its bounds once, when a drop is 12 KiB below the first one; until
 //                                 then, the thread's first drop is an outermost drop as on any other stack
 //     high ┐
 //          │ plain recursion      half of the stack, or all but 256 KiB of it
@@ -14,12 +14,12 @@
 //     low  ┘
 //   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 12 KiB of plain recursion
 //
-// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer within
-// the window in which plain recursion is known to be right? A window is only ever a shortcut; what it stands for is
-// looked up again whenever the stack pointer is outside of it, so a thread may change stacks at any moment. The window is
-// empty while drops are gathered (reclaim_scope, teardown::unordered).
+// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer in the window
+// where plain recursion is known to be safe? The window only caches that answer, which is computed again whenever the stack
+// pointer is outside of it, so a thread may change stacks at any moment. The window is empty while drops are gathered
+// (reclaim_scope, teardown::unordered).
 //
-// One state a thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
+// One state per thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
 
 #include "pooled/base/algorithm.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What one thread has deferred in incremental pools: a thread_deferred for each of them, in the thread's own list. Its owner
-// changes one inside its gate; see deferred_store.hpp for what others may do.
+// The objects that one thread deferred in incremental pools: a thread_deferred for each pool, in a list of the thread. Its owner
+// changes one inside its gate; deferred_store.hpp says what other threads may do.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/gate.hpp"

@@ -37,24 +37,27 @@ TYPED_TEST_SUITE(make_rc_of_an_array, test::handle_kinds, test::handle_kind_name
 
 TYPED_TEST(make_rc_of_an_array, value_initialises_its_elements) {
     for (int i = 0; i < 100; ++i) {
-        auto const many = this->template make<int[]>(10);
-        auto const four = this->template make<int[4]>();
+        auto const many = this->pool.template make_rc<int[]>(10);
+        auto const four = this->pool.template make_rc<int[4]>();
         ASSERT_TRUE(std::all_of(many.get(), many.get() + 10, [](int n) { return n == 0; }));
         ASSERT_TRUE(std::all_of(four.get(), four.get() + 4, [](int n) { return n == 0; }));
         std::fill_n(many.get(), 10, -1);
         std::fill_n(four.get(), 4, -1);
     }
-    EXPECT_TRUE(this->template make<std::string[]>(3)[2].empty());
+    EXPECT_TRUE(this->pool.template make_rc<std::string[]>(3)[2].empty());
 }
 
 TYPED_TEST(make_rc_of_an_array, copies_a_value_to_each_element) {
     std::string const text(100, 'x');
-    EXPECT_EQ(this->template make<std::string[]>(3, text)[2], text);
-    EXPECT_EQ(this->template make<std::string const[2]>("converted")[1], "converted");
+    EXPECT_EQ(this->pool.template make_rc<std::string[]>(3, text)[2], text);
+    EXPECT_EQ(this->pool.template make_rc<std::string const[2]>("converted")[1], "converted");
     int const row[2] = {1, 2};
-    auto const rows = this->template make<int[][2]>(3, row);
+    auto const rows = this->pool.template make_rc<int[][2]>(3, row);
     EXPECT_EQ(rows[2][0] * 10 + rows[2][1], 12);
-    EXPECT_EQ((this->template make<int[3][2]>(row)[2][1]), 2);
+    EXPECT_EQ((this->pool.template make_rc<int[3][2]>(row)[2][1]), 2);
+    EXPECT_EQ((this->pool.template make_rc<int[][2]>(3, {1, 2})[2][1]), 2) << "as std::make_shared";
+    EXPECT_EQ((this->pool.template try_make_rc<int[3][2]>({1, 2})[2][1]), 2);
+    EXPECT_EQ((pooled::make_local_rc<int[][2]>(3, {1, 2})[2][1]), 2);
 }
 
 TYPED_TEST(make_rc_of_an_array, gives_the_pointer_of_its_type) {
@@ -81,7 +84,7 @@ TYPED_TEST(make_rc_of_an_array, converts_as_std_shared_ptr_does) {
                                        typename TypeParam::template ptr<test::counted<>[]>>,
                   "an element of another size");
 
-    many p = this->template make<int[4]>(5);
+    many p = this->pool.template make_rc<int[4]>(5);
     constant q = p;
     typename TypeParam::template ptr<void> whole = q == nullptr ? nullptr : const_pointer_cast<int[]>(q);
     EXPECT_EQ(p.use_count(), 3);
@@ -94,7 +97,7 @@ TYPED_TEST(make_rc_of_an_array, converts_as_std_shared_ptr_does) {
 TYPED_TEST(make_rc_of_an_array,
            destroys_the_elements_when_the_last_owner_goes_and_keeps_the_block_while_observed) {
     test::life_log::scope const scope(this->log);
-    auto p = this->template make<test::counted<>[]>(5);
+    auto p = this->pool.template make_rc<test::counted<>[]>(5);
     typename TypeParam::template ptr<void> last = p;
     typename TypeParam::template weak<test::counted<>[]> const observer = p;
     p.reset();
@@ -110,17 +113,17 @@ TYPED_TEST(make_rc_of_an_array, aligns_its_elements_and_may_be_empty_or_large) {
     struct alignas(64) line {
         unsigned char bytes[64];
     };
-    auto const lines = this->template make<line[]>(3);
+    auto const lines = this->pool.template make_rc<line[]>(3);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(lines.get()) % 64, 0U);
-    auto const none = this->template make<std::string[]>(0);
+    auto const none = this->pool.template make_rc<std::string[]>(0);
     EXPECT_NE(none, nullptr);
-    auto const large = this->template make<unsigned char[]>(1U << 20, 7);
+    auto const large = this->pool.template make_rc<unsigned char[]>(1U << 20, 7);
     EXPECT_EQ(large[(1 << 20) - 1], 7);
     EXPECT_EQ(this->in_use(), 3U);
 }
 
 TYPED_TEST(make_rc_of_an_array, leaves_the_pool_as_it_was_when_a_constructor_throws) {
-    auto const keep = this->template make<int>(1);
+    auto const keep = this->pool.template make_rc<int>(1);
     test::life_log::scope const scope(this->log);
     using element = test::counted<>;
     {
@@ -128,11 +131,13 @@ TYPED_TEST(make_rc_of_an_array, leaves_the_pool_as_it_was_when_a_constructor_thr
         element const row[2];
         for (std::int64_t n : {1, 3, 4}) {
             this->log.throw_at(n);
-            EXPECT_THROW(static_cast<void>(this->template make<element[]>(4)), test::constructor_failed);
+            EXPECT_THROW(static_cast<void>(this->pool.template make_rc<element[]>(4)),
+                         test::constructor_failed);
             this->log.throw_at(n);
-            EXPECT_THROW(static_cast<void>(this->template make<element[4]>(value)), test::constructor_failed);
+            EXPECT_THROW(static_cast<void>(this->pool.template make_rc<element[4]>(value)),
+                         test::constructor_failed);
             this->log.throw_at(n);
-            EXPECT_THROW(static_cast<void>(this->template make<element[][2]>(2, row)),
+            EXPECT_THROW(static_cast<void>(this->pool.template make_rc<element[][2]>(2, row)),
                          test::constructor_failed);
             this->log.throw_at(n);
             EXPECT_THROW(static_cast<void>(this->pool.template make_rc_for_overwrite<element[]>(4)),
@@ -170,7 +175,8 @@ TYPED_TEST(make_rc_of_an_array, destroys_what_it_made_from_last_to_first_when_a_
             EXPECT_THROW(static_cast<void>(this->pool.template make_rc_for_overwrite<fourth_fails[]>(8)),
                          test::constructor_failed);
         else
-            EXPECT_THROW(static_cast<void>(this->template make<fourth_fails[]>(8)), test::constructor_failed);
+            EXPECT_THROW(static_cast<void>(this->pool.template make_rc<fourth_fails[]>(8)),
+                         test::constructor_failed);
         EXPECT_EQ(fourth_fails::destroyed, (std::vector<int>{2, 1, 0}));
     }
 }
@@ -184,8 +190,10 @@ TYPED_TEST(make_rc_of_an_array, throws_or_is_empty_when_the_pool_is_exhausted_or
     EXPECT_EQ(bounded.template try_make_rc_for_overwrite<int[]>(1U << 20), nullptr);
     for (std::size_t const count : {std::numeric_limits<std::size_t>::max(),
                                     std::numeric_limits<std::size_t>::max() / sizeof(int[3]) + 1}) {
-        EXPECT_THROW(static_cast<void>(this->template make<int[][3]>(count)), std::bad_array_new_length);
-        EXPECT_THROW(static_cast<void>(this->template make<int[]>(-1)), std::bad_array_new_length);
+        EXPECT_THROW(static_cast<void>(this->pool.template make_rc<int[][3]>(count)),
+                     std::bad_array_new_length);
+        EXPECT_THROW(static_cast<void>(this->pool.template make_rc<int[]>(~std::size_t{0})),
+                     std::bad_array_new_length);
         EXPECT_EQ(this->pool.template try_make_rc<int[][3]>(count), nullptr);
         EXPECT_EQ(this->pool.template try_make_rc_for_overwrite<int[][3]>(count), nullptr);
     }

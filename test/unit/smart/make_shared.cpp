@@ -303,6 +303,76 @@ TEST(make_shared_of_an_array, may_have_const_elements) {
     EXPECT_EQ(unique[2], 0);
 }
 
+TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_known_bound_as_the_standard_library_does) {
+    TypeParam& pool = this->pool;
+    static_assert(
+        std::is_same_v<decltype(pool.template make_shared<int const[3]>()), std::shared_ptr<int const[3]>>);
+    for (int i = 0; i < 100; ++i) {
+        auto const zeros = pool.template make_shared<int[3]>();
+        ASSERT_EQ(zeros[0] + zeros[1] + zeros[2], 0);
+        zeros[0] = zeros[1] = zeros[2] = -1;
+    }
+    EXPECT_EQ(pool.template make_shared<std::string const[3]>("text")[2], "text");
+    EXPECT_EQ((pool.template make_shared<int[2][2]>({1, 2})[1][1]), 2);
+    EXPECT_EQ((pool.template make_shared<int[][2]>(3, {1, 2})[2][1]), 2);
+    EXPECT_EQ((pooled::make_shared<int[][2]>(3, {1, 2})[2][1]), 2);
+    EXPECT_EQ((pooled::make_shared<int const[2][2]>({1, 2})[1][1]), 2);
+    EXPECT_TRUE(pooled::make_shared<std::string[3]>()[2].empty());
+    EXPECT_EQ((pooled::allocate_shared<int[2][2]>(pool, {1, 2})[1][0]), 1);
+    EXPECT_TRUE(pool.owns(pooled::allocate_shared<std::string[3]>(pool).get()));
+}
+
+TYPED_TEST(make_shared_from, a_pool_tries_to_make_arrays) {
+    TypeParam bounded{{.max_bytes = 256U << 10}};
+    EXPECT_EQ(bounded.template try_make_shared<std::string[]>(3, "text")[2], "text");
+    EXPECT_EQ(bounded.template try_make_shared<std::string const[3]>("text")[2], "text");
+    EXPECT_TRUE(bounded.template try_make_shared<std::string[3]>()[2].empty());
+    EXPECT_NE(bounded.template try_make_shared_for_overwrite<int[3]>(), nullptr);
+    using large = char[1 << 20];
+    EXPECT_EQ(bounded.template try_make_shared<char[]>(1U << 20, 'x'), nullptr);
+    EXPECT_EQ(bounded.template try_make_shared<large>(), nullptr);
+    EXPECT_EQ(bounded.template try_make_shared<large>('x'), nullptr);
+    EXPECT_EQ(bounded.template try_make_shared_for_overwrite<large>(), nullptr);
+    EXPECT_EQ(bounded.template try_make_shared<int[]>(~std::size_t{0} / 2, 1), nullptr) << "no size";
+    EXPECT_EQ(bounded.template try_make_shared_for_overwrite<int[]>(~std::size_t{0} / 2), nullptr)
+        << "no size";
+    EXPECT_THROW(static_cast<void>(bounded.template make_shared<large>()), pooled::exhausted);
+    EXPECT_EQ(bounded.stats().in_use, 0U);
+}
+
+TYPED_TEST(make_shared_from, a_pool_default_initialises_arrays_for_overwrite) {
+    test::life_log::scope const scope(this->log);
+    auto const constructed = this->pool.template make_shared_for_overwrite<test::counted<>[3]>();
+    EXPECT_EQ(this->log.alive(), 3);
+    if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
+    int const* where = nullptr;
+    {
+        auto const dirty = this->pool.template make_shared<int[1000]>(7);
+        where = dirty.get();
+    }
+    auto const again = this->pool.template make_shared_for_overwrite<int[1000]>();
+    ASSERT_EQ(again.get(), where) << "the block freed last is allocated first";
+    EXPECT_EQ(again[999], 7);
+}
+
+TYPED_TEST(make_shared_from, a_pool_whose_elements_throw_is_as_before) {
+    test::life_log::scope const scope(this->log);
+    using element = test::counted<>;
+    for (int i = 0; i < 3; ++i) {
+        this->log.throw_at(3);
+        EXPECT_THROW(static_cast<void>(this->pool.template make_shared<element[4]>()),
+                     test::constructor_failed);
+        this->log.throw_at(3);
+        EXPECT_THROW(static_cast<void>(this->pool.template try_make_shared<element[4]>()),
+                     test::constructor_failed);
+        this->log.throw_at(3);
+        EXPECT_THROW(static_cast<void>(this->pool.template try_make_shared_for_overwrite<element[4]>()),
+                     test::constructor_failed);
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_EQ(this->pool.stats().in_use, 0U);
+    }
+}
+
 TEST(allocate_shared, makes_what_the_pool_makes_in_a_smaller_block_than_with_an_allocator) {
     pooled::pool pool;
     pooled::local_pool local;
@@ -310,6 +380,9 @@ TEST(allocate_shared, makes_what_the_pool_makes_in_a_smaller_block_than_with_an_
     EXPECT_EQ(*p, "xxx");
     EXPECT_TRUE(pool.owns(p.get()));
     EXPECT_TRUE(local.owns(pooled::allocate_shared<int[]>(local, 4, 7).get()));
+    EXPECT_TRUE(pooled::allocate_shared_for_overwrite<std::string>(pool)->empty());
+    EXPECT_TRUE(local.owns(pooled::allocate_shared_for_overwrite<int[]>(local, 4).get()));
+    EXPECT_TRUE(pool.owns(pooled::allocate_shared_for_overwrite<int[4]>(pool).get()));
 
     auto const bytes_of = [&](auto make) {
         auto const before = pool.stats().bytes_in_use;

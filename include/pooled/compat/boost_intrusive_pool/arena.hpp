@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Where the items of a memorypool lie, and how a step of them is made: all or none.
+// The memory of a memorypool's items, and how a step of them is made: all or none.
 //
 //   item_arena, a block of the default pool, up to 32 KiB      | header | item | item | item | raw | raw |
 //                                                                                     ▲ made
@@ -33,7 +33,7 @@ struct item_arena {
     item_arena* next = nullptr;
 };
 
-// Default-initialises: what Item's constructor does not write is not written.
+// Default-initialises: writes nothing but what Item's constructor writes.
 template <class Item>
 item& construct_item(void* where, item_arena& arena) {
     item& it = *::new (where) Item;
@@ -45,8 +45,8 @@ item& construct_item(void* where, item_arena& arena) {
 template <class Item>
 class item_arenas {
 public:
-    // The maker of a growing_list. `may_grow`: the newest arena has room for as many items as there are: a step of one item
-    // would else have an arena to itself.
+    // The maker of a growing_list. `may_grow`: the newest arena has space for as many items as exist; otherwise each step of one
+    // item would have an arena of its own.
     item_arenas(item_home& home, bool may_grow) noexcept : m_home(home), m_may_grow(may_grow) {}
 
     void make(std::size_t count, std::size_t before) {
@@ -124,8 +124,8 @@ private:
         return slot(arena, arena.built);
     }
 
-    // Beyond 1 GiB the system is asked first whether there is as much at all. Arena by arena it would give it, and kill the
-    // process for touching it.
+    // Beyond 1 GiB the system is asked first for the whole amount. Arena by arena it would grant the memory, and kill the process
+    // when it touches it.
     static void refuse_more_than_there_is(std::size_t count) {
         namespace platform = pooled::detail::platform;
         std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
@@ -141,7 +141,7 @@ private:
     item_arena* m_first = nullptr;
 };
 
-// Not inlined: what is rare needs no stack frame. As in a hook, handles of itself in its destructor do not count.
+// Not inlined, so that the frequent path needs no stack frame. As in a hook, handles of itself in its destructor do not count.
 POOLED_NOINLINE inline void delete_item(item& it) noexcept {
     it.m_boost_intrusive_pool_refcount.begin_hook();
     delete &it;

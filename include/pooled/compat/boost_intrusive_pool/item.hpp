@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// boost_intrusive_pool_item: the base class of what a memorypool::boost_intrusive_pool holds, and the macros that a user may
-// set: before the first include, the same way in every translation unit. An item costs 24 bytes beyond what it is:
+// boost_intrusive_pool_item: the base class of the items of a memorypool::boost_intrusive_pool, and the macros that a user may set:
+// before the first include, the same way in every translation unit. An item takes 24 bytes beyond its own members:
 //
 //   | vptr 8 | owner 8 | count 4, 4 unused | user's members …
 //
@@ -23,7 +23,7 @@
 #ifndef BOOST_INTRUSIVE_POOL_NO_MAX_SIZE
 #define BOOST_INTRUSIVE_POOL_NO_MAX_SIZE 0  // no limit to how many items there are
 #endif
-// 1: every copy and drop of a handle, and every item that is taken, is checked for damage.
+// 1: checks for corruption at every copy and drop of a handle, and of every item that is taken.
 #ifndef BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
 #ifdef NDEBUG
 #define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 0
@@ -31,18 +31,18 @@
 #define BOOST_INTRUSIVE_POOL_DEBUG_CHECKS 1
 #endif
 #endif
-// 1: a pool reports the second thread that takes an item from it or drops the last handle of one, though that is allowed.
+// 1: a pool reports the second thread that takes an item or drops the last handle of one, although that is allowed.
 #ifndef BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS
 #define BOOST_INTRUSIVE_POOL_DEBUG_THREAD_ACCESS 0
 #endif
-// More handles of one item than this are taken for a sign of damage.
+// More handles of one item than this are reported as corruption.
 #ifndef BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT
 #define BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT 1000000
 #endif
 
 namespace memorypool::inline POOLED_ABI_NAMESPACE {
 
-// What is called on an item whose last handle is gone, before it is free again.
+// The function to call on an item whose last handle is gone, before it is free again.
 enum recycle_method_e {
     RECYCLE_METHOD_NONE,              // nothing
     RECYCLE_METHOD_DESTROY_FUNCTION,  // the item's virtual destroy()
@@ -56,7 +56,7 @@ namespace detail {
 using item = boost_intrusive_pool_item;
 struct item_arena;
 
-// The last handle is gone: the item goes back to its pool, or is deleted.
+// The last handle is gone: the item returns to its pool, or is deleted.
 void return_to_pool(item& it) noexcept;
 
 // A pool, as its items see it.
@@ -68,8 +68,8 @@ protected:
     ~item_home() = default;
 };
 
-// Handles of an item. The highest bit is set while a hook has the item (init(), destroy(), a function of the user): what
-// becomes of it is decided when the hook returns, not with the last handle inside.
+// Handles of an item. The highest bit is set while a hook runs on the item (init(), destroy(), a function of the user), which
+// postpones its recycling until the hook returns.
 // An idle item keeps the count 1, so that taking and dropping it need not write it; 0 with
 // BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
 class handle_count {
@@ -84,7 +84,7 @@ public:
         if (before != k_idle) set(k_idle);
         return true;
     }
-    // By who is alone with the item.
+    // Requires that no other thread uses the item.
     [[nodiscard]] bool is_idle() const noexcept { return count() == k_idle; }
     void set_idle() noexcept { set(k_idle); }
     void set_used() noexcept {
@@ -117,14 +117,14 @@ class boost_intrusive_pool_item {
 public:
     boost_intrusive_pool_item() noexcept = default;
     virtual ~boost_intrusive_pool_item() = default;
-    // Handles belong to an object, not to its value: a copy has none, and is of no pool.
+    // Handles belong to an object, not to its value: a copy has none, and belongs to no pool.
     boost_intrusive_pool_item(boost_intrusive_pool_item const&) noexcept {}
     auto& operator=(boost_intrusive_pool_item const&) noexcept { return *this; }  // NOLINT: assigns nothing
     // Called when the last handle is gone, if the pool's method is RECYCLE_METHOD_DESTROY_FUNCTION.
     virtual void destroy() {}
-    // How many handles there are.
+    // The number of handles.
     [[nodiscard]] std::size_t use_count() const noexcept { return m_boost_intrusive_pool_refcount; }
-    // Whether it lives in a pool. False for one made by new, or on the stack.
+    // Whether it belongs to a pool. False for an item from new, or on the stack.
     [[nodiscard]] bool is_in_memory_pool() const noexcept { return m_boost_intrusive_pool_owner != nullptr; }
     // Reports an item that was overwritten, or that has more than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT handles.
     void check() const {
@@ -149,7 +149,7 @@ inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcep
 inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcept {
     if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
         POOLED_CHECK(item->use_count() != 0,
-                     "memorypool: a handle of an item is dropped that has none; it was overwritten");
+                     "memorypool: a handle of an item without handles is dropped; it was overwritten");
     if (item->m_boost_intrusive_pool_refcount.drop())
         detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
 }

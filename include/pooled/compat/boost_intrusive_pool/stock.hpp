@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a boost_intrusive_pool is behind its handle: which items are free, and what becomes of one that is dropped. It lives
+// The part of a boost_intrusive_pool that outlives its handle: which items are free, and what happens to a dropped one. It lives
 // until the pool is gone and the last item was returned. No lock is held while a function of the user runs.
 
 #include "pooled/base/atomics.hpp"
@@ -41,7 +41,7 @@ public:
         return made;
     }
 
-    // The handle goes.
+    // The pool's handle is destroyed.
     void close() noexcept {
         m_is_closed = true;
         clear();
@@ -64,7 +64,7 @@ public:
         m_method == RECYCLE_METHOD_NONE ? put(it, arena) : recycle(it, arena);
     }
 
-    // Lets go of all items: the free ones are destroyed, those in use when they are returned.
+    // Gives up all items: destroys the free ones; those in use are destroyed when they are returned.
     void clear() noexcept {
         item_arena* arenas = nullptr;
         bool is_whole = false;  // nothing is in use
@@ -137,8 +137,8 @@ private:
         if (!m_items.put(&it, arena.is_orphaned)) destroy_orphan(it);
     }
 
-    // Calls what the user wants called. If that takes a handle, the item stays in use; if it throws, nobody knows what
-    // state the item is in, and another is constructed in its place.
+    // Calls the user's hook. If it keeps a handle, the item stays in use; if it throws, the item's state is unknown, and another is
+    // constructed in its place.
     POOLED_NOINLINE void recycle(item& it, item_arena& arena) noexcept {
         bool has_thrown = false;
         it.m_boost_intrusive_pool_refcount.begin_hook();
@@ -168,13 +168,13 @@ private:
         one_less(arena);
     }
     void one_less(item_arena& arena) noexcept {
-        // acquire, release: who frees the arena comes after all who were in it.
+        // acquire, release: the thread that frees the arena comes after all that used it.
         if (arena.alive.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
         item_arenas<Item>::free(arena);
         drop_reference();
     }
     void drop_reference() noexcept {
-        // acquire, release: who destroys the stock comes after all who used it.
+        // acquire, release: the thread that destroys the stock comes after all that used it.
         if (m_references.fetch_sub(1, std::memory_order_acq_rel) == 1) own_core::destroy(*this, m_core);
     }
     void on_retire(pooled::detail::thread_cache& cache) noexcept override { m_items.on_retire(cache); }

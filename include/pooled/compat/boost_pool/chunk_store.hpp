@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What all pools of boost_pool.hpp are made of: chunks of one size, cut from regions of a UserAllocator. For one thread.
+// The base of all pools of boost_pool.hpp: chunks of one size, cut from regions of a UserAllocator. For one thread.
 //
 //   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, highest address first
 //
-//   m_hot    a free chunk, or null: free and malloc in turn need nothing else
+//   m_hot    a free chunk, or null: alternating free and malloc need nothing else
 //   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used next
 //   m_fresh  chunks of the newest region that were never in use: up to m_fresh_end
 //
 // The size of a chunk is fixed by the constructor, so an allocation looks nothing up. Boost links free chunks through
-// themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and
-// several times as fast after a shuffled free (bench/boost_pool): neither side waits for memory that nobody asked
-// for. As everywhere in the library, a write after free cannot corrupt the pool. A region that is new is not written to.
+// themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and several
+// times as fast after a shuffled free (bench/boost_pool), since neither side waits for memory that is not needed. As everywhere
+// in the library, a write after free cannot corrupt the pool. A new region is not written to.
 //
-// Invariants: chunks of all regions = in use + free + fresh; m_free has room for all of them, so deallocate() never fails.
+// Invariants: chunks of all regions = in use + free + fresh; m_free has space for all of them, so deallocate() never fails.
 // O(1), but: rows of chunks O(free) and, when they have to be sorted, O(free * log free); release_memory() likewise;
 // is_from() O(regions). Trivially destructible: an owner that is destroyed calls purge_memory().
 
@@ -33,7 +33,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
 using pooled::detail::k_size_max;
 
-// A UserAllocator at run time. What it throws is passed on.
+// A UserAllocator at run time. Its exceptions propagate.
 struct user_memory {
     char* (*allocate)(std::size_t bytes);
     void (*deallocate)(char* block);
@@ -47,8 +47,8 @@ inline constexpr user_memory k_user_memory{[](std::size_t bytes) {
                                            [](char* block) { (UserAllocator::free)(block); },
                                            std::numeric_limits<typename UserAllocator::size_type>::max()};
 
-// A size is a multiple of its type's alignment, and a chunk is known by its size alone: this is what any type of that size
-// needs, up to a cache line. At least a pointer's: Boost promises no less.
+// A chunk's size is a multiple of its type's alignment, and only the size is known here: this is the largest alignment of any
+// type of that size, up to a cache line, and at least that of a pointer, which Boost guarantees.
 [[nodiscard]] constexpr std::size_t chunk_align(std::size_t chunk_bytes) noexcept {
     return std::clamp<std::size_t>(chunk_bytes & (~chunk_bytes + 1), alignof(void*),
                                    pooled::detail::k_cache_line);
@@ -81,8 +81,9 @@ public:
     }
     // Null is ignored.
     POOLED_ALWAYS_INLINE void deallocate(void* p) noexcept {
-        POOLED_EXPENSIVE_CHECK(p == nullptr || is_in_use(p),
-                               "pooled::compat: free() of what is no chunk of this pool, or is free already");
+        POOLED_EXPENSIVE_CHECK(
+            p == nullptr || is_in_use(p),
+            "pooled::compat: free() of an address that is not a chunk in use of this pool");
         if (m_hot != nullptr) [[unlikely]] {
             if (p != nullptr)
                 push(m_hot);
@@ -103,8 +104,8 @@ public:
         return taken;
     }
 
-    // Chunks in a row, for `n` times the requested size; null when there is no memory, and for n = 0. They may be given
-    // back in a row, or each for itself.
+    // Contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. They may be freed together
+    // or one by one.
     [[nodiscard]] void* allocate_row(std::size_t n) {
         if (n == 0 || n > most_chunks()) return nullptr;
         std::size_t const row = row_chunks(n);
@@ -132,8 +133,8 @@ public:
         return false;
     }
 
-    // Both return whether the user's allocator got anything back. The first gives it the regions that have no chunk in use,
-    // the second all of them: chunks in use are then gone, too.
+    // Both return whether any memory was returned to the user's allocator. The first returns the regions that have no chunk in use,
+    // the second all of them, including chunks in use.
     bool release_memory() noexcept;
     bool purge_memory() noexcept;
 
@@ -244,7 +245,7 @@ inline void* chunk_store::take_row(std::size_t row, std::size_t most_looked_at) 
     return nullptr;
 }
 
-// Memory for at least so many chunks in a row, which are fresh then. False when the user's allocator has no more.
+// Memory for at least so many contiguous chunks, which are then fresh. False when the user's allocator has no more.
 POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
     std::size_t count = std::max({m_next_size, least, std::size_t{1}});
     while (!add_region(count)) {  // Boost halves once
@@ -293,7 +294,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     return true;
 }
 
-// Room for the addresses of so many free chunks.
+// Space for the addresses of so many free chunks.
 inline bool chunk_store::reserve(std::size_t chunks) noexcept {
     if (chunks <= m_capacity) return true;
     std::size_t const capacity = std::max(chunks, 2 * m_capacity);

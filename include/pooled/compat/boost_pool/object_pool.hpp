@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// object_pool: objects that are destroyed with their pool if nobody did before. As Boost's, for one thread at a time.
+// object_pool: objects that are destroyed at the latest with their pool. As in Boost, for one thread at a time.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_pool/chunk_store.hpp"
@@ -27,8 +27,8 @@ public:
         : m_store(detail::k_user_memory<UserAllocator>, sizeof(T),
                   pooled::detail::max(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
 
-    // Destroys what is in use, highest address first: where nothing was freed, that is the newest. A destructor may destroy
-    // objects whose turn has not come.
+    // Destroys the objects in use, highest address first: if nothing was freed, from newest to oldest. A destructor may destroy
+    // objects that are not destroyed yet.
     ~object_pool() {
         if constexpr (!std::is_trivially_destructible_v<T>)
             m_store.for_each_in_use([](void* chunk) { static_cast<T*>(chunk)->~T(); });
@@ -37,8 +37,8 @@ public:
     object_pool(object_pool const&) = delete;
     object_pool& operator=(object_pool const&) = delete;
 
-    // Memory for an object, which is to be constructed there before the pool is destroyed, or given back by free(). Null
-    // when there is none.
+    // Memory for an object. The caller must construct the object or call free() before the pool is destroyed. Null when there is no
+    // memory.
     T*(malloc)() { return static_cast<T*>(m_store.allocate()); }
 
     // Requires a result of malloc() without an object; null is ignored.

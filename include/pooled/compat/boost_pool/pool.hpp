@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// pool: chunks of a size given at run time. As Boost's, for one thread at a time; all its memory goes with it.
+// pool: chunks of a size given at run time. As in Boost, for one thread at a time; its destructor frees all its memory.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
@@ -25,8 +25,8 @@ public:
     pool(pool const&) = delete;
     pool& operator=(pool const&) = delete;
 
-    // A chunk, or chunks in a row for `n` times the requested size; null when there is no memory, and for n = 0. What comes
-    // in a row may be given back in a row or one by one. Whether it is ordered makes no difference here.
+    // A chunk, or contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. Contiguous
+    // chunks may be freed together or one by one. The ordered_ forms are the same as the others here.
     void*(malloc)() { return m_store.allocate(); }
     void* ordered_malloc() { return m_store.allocate(); }
     void* ordered_malloc(size_type n) { return m_store.allocate_row(n); }
@@ -39,7 +39,7 @@ public:
     // Whether `p` points into memory that this pool has made chunks of.
     bool is_from(void* p) const { return m_store.is_from(p); }
 
-    // Both return whether the user's allocator got memory back. purge_memory() takes the chunks in use along.
+    // Both return whether any memory was returned to the user's allocator. purge_memory() also frees chunks in use.
     bool release_memory() { return m_store.release_memory(); }
     bool purge_memory() { return m_store.purge_memory(); }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 // pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
-// of T's size. Stateless, always equal, and thread-safe as that pool. The two differ in nothing but their pools.
+// of T's size. Stateless, always equal, and as thread-safe as that pool. The two differ only in their pools.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -22,7 +22,7 @@ struct fast_pool_allocator_tag {};
 
 namespace detail {
 
-// All but what names the allocator's own type. T may be incomplete until a member is used.
+// Everything except members that name the allocator's own type. T may be incomplete until a member is used.
 template <class T, class Tag, class UserAllocator, class Mutex, unsigned NextSize, unsigned MaxSize>
 class singleton_allocator {
 public:
@@ -52,8 +52,7 @@ public:
         object->~U();
     }
 
-    // Memory for n objects, also for none. Throws std::bad_array_new_length when they exceed the address space, else
-    // std::bad_alloc.
+    // Memory for n objects; n may be 0. Throws std::bad_array_new_length if they exceed the address space, else std::bad_alloc.
     static T* allocate(size_type n) {
         if (n > pooled::detail::k_size_max / sizeof(T)) throw std::bad_array_new_length();
         return checked(n > 1 ? chunks<>::allocate_row(n) : chunks<>::allocate());

@@ -3,8 +3,8 @@
 
 // singleton_pool: one pool for each set of template arguments, never destroyed.
 //
-// Any thread may call, whatever Mutex is, and none is locked: only details::pool::null_mutex changes anything, which says that one
-// thread at a time uses the pool, and spares the locks. O(1) where chunk_store is.
+// Any thread may call, whatever Mutex is, and no Mutex is locked. Only details::pool::null_mutex changes anything: one thread at a
+// time uses the pool, and the locks are omitted. O(1) where chunk_store is.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/striped_store.hpp"
@@ -106,8 +106,8 @@ public:
 
     singleton_pool() = delete;
 
-    // A chunk, or chunks in a row for `n` times the requested size; null when there is no memory, and for n = 0. What comes
-    // in a row may be given back in a row or one by one. Whether it is ordered makes no difference here.
+    // A chunk, or contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. Contiguous
+    // chunks may be freed together or one by one. The ordered_ forms are the same as the others here.
     static void*(malloc)() { return chunks::allocate(); }
     static void* ordered_malloc() { return chunks::allocate(); }
     static void* ordered_malloc(size_type n) { return chunks::allocate_row(n); }
@@ -120,7 +120,7 @@ public:
     // Whether `p` points into memory that this pool has made chunks of.
     static bool is_from(void* p) { return chunks::is_from(p); }
 
-    // Both return whether the user's allocator got memory back. purge_memory() takes the chunks in use along.
+    // Both return whether any memory was returned to the user's allocator. purge_memory() also frees chunks in use.
     static bool release_memory() { return chunks::release_memory(); }
     static bool purge_memory() { return chunks::purge_memory(); }
 };

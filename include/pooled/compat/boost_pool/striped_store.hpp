@@ -6,13 +6,13 @@
 //   thread ─▶ stripe: lock, up to 62 addresses ─┐
 //   thread ─▶ stripe                            ├─▶ mutex, chunk_store
 //
-// A thread stays with its stripe until it finds it locked; then it takes the next one, and stays there. So threads that work at the
-// same time soon have a stripe each, and nobody waits for a holder that does not run. An operation costs one locked
-// instruction, where a std::mutex costs two. The library's own thread caches need none, but their headers alone take longer
-// to compile than all of Boost.Pool.
+// A thread uses its stripe until it finds it locked; then it moves to the next one. Threads that work at the same time therefore
+// soon have a stripe each, and none waits for a holder that does not run. An operation costs one locked instruction, where a
+// std::mutex costs two. The library's own thread caches need none, but their headers alone take longer to compile than all of
+// Boost.Pool.
 //
 // Locks, in the order in which they may be taken: stripes by ascending index, the store's. constinit and trivially
-// destructible: works before main and in static destructors. A forked child may go on. O(1), as chunk_store otherwise.
+// destructible: works before main and in static destructors. A forked child may continue. O(1), as chunk_store otherwise.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/config.hpp"
@@ -68,7 +68,7 @@ public:
         return use(m_store);
     }
 
-    // Calls use(store), of which regions alone may be looked at.
+    // Calls use(store), which may read regions only.
     template <class Use>
     auto locked(Use&& use) {
         std::scoped_lock const lock(m_mutex);

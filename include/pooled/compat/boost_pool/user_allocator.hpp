@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Boost.Pool's UserAllocator, where a pool's memory comes from: a struct with static malloc and free, and two types. The two
-// that Boost defines are here.
+// Boost.Pool's UserAllocator, the source of a pool's memory: a struct with static malloc and free, and two types. This header has
+// the two that Boost defines.
 //
 // Throughout boost_pool/, `malloc` and `free` stand in parentheses where they are declared and where they are called: a
 // program may define macros of these names.

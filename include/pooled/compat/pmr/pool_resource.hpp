@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What both classes of pmr.hpp are: a memory_resource on a pool of ours, with the members of the standard's.
+// The common base of both classes of pmr.hpp: a memory_resource on a pool of this library, with the members of the standard's.
 //
 //   allocate ─▶ over largest_required_pool_block, or aligned to more than 4 KiB? ─▶ a piece of upstream
 //            └▶ a block of its size class ─▶ from the pool's caches and slabs
 //                                         └▶ from small chunks, where a slab is too large: see small_chunks.hpp
 //
-// A class that took small chunks once says so in m_is_small until release(). Only then does a deallocation have to find out
-// where its block is from; it asks the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
+// A class that took small chunks once sets m_is_small until release(). Only then must a deallocation find out where its block is
+// from; it looks into the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/duration.hpp"
@@ -38,7 +38,7 @@ class pool_resource : public std::pmr::memory_resource {
     using class_index = pooled::detail::class_index;
 
 public:
-    // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out. Takes none from
+    // Throws std::bad_alloc when memory for the pool's own structures, or pool ids (65536 at once), run out. Takes no memory from
     // upstream yet, which must outlive the resource.
     pool_resource(std::pmr::pool_options const& options, std::pmr::memory_resource* upstream)
         : m_options(effective(options)),
@@ -59,7 +59,7 @@ public:
     pool_resource& operator=(pool_resource const&) = delete;
     ~pool_resource() override { release(); }
 
-    // Gives all memory back to upstream, that of blocks in use included.
+    // Returns all memory to upstream, including that of blocks in use.
     void release() {
         std::scoped_lock const lock(m_mutex);
         pooled::detail::pool_access::core(m_pool).memory().discard();
@@ -71,8 +71,8 @@ public:
         return m_upstream.upstream();
     }
 
-    // Those in effect: zero and what is too large replaced by the limits, largest_required_pool_block rounded up to the size
-    // of a block.
+    // The options in effect: zeros and values that are too large are replaced by the limits, and largest_required_pool_block is
+    // rounded up to the size of a block.
     [[nodiscard]] std::pmr::pool_options options() const noexcept { return m_options; }
 
 protected:
@@ -142,7 +142,7 @@ private:
         return k_slab_bytes / pooled::detail::k_geometry[c].block_bytes > m_options.max_blocks_per_chunk;
     }
 
-    // For a class that has small chunks, or when upstream refused a slab. What the pool has free is used first.
+    // For a class that has small chunks, or when upstream refused a slab. Free blocks of the pool are used first.
     [[nodiscard]] POOLED_NOINLINE void* allocate_small(class_index c, std::size_t bytes, std::size_t align) {
         std::scoped_lock const lock(m_mutex);
         if (void* const p = m_small.pop(c)) return p;

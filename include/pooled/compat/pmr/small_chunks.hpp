@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Blocks of the size classes in chunks of a few blocks, for what a pool's slabs of 64 KiB are too large for: an upstream that
-// has less, such as a buffer on the stack, and pool_options::max_blocks_per_chunk below the blocks of a slab.
+// Blocks of the size classes in chunks of a few blocks, where a pool's slabs of 64 KiB are too large: an upstream that has less,
+// such as a buffer on the stack, or pool_options::max_blocks_per_chunk below the blocks of a slab.
 //
-// Free blocks are linked through their first word. Chunks are pieces of upstream_memory and go back with its release().
+// Free blocks are linked through their first word. Chunks are pieces of upstream_memory and return with its release().
 // Requires a lock, or one thread. O(1), besides what upstream takes; the first use of a chunk: O(its blocks).
 
 #include "pooled/base/algorithm.hpp"
@@ -64,7 +64,7 @@ private:
     // `count` becomes what upstream has memory for.
     [[nodiscard]] static std::byte* allocate(class_index c, std::size_t& count, upstream_memory& from) {
         std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
-        // What class_for() promises of the class: the largest power of two that divides its size.
+        // The alignment that class_for() guarantees: the largest power of two that divides the class's size.
         std::size_t const align =
             pooled::detail::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
         for (;; count /= 2) {

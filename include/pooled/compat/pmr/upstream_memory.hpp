@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The upstream resource of a pool resource: called by one thread at a time, as the standard libraries do, so a
-// monotonic_buffer_resource serves a synchronized pool. Remembers the pieces that the pool resource asks for itself, so that
+// The upstream resource of a pool resource. One thread at a time calls it, as in the standard libraries, so a
+// monotonic_buffer_resource can serve a synchronized pool. Records the pieces that the pool resource itself requests, so that
 // release() finds them:
 //
 //   piece   | the caller's bytes | padding | previous, next, bytes, align |
 //
-// The core of the pool allocates through the memory_resource interface and remembers its chunks itself.
+// The core of the pool allocates through the memory_resource interface and records its chunks itself.
 // O(1), besides what upstream takes; release(): O(pieces).
 
 #include "pooled/base/algorithm.hpp"
