@@ -88,7 +88,7 @@ struct thread_state {
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
     // Caches of pools that were closed, which the thread has yet to free. Guarded by the registry's lock; others may look.
-    std::atomic<thread_cache*> closed{nullptr};
+    std_atomics::atomic<thread_cache*> closed{nullptr};
 
     // Passed, besides that of the cache, by who uses a cache in `far`: a fork stops the thread here, and not at each of them.
     detail::gate<> far_gate;

@@ -133,6 +133,7 @@ public:
     [[nodiscard]] thread_cache* attach(pool_core& core) noexcept;
 
 private:
+    friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
     static void on_process_exit() noexcept {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
