@@ -19,7 +19,8 @@ void store(void const* at, std::uint64_t initial, std::uint64_t value, std::memo
 std::uint64_t exchange(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order);
 std::uint64_t fetch_add(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order);
 
-// A write of what has one writer at a time. Two that are not ordered are a race.
+// Accesses to what one thread at a time uses, or changes. A write that is not ordered before or after another access is a race.
+void note_read(void const* at);
 void note_write(void const* at);
 
 void lock(void const* at);

@@ -20,15 +20,18 @@ public:
     // Makes it by T(arguments...) if there is none.
     template <class... Arguments>
     [[nodiscard]] T& at(void const* address, Arguments... arguments) {
-        std::size_t i = (reinterpret_cast<std::uintptr_t>(address) >> 2) * 0x9e37'79b9'7f4a'7c15U >> 40;
-        for (i %= Capacity; m_keys[i] != nullptr; i = (i + 1) % Capacity)
-            if (m_keys[i] == address) return *object(i);
+        std::size_t const i = index_of(address);
+        if (m_keys[i] != nullptr) return *object(i);
         m_keys[i] = address;
         m_used[m_count++] = i;
         RL_ASSERT(m_count < Capacity);
         return *std::construct_at(object(i), arguments...);
     }
     // After an iteration that failed: what made them is gone.
+    [[nodiscard]] T* find(void const* address) {
+        std::size_t const i = index_of(address);
+        return m_keys[i] != nullptr ? object(i) : nullptr;
+    }
     void forget() {
         while (m_count != 0)
             m_keys[m_used[--m_count]] = nullptr;
@@ -42,6 +45,13 @@ public:
     }
 
 private:
+    // Where it is, or goes.
+    [[nodiscard]] std::size_t index_of(void const* address) const {
+        std::size_t i = (reinterpret_cast<std::uintptr_t>(address) >> 2) * 0x9e37'79b9'7f4a'7c15U >> 40;
+        for (i %= Capacity; m_keys[i] != nullptr && m_keys[i] != address;)
+            i = (i + 1) % Capacity;
+        return i;
+    }
     [[nodiscard]] T* object(std::size_t i) {
         return std::launder(reinterpret_cast<T*>(m_memory.data() + i * sizeof(T)));
     }
@@ -78,6 +88,9 @@ std::uint64_t fetch_add(void const* at, std::uint64_t initial, std::uint64_t val
     return atomic_at(at, initial).fetch_add(value, model::order_of(order), $);
 }
 
+void note_read(void const* at) {
+    if (rl::var<int>* const written = g_written.find(at)) static_cast<void>(int((*written)($)));
+}
 void note_write(void const* at) { g_written.at(at)($) = 0; }
 
 void lock(void const* at) { g_locks.at(at).lock($); }

@@ -61,11 +61,33 @@ private:
     T m_newest;  // also what a static one begins with in the next iteration
 };
 
+// What one thread at a time uses.
+template <class T>
+class simulated_plain {
+public:
+    constexpr simulated_plain(T value) noexcept : m_value(value) {}
+    simulated_plain(simulated_plain const& other) noexcept : simulated_plain(T(other)) {}
+    simulated_plain& operator=(simulated_plain const& other) noexcept { return *this = T(other); }
+    simulated_plain& operator=(T value) noexcept {
+        simulation::note_write(this);
+        m_value = value;
+        return *this;
+    }
+    operator T() const noexcept {
+        simulation::note_read(this);
+        return m_value;
+    }
+    T operator->() const noexcept { return *this; }
+
+private:
+    T m_value;
+};
+
 struct std_atomics {
     template <class T>
     using atomic = simulated_atomic<T>;
     template <class T>
-    using plain = T;
+    using plain = simulated_plain<T>;
 
     static void light_barrier() noexcept { simulation::full_fence(); }
 };
