@@ -43,14 +43,16 @@ POOLED_INLINE_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, counting_of<Sharing>>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, on_one_thread>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
@@ -58,14 +60,17 @@ local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
 template <sharing Sharing>
 template <class T, class... Args>
     requires k_make_array<T, Args...>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args const&... args) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(Args const&... args) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, args...);
 }
 
 template <sharing Sharing>
 template <class T, class... Args>
     requires k_make_array<T, Args...>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args const&... args) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc(Args const&... args) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core,
                                                                                               args...);
 }
@@ -73,38 +78,49 @@ rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args const&.
 template <sharing Sharing>
 template <class T, class... Args>
     requires k_make_array<T, Args...>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args const&... args) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args const&... args) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, args...);
 }
 
 template <sharing Sharing>
 template <of_known_size T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(
             *m_core, std::extent_v<T>, for_overwrite());
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return make_rc<T>(for_overwrite());
+    }
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count,
                                                                                        for_overwrite());
 }
 
 template <sharing Sharing>
 template <of_known_size T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
             *m_core, std::extent_v<T>, for_overwrite());
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return try_make_rc<T>(for_overwrite());
+    }
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_elements<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
         *m_core, count, for_overwrite());
 }
@@ -127,23 +143,29 @@ template <detail::not_array T, class... Args>
 }
 template <class T, class... Args>
     requires detail::k_make_array<T, Args...>
-[[nodiscard]] rc_ptr<T> make_rc(Args const&... args) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(Args const&... args) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc<T>(args...);
 }
 template <class T, class... Args>
     requires detail::k_make_array<T, Args...>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(Args const&... args) {
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(Args const&... args) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_local_rc<T>(args...);
 }
 template <detail::of_known_size T>
-[[nodiscard]] rc_ptr<T> make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return default_pool().make_rc_for_overwrite<T>();
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return pooled::make_rc<T>(detail::for_overwrite());
+    }
 }
 template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc_for_overwrite<T>(count);
 }
 

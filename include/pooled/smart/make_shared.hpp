@@ -113,25 +113,30 @@ POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&..
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<plain_array<T>, Sharing>(*m_core, checked_count<T>(count), value);
 }
 
 template <sharing Sharing>
 template <not_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return detail::allocate_shared_in<T, Sharing, on_failure::throws, initialise::by_default>(*m_core);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     t_making = m_core;
     return std::allocate_shared_for_overwrite<plain_array<T>>(
         making_allocator<plain_array<T>, from_pool<Sharing>>(), checked_count<T>(count));
@@ -141,7 +146,8 @@ std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t co
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return detail::empty_when_exhausted([&] {
         return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws>(
             *m_core, std::forward<Args>(args)...);
@@ -150,7 +156,8 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
 
 template <sharing Sharing>
 template <not_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return detail::empty_when_exhausted([&] {
         return detail::allocate_shared_in<T, Sharing, on_failure::marks_and_throws, initialise::by_default>(
             *m_core);
@@ -159,7 +166,9 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     if (count > k_max_count<T>) return {};
     return detail::empty_when_exhausted([&] {
         t_making = m_core;
@@ -170,7 +179,8 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     if (count > k_max_count<T>) return {};
     return detail::empty_when_exhausted([&] {
         return std::shared_ptr<T>(
@@ -183,7 +193,8 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     block_shape const shape = shared_block_shape<std::remove_cv_t<T>>();
     t_given_block = detail::try_allocate_bytes(in_pool<Sharing>(*m_core), shape.bytes, shape.align);
     if (t_given_block == nullptr) return {};
@@ -194,7 +205,8 @@ std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
 // What the standard libraries take for an array's block they do not say: the control block gets a block of its own.
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     using place = in_pool<Sharing>;
     auto elements = try_make_unique<plain_array<T>>(count);
     if (elements == nullptr) return {};
@@ -238,22 +250,27 @@ template <detail::not_array T, class... Args>
                                    std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
                                                         detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
+                                                                  std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return std::allocate_shared<detail::plain_array<T>>(detail::making_allocator<T, detail::from_default>{},
                                                         detail::checked_count<T>(count), value);
 }
 template <detail::not_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite() {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return std::allocate_shared<T>(
         detail::making_allocator<T, detail::from_default, detail::initialise::by_default>{});
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return std::allocate_shared_for_overwrite<detail::plain_array<T>>(
         detail::making_allocator<T, detail::from_default>{}, detail::checked_count<T>(count));
 }
