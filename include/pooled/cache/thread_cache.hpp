@@ -61,12 +61,12 @@ struct alignas(2 * k_cache_line) thread_cache {
     std::uint32_t pool_id = 0;
     observed<std::uint32_t> slow_calls;  // of the owner; what does not change is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
-    plain<pool_core*> core = nullptr;           // null once the pool is closed: guarded by the registry's lock
+    plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
     thread_cache* next_owned = nullptr;  // the owner's list: owner only
     thread_cache* previous_owned = nullptr;
     plain<thread_cache*> next_closed = nullptr;  // in the owner's `closed`
-    plain<thread_cache*> next = nullptr;  // the pool's list: guarded by the lock of the pool's caches
+    plain<thread_cache*> next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
     plain<thread_cache*> previous = nullptr;
     class_cache recycled;  // what the pool's extension keeps here
     large_slot large;
