@@ -13,13 +13,15 @@ bench: ## Measure pooled against every malloc and pool on this machine (10 minut
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
-soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive; then a thousand million frees by other threads
+soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive; then a thousand million frees by other threads, as many correct operations in the checked build, and forks beside 1,000 pools
 	@tools/setup bench
 	@cmake -S . -B build/soak -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOOLED_BUILD_BENCH=ON -DPOOLED_BUILD_TESTS=OFF \
-		-DPOOLED_BUILD_EXAMPLES=OFF >build/soak.log && cmake --build build/soak --target pooled-soak pooled-soak-frees >>build/soak.log || \
+		-DPOOLED_BUILD_EXAMPLES=OFF >build/soak.log && cmake --build build/soak --target pooled-soak pooled-soak-frees pooled-soak-correct pooled-soak-forks >>build/soak.log || \
 		{ cat build/soak.log >&2; exit 1; }
 	@build/soak/bench/pooled-soak --seconds $(or $(SECONDS),600)
 	@build/soak/bench/pooled-soak-frees --frees $(or $(FREES),1000000000)
+	@build/soak/bench/pooled-soak-correct --operations $(or $(OPERATIONS),1000000000)
+	@build/soak/bench/pooled-soak-forks
 
 test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
 	@tools/setup test

@@ -37,6 +37,7 @@ UNTESTED = {
     "pool/malloc_blocks.hpp": SANITIZE,
     "pool/reserve.hpp": "pool::reserve and trim, out of line: pool/pool_reserve.cpp",
     "pool/slow_path.hpp": "the part of fast_path.hpp that is out of line: pool/fast_path.cpp",
+    "pool/stale_owner.hpp": CHECKED_BUILD,
     "smart/counted_checks.hpp": CHECKED_BUILD,
 }
 

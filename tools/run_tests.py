@@ -35,6 +35,7 @@ PRESETS = [*DEFAULT_PRESETS, "riscv64"]
 TARGETS = {
     "unit": ["tests-unit"],
     "behaviour": ["tests-behaviour"],
+    "hardened": ["tests-hardened"],
     "stress": ["tests-stress"],
     "fuzz": ["tests-fuzz"],
     "reports": ["tests-reports"],

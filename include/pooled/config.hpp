@@ -205,6 +205,7 @@
 #if POOLED_TRACKED
 #include <source_location>  // POOLED_CALLER
 #define POOLED_INLINE_ENTRY POOLED_NOINLINE
+#define POOLED_TRACKED_ENTRY POOLED_NOINLINE
 #define POOLED_ACQUISITION(...)                                \
     ::pooled::detail::tracking::acquisition const acquisition( \
         {.type = ::pooled::detail::tracking::type_name<T>(),   \
@@ -217,6 +218,7 @@
 #define POOLED_CALLER
 #define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
 #define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
+#define POOLED_TRACKED_ENTRY
 #define POOLED_ACQUISITION(...) static_cast<void>(0)
 #endif
 

@@ -65,6 +65,71 @@ TEST(live_report, names_type_count_bytes_and_place) {
     EXPECT_EQ(line_with(report_of(pool), place), "");
 }
 
+TEST(live_report, names_type_and_place_whichever_function_makes_an_object) {
+    pooled::pool pool{{.name = "packets"}};
+    auto const expect_one = [&pool](auto const& made, char const* type) {
+        ASSERT_TRUE(made);
+        std::string const report = report_of(pool);
+        EXPECT_NE(line_with(report, type), "") << report;
+        EXPECT_EQ(report.find("raw memory"), std::string::npos) << report;
+    };
+    expect_one(pool.make_shared<packet[]>(2), "packet");
+    expect_one(pool.make_shared<packet[]>(2, packet()), "packet");
+    expect_one(pool.make_shared_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.make_shared_for_overwrite<packet[]>(2), "packet");
+    expect_one(pool.try_make_shared<packet>(), "packet, ");
+    expect_one(pool.try_make_shared<packet[]>(2), "packet");
+    expect_one(pool.try_make_shared_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.try_make_shared_for_overwrite<packet[]>(2), "packet");
+    expect_one(pool.make_unique<packet[]>(2), "packet");
+    expect_one(pool.make_unique_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.make_unique_for_overwrite<packet[]>(2), "packet");
+    expect_one(pool.try_make_unique<packet>(), "packet, ");
+    expect_one(pool.try_make_unique<packet[]>(2), "packet");
+    expect_one(pool.try_make_unique_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.try_make_unique_for_overwrite<packet[]>(2), "packet");
+    expect_one(pool.make_rc<packet[]>(2), "packet");
+    expect_one(pool.make_rc<packet[2]>(), "packet");
+    expect_one(pool.make_local_rc<packet>(), "packet, ");
+    expect_one(pool.make_local_rc<packet[]>(2), "packet");
+    expect_one(pool.make_rc_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.make_rc_for_overwrite<packet[]>(2), "packet");
+    expect_one(pool.try_make_rc<packet>(), "packet, ");
+    expect_one(pool.try_make_rc<packet[]>(2), "packet");
+    expect_one(pool.try_make_rc_for_overwrite<packet>(), "packet, ");
+    expect_one(pool.try_make_rc_for_overwrite<packet[]>(2), "packet");
+    EXPECT_EQ(report_of(pool), "pool 'packets': 0 blocks in use, 0 bytes\n");
+}
+
+TEST(live_report, names_an_array_as_one) {
+    pooled::pool pool{{.name = "packets"}};
+    auto const made = pool.make_unique<int[]>(2);
+    std::string const report = report_of(pool);
+    EXPECT_NE(line_with(report, "int []").size() + line_with(report, "int[]").size(), 0U) << report;
+}
+
+TEST(live_report, names_what_a_container_allocates) {
+    pooled::pool pool{{.name = "packets"}};
+    std::vector<packet, pooled::pool_allocator<packet>> const all(3, packet(), pool);
+    EXPECT_NE(line_with(report_of(pool), "packet, 216 bytes"), "") << report_of(pool);
+}
+
+TEST(live_report, marks_what_only_weak_pointers_keep_whichever_function_made_it) {
+    if (POOLED_SANITIZE != 0) GTEST_SKIP() << "the counts lie elsewhere";
+    pooled::pool pool{{.name = "packets"}};
+    auto const expect_marked = [&pool](auto made, auto observer) {
+        observer = made;
+        EXPECT_EQ(report_of(pool).find("weak"), std::string::npos) << report_of(pool);
+        made.reset();
+        EXPECT_NE(report_of(pool).find("1 kept only by weak pointers"), std::string::npos) << report_of(pool);
+    };
+    expect_marked(pool.try_make_shared<packet>(), std::weak_ptr<packet>());
+    expect_marked(pool.make_shared_for_overwrite<packet>(), std::weak_ptr<packet>());
+    expect_marked(pool.try_make_rc<packet>(), pooled::weak_rc_ptr<packet>());
+    expect_marked(pool.make_rc_for_overwrite<packet>(), pooled::weak_rc_ptr<packet>());
+    expect_marked(pool.make_local_rc<packet>(), pooled::weak_local_rc_ptr<packet>());
+}
+
 TEST(live_report, forgets_what_was_returned_on_any_thread) {
     pooled::pool pool{{.name = "packets"}};
     auto a = pool.make_shared<packet>();

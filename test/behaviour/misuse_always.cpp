@@ -23,6 +23,7 @@
 #include "support/pool_kinds.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -33,6 +34,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -215,6 +217,63 @@ TYPED_TEST(misuse_of, a_unique_ptr_is_reported_for_every_second_drop_of_a_deferr
         }
     }
     EXPECT_EQ(found, iterations());
+}
+
+// `p` is the last pointer to its block: drops it, and then a copy of its bytes.
+template <class Pointer>
+[[nodiscard]] std::string report_of_stale_drop(Pointer p) {
+    alignas(Pointer) std::array<std::byte, sizeof(Pointer)> stale;
+    std::memcpy(stale.data(), static_cast<void const*>(&p), stale.size());
+    std::byte* block = nullptr;
+    std::memcpy(&block, stale.data() + sizeof(void*), sizeof block);
+    p.reset();
+    std::array<std::byte, 24> free{};
+    std::memcpy(free.data(), block, free.size());
+    std::string report = report_of([&] { reinterpret_cast<Pointer*>(stale.data())->reset(); });
+    std::memcpy(block, free.data(), free.size());  // else it is reported again when the block is used
+    return report;
+}
+
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_the_last_owner) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    struct large {
+        std::array<std::string, 2000> texts;
+    };
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        found += is_report(report_of_stale_drop(this->pool.template make_shared<std::string>("text")),
+                           "std::shared_ptr");
+        found +=
+            is_report(report_of_stale_drop(this->pool.template make_shared<aligned>()), "std::shared_ptr");
+    }
+    EXPECT_EQ(found, 2 * iterations());
+    EXPECT_TRUE(is_report(report_of_stale_drop(this->pool.template make_shared<large>()), "std::shared_ptr"));
+}
+
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_weak_ptr_after_the_last_one) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        auto owner = this->pool.template make_shared<std::string>("text");
+        std::weak_ptr<std::string> observer = owner;
+        owner.reset();
+        found += is_report(report_of_stale_drop(std::move(observer)), "std::weak_ptr");
+    }
+    EXPECT_EQ(found, iterations());
+}
+
+TYPED_TEST(misuse_of, a_pool_is_reported_for_a_shared_ptr_that_was_copied_after_the_last_owner) {
+    auto owner = this->pool.template make_shared<std::string>("text");
+    alignas(8) std::array<std::byte, sizeof owner> stale;
+    std::memcpy(stale.data(), static_cast<void const*>(&owner), stale.size());
+    owner.reset();
+    auto* const copy =
+        new std::shared_ptr<std::string>(*reinterpret_cast<std::shared_ptr<std::string>*>(stale.data()));
+    EXPECT_TRUE(
+        is_report(report_of([&] { static_cast<void>(this->pool.template make_shared<std::string>("text")); }),
+                  "offset 8 was written after it was freed"));
+    ::operator delete(copy);
 }
 
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_allocation_after_it_was_destroyed) {

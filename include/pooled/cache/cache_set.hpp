@@ -337,7 +337,7 @@ private:
     large_heap& m_large;
     std::uint32_t m_forks_survived;
     bool m_is_held = false;
-    thread_cache* m_first = nullptr;
+    std_atomics::plain<thread_cache*> m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
     // -fsanitize=address,undefined.
     alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;

@@ -54,17 +54,20 @@ struct far_array {
 // Two cache lines: the adjacent-line prefetcher of Intel processors fetches pairs, and a neighbour's cache is written to by
 // another thread.
 struct alignas(2 * k_cache_line) thread_cache {
+    template <class T>
+    using plain = std_atomics::plain<T>;
+
     detail::gate<> gate;
     std::uint32_t pool_id = 0;
     observed<std::uint32_t> slow_calls;  // of the owner; what does not change is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
-    pool_core* core = nullptr;           // null once the pool is closed: guarded by the registry's lock
+    plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
     thread_cache* next_owned = nullptr;  // the owner's list: owner only
     thread_cache* previous_owned = nullptr;
-    thread_cache* next_closed = nullptr;  // in the owner's `closed`
-    thread_cache* next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
-    thread_cache* previous = nullptr;
+    plain<thread_cache*> next_closed = nullptr;  // in the owner's `closed`
+    plain<thread_cache*> next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
+    plain<thread_cache*> previous = nullptr;
     class_cache recycled;  // what the pool's extension keeps here
     large_slot large;
     std::array<class_cache, k_class_count> classes;
@@ -88,7 +91,7 @@ struct thread_state {
     bool ended = false;  // it has run: no caches any more
     thread_cache* owned = nullptr;
     // Caches of pools that were closed, which the thread has yet to free. Guarded by the registry's lock; others may look.
-    std::atomic<thread_cache*> closed{nullptr};
+    std_atomics::atomic<thread_cache*> closed{nullptr};
 
     // A user of a cache in `far` passes this gate, too: a fork stops the thread here, not at each of those caches.
     detail::gate<> far_gate;

@@ -4,10 +4,12 @@
 // The patterns that the checked build writes into blocks, to detect stray writes:
 //
 //   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all behind the caller's bytes is verified
-//   free    | filled |                                                           verified when the block is used again
+//   free    | head or filled | filled |                                          verified when the block is used again
 //
 // A bit for each block records which free blocks are filled, in a map like that of the blocks in use. Pages are verified before
 // they return to the system or change their size class.
+//
+// A block of make_shared has a head: what a std::shared_ptr meets that still points there (pool/stale_owner.hpp).
 //
 // Any thread may call, for a block that no other one has. O(bytes). Not compiled in other builds.
 
@@ -17,6 +19,7 @@
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/misuse.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -78,11 +81,31 @@ struct guard_state {
         "after it was freed (use after free); look for pointers that outlived the object there");
 }
 
-inline void write_free(void* block, std::size_t bytes) noexcept { std::memset(block, k_free_byte, bytes); }
+// Begins with a pointer that no one else writes. Written once, before the first block is freed.
+struct free_head {
+    static constexpr std::size_t k_most_bytes = 24;
+    std::array<std::byte, k_most_bytes> bytes{};
+    std::size_t count = 0;
+};
+POOLED_EXPORT inline constinit free_head g_free_head{};
+POOLED_EXPORT inline constinit thread_local bool t_frees_with_head = false;  // what this thread frees now
+
+inline void write_free(void* block, std::size_t bytes) noexcept {
+    std::memset(block, k_free_byte, bytes);
+    if (t_frees_with_head && g_free_head.count <= bytes)
+        std::memcpy(block, g_free_head.bytes.data(), g_free_head.count);
+}
 inline void verify_free(char const* pool_name, void const* block, std::size_t bytes) noexcept {
-    std::size_t const at = first_changed(static_cast<std::byte const*>(block), bytes, k_free_byte);
+    auto const* const p = static_cast<std::byte const*>(block);
+    std::byte const* const head = g_free_head.bytes.data();
+    std::size_t verified = 0;
+    if (g_free_head.count != 0 && std::memcmp(p, head, sizeof(void*)) == 0)
+        for (; verified < g_free_head.count; ++verified)
+            if (p[verified] != head[verified]) [[unlikely]]
+                fail_written(pool_name, block, bytes, verified);
+    std::size_t const at = first_changed(p + verified, bytes - verified, k_free_byte);
     if (at != k_intact) [[unlikely]]
-        fail_written(pool_name, block, bytes, at);
+        fail_written(pool_name, block, bytes, verified + at);
 }
 
 // A block of a size class, from its deallocation to the next allocation.

@@ -11,6 +11,7 @@
 // Any thread may call; a core with a local cache is for one thread at a time.
 
 #include "pooled/base/algorithm.hpp"
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/error.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
@@ -222,9 +223,9 @@ private:
     std::uint32_t m_slot;
     sharing m_kind;
     pooled::teardown m_teardown;
-    std::atomic<bool> m_is_closed{false};
-    std::atomic<pool_extension*> m_extension{nullptr};
-    std::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
+    std_atomics::atomic<bool> m_is_closed{false};
+    std_atomics::atomic<pool_extension*> m_extension{nullptr};
+    std_atomics::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
     std::array<char, 48> m_name{};
     exhaustion_hook m_on_exhausted;
     alignas(thread_cache) pool_memory m_memory;

@@ -30,6 +30,7 @@
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
+#include "pooled/pool/stale_owner.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -96,6 +97,7 @@ public:
     [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core) noexcept;
 
 private:
+    friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
     static void on_process_exit() noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
@@ -198,6 +200,10 @@ inline void registry::prepare() {
     if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED
     g_thread_numbers.create_hook();
+    detail::choose_free_head([](void const* block) noexcept {
+        pool_core const* const core = g_registry.find(g_page_map.find(block).pool_id());
+        return core != nullptr ? core->name() : "?";
+    });
 #endif
     auto const retire_dead = [](thread_cache& cache) noexcept {
         cache.core->retire(cache);

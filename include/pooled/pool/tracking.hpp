@@ -51,12 +51,13 @@ struct record {
     site where;
 };
 
-// The compiler's name of T: __PRETTY_FUNCTION__ is "… [with T = name]" or "… [T = name]"; without RTTI.
+// The compiler's name of T, which may end in []: __PRETTY_FUNCTION__ is "… [with T = name; …]" or "… [T = name]"; without RTTI.
 template <class T>
 [[nodiscard]] constexpr std::string_view type_name() noexcept {
     std::string_view name = __PRETTY_FUNCTION__;
     name.remove_prefix(name.find("T = ") + 4);
-    return name.substr(0, name.find_first_of(";]"));
+    std::size_t const end = name.find(';');
+    return name.substr(0, end != name.npos ? end : name.rfind(']'));
 }
 
 inline constinit thread_local site const* t_acquisition = nullptr;  // null, too, once it has served
@@ -64,19 +65,16 @@ inline constinit thread_local site const* t_acquisition = nullptr;  // null, too
 // The outermost counts: the library's functions call each other.
 class acquisition {
 public:
-    explicit acquisition(site const& where) noexcept
-        : m_site(where), m_is_outermost(t_acquisition == nullptr) {
-        if (m_is_outermost) t_acquisition = &m_site;
+    explicit acquisition(site const& where) noexcept : m_site(where), m_before(t_acquisition) {
+        if (m_before == nullptr) t_acquisition = &m_site;
     }
-    ~acquisition() {
-        if (m_is_outermost) t_acquisition = nullptr;  // it has not served: the pool was exhausted
-    }
+    ~acquisition() { t_acquisition = m_before; }
     acquisition(acquisition const&) = delete;
     acquisition& operator=(acquisition const&) = delete;
 
 private:
     site m_site;
-    bool m_is_outermost;
+    site const* m_before;
 };
 
 class table {

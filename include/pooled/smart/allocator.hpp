@@ -62,7 +62,8 @@ public:
     template <class U>
     constexpr allocator(allocator<U> const&) noexcept {}  // NOLINT: allocators convert
 
-    [[nodiscard]] T* allocate(std::size_t n) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
+        POOLED_ACQUISITION(nullptr);
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
             return static_cast<T*>(detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>,
                                                              sizeof(T), alignof(T)));
@@ -105,7 +106,8 @@ public:
     pool_allocator(pool_allocator<U, Pool> const& other) noexcept  // NOLINT: allocators convert
         : m_core(other.m_core) {}
 
-    [[nodiscard]] T* allocate(std::size_t n) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
+        POOLED_ACQUISITION(nullptr);
         if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
             return static_cast<T*>(
                 detail::allocate_or_throw(detail::in_pool<detail::pool_access::k_sharing<Pool>>(*m_core),

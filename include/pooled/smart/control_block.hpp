@@ -6,6 +6,7 @@
 // Cascading destruction is deferred (see shared_object.hpp).
 
 #include "pooled/config.hpp"
+#include "pooled/pool/stale_owner.hpp"
 #include "pooled/smart/origin.hpp"
 #include "pooled/smart/shared_object.hpp"
 
@@ -44,7 +45,12 @@ public:
             if (shared_object<Object, Origin>::keeps(p)) [[unlikely]]
                 return;
         }
-        Origin::template deallocate<T>(p, n);
+        if constexpr (std::is_void_v<Object>) {
+            Origin::template deallocate<T>(p, n);
+        } else {
+            [[maybe_unused]] frees_control_block const how{};
+            Origin::template deallocate<T>(p, n);
+        }
     }
 
     template <class U, class... Args>

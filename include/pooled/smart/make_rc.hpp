@@ -43,112 +43,140 @@ POOLED_INLINE_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, counting_of<Sharing>>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
     return detail::adopt_made<T, on_one_thread>(detail::make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_sole, std::forward<Args>(args)...));
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::size_t count,
-                                                                std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count, value);
 }
 template <sharing Sharing>
 template <bounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc() {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc() {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core);
 }
 template <sharing Sharing>
 template <bounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc(std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, value);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::size_t count,
-                                                                    std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, count,
                                                                                               value);
 }
 template <sharing Sharing>
 template <bounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc() {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc() {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core);
 }
 template <sharing Sharing>
 template <bounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc(std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(*m_core, value);
 }
 
 template <sharing Sharing>
 template <unbounded_array T>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::size_t count) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T>
+basic_pool<Sharing>::make_local_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, count, value);
 }
 template <sharing Sharing>
 template <bounded_array T>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc() {
+POOLED_TRACKED_ENTRY local_rc_ptr<T> basic_pool<Sharing>::make_local_rc() {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core);
 }
 template <sharing Sharing>
 template <bounded_array T>
-local_rc_ptr<T> basic_pool<Sharing>::make_local_rc(std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY local_rc_ptr<T>
+basic_pool<Sharing>::make_local_rc(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, on_one_thread, Sharing, on_failure::throws>(*m_core, value);
 }
 
 template <sharing Sharing>
 template <of_known_size T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core,
                                                                                         for_overwrite());
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return make_rc<T>(for_overwrite());
+    }
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::throws>(*m_core, count,
                                                                                     for_overwrite());
 }
 
 template <sharing Sharing>
 template <of_known_size T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
             *m_core, for_overwrite());
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return try_make_rc<T>(for_overwrite());
+    }
 }
 template <sharing Sharing>
 template <unbounded_array T>
-rc_ptr_of<T, counting_of<Sharing>> basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_array<T, counting_of<Sharing>, Sharing, on_failure::marks_and_throws>(
         *m_core, count, for_overwrite());
 }
@@ -170,46 +198,60 @@ template <detail::not_array T, class... Args>
         detail::count_header::k_sole, std::forward<Args>(args)...));
 }
 template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc<T>(count);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count,
+                                                     std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc<T>(count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc() {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc() {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc<T>();
 }
 template <detail::bounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc(std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc<T>(value);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_local_rc<T>(count);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
+                                                                 std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_local_rc<T>(count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc() {
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc() {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_local_rc<T>();
 }
 template <detail::bounded_array T>
-[[nodiscard]] local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_local_rc<T>(value);
 }
 template <detail::of_known_size T>
-[[nodiscard]] rc_ptr<T> make_rc_for_overwrite() {
-    if constexpr (std::is_array_v<T>)
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite() {
+    if constexpr (std::is_array_v<T>) {
+        POOLED_ACQUISITION(nullptr);
         return default_pool().make_rc_for_overwrite<T>();
-    else
+    } else {
+        POOLED_ACQUISITION(detail::is_only_weakly_counted<T>);
         return pooled::make_rc<T>(detail::for_overwrite());
+    }
 }
 template <detail::unbounded_array T>
-[[nodiscard]] rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_rc_for_overwrite<T>(count);
 }
 

@@ -156,71 +156,88 @@ POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&..
 
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count));
 }
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count), value);
 }
 template <sharing Sharing>
 template <bounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared() {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<T, Sharing>(*m_core);
 }
 template <sharing Sharing>
 template <bounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::make_shared(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<T, Sharing>(*m_core, value);
 }
 template <sharing Sharing>
 template <of_known_size T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
+    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
     return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, checked_count<T>(count));
 }
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return detail::try_allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     if (count > k_max_count<T>) return {};
     return detail::try_allocate_shared_in<T, Sharing>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count,
-                                                        std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::try_make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     if (count > k_max_count<T>) return {};
     return detail::try_allocate_shared_in<T, Sharing>(*m_core, count, value);
 }
 template <sharing Sharing>
 template <bounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared() {
+    POOLED_ACQUISITION(nullptr);
     return detail::try_allocate_shared_in<T, Sharing>(*m_core);
 }
 template <sharing Sharing>
 template <bounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::remove_extent_t<T> const& value) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::try_make_shared(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::try_allocate_shared_in<T, Sharing>(*m_core, value);
 }
 template <sharing Sharing>
 template <of_known_size T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
+    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
     return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY std::shared_ptr<T>
+basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     if (count > k_max_count<T>) return {};
     return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, count);
 }
@@ -256,27 +273,34 @@ template <detail::not_array T, class... Args>
     return detail::allocate_shared_by_default<T>(std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count));
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
+                                                                  std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count), value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared() {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared() {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_by_default<T>();
 }
 template <detail::bounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_by_default<T>(value);
 }
 template <detail::of_known_size T>
-[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite() {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite() {
+    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
     return detail::allocate_shared_by_default<T, detail::initialise::by_default>();
 }
 template <detail::unbounded_array T>
-[[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::allocate_shared_by_default<T, detail::initialise::by_default>(
         detail::checked_count<T>(count));
 }

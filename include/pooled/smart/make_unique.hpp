@@ -59,7 +59,8 @@ POOLED_INLINE_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique(Args&&... arg
 
 template <sharing Sharing>
 template <not_array T, class... Args>
-unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
     return unique_ptr<T>(detail::try_make_counted<std::remove_cv_t<T>, Sharing>(
         *m_core, count_header::k_unique, std::forward<Args>(args)...));
 }
@@ -84,33 +85,39 @@ template <class T, sharing Sharing, initialise How = initialise::by_value>
 
 template <sharing Sharing>
 template <unbounded_array T>
-unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_unique_array<T, Sharing>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::try_make_unique_array<T, Sharing>(*m_core, count);
 }
 
 template <sharing Sharing>
 template <not_array T>
-unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite() {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite() {
+    POOLED_ACQUISITION(nullptr);
     return make_unique<T>(for_overwrite());
 }
 template <sharing Sharing>
 template <not_array T>
-unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite() {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite() {
+    POOLED_ACQUISITION(nullptr);
     return try_make_unique<T>(for_overwrite());
 }
 template <sharing Sharing>
 template <unbounded_array T>
-unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
-unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite(std::size_t count) {
+POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return detail::try_make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
 }
 
@@ -124,15 +131,18 @@ template <detail::not_array T, class... Args>
                                                                               std::forward<Args>(args)...));
 }
 template <detail::unbounded_array T>
-[[nodiscard]] unique_ptr<T> make_unique(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_unique<T>(count);
 }
 template <detail::not_array T>
-[[nodiscard]] unique_ptr<T> make_unique_for_overwrite() {
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite() {
+    POOLED_ACQUISITION(nullptr);
     return pooled::make_unique<T>(detail::for_overwrite());
 }
 template <detail::unbounded_array T>
-[[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return default_pool().make_unique_for_overwrite<T>(count);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 namespace hardened = pooled::detail::hardened;
 
-// What it does in its own build: behaviour/misuse_hardened.cpp.
+// What it does in its own build: test/hardened.
 TEST(hardened_checks, admit_and_claim_everything_in_other_builds) {
     if (hardened::k_is_on) GTEST_SKIP() << "this is the hardened build";
     int block = 7;
