@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """How far predictions are off, and what recording costs: `python -m poolbench.profile.proof RESULTS.json [RUNS]`.
 
-Each program of bench/profile/proof exists in two forms, with std::make_shared and with pooled::make_shared. The
+Each program, those of bench/profile/proof and two examples, has two forms: its objects on malloc, and in pools. The
 processor time of both, of the first on every installed malloc, and of the first while it is recorded is measured in
 interleaved runs; before and after them the first form is profiled. What was predicted, what was measured, the
 differences and the overhead are written to the file, with the machine, and printed as the tables of
@@ -15,43 +15,77 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from poolbench.profile import launch
 from poolbench.results import record
 from poolbench.system import build, commit, hardware, mallocs, native
 
-PROGRAMS = {"document_tree": "Node", "capture_pipeline": "Packet"}  # program -> its objects' type
+PLAIN, POOLED, RECORDED = "as it is", "pooled", "recorded"
 RUNS = 9
-PLAIN, POOLED, RECORDED = "as it is", "pooled::make_shared", "recorded"
 MOST_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Program:
+    """One whose two forms differ by where objects come from: by a macro, or by an argument."""
+
+    change: str
+    only: str  # what the change pools, as `profile --only` has it
+    source: str  # below the checkout
+    words: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()  # further arguments of each form; none: the macro POOLED
+    pooled: tuple[str, ...] = ()
+
+
+PROOF = "bench/profile/proof"
+PROGRAMS = {
+    "document_tree": Program("`Node` → `pooled::make_shared`", "^Node at", f"{PROOF}/document_tree.cpp"),
+    "capture_pipeline": Program("`Packet` → `pooled::make_shared`", "^Packet at", f"{PROOF}/capture_pipeline.cpp"),
+    "json_documents": Program(
+        "objects, arrays, strings and documents → `pool_allocator`",
+        r"^(std::(map|string|vector<).* at json(_sax)?\.hpp|std::vector of nlohmann\S*> at json_sax|nlohmann)",
+        "examples/json_documents.cpp", ("--mib", "20"), ("--malloc",), ("--pool",),
+    ),
+    "asio_server": Program(
+        "messages, operations and queues → `make_rc`, `bind_allocator`", "^(message|Asio operation|std::deque)",
+        "examples/asio_server.cpp", ("--messages", "40000"), ("--malloc",), ("--pool",),
+    ),
+}  # fmt: skip
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _program(name: str, pooled: bool) -> Path:
-    source = build.ROOT / "bench/profile/proof" / f"{name}.cpp"
-    command = [native.compiler(), "-std=c++20", "-O2", "-g", f"-I{build.ROOT / 'include'}", str(source), "-pthread"]
-    sources = [source, *native.sources_below(source.parent, build.ROOT / "include/pooled")]
-    return native.compiled(name + ("-pooled" if pooled else "-plain"), command + ["-DPOOLED"] * pooled, sources, _say)
+def _command(name: str, is_pooled: bool) -> list[str]:
+    program = PROGRAMS[name]
+    source = build.ROOT / program.source
+    # E14's directory first: malloc is not to be counted here.
+    places = [f"-I{build.ROOT / each}" for each in ("bench/e14_programs/include", "include")]
+    compile_it = [native.compiler(), "-std=c++20", "-O2", "-g", *places, str(source), "-pthread"]
+    sources = [*native.sources_below(source, source.parent, build.ROOT / "include/pooled")]
+    by_macro = not program.pooled
+    form = ("-pooled" if is_pooled else "-plain") if by_macro else ""
+    path = native.compiled(name + form, compile_it + ["-DPOOLED"] * (by_macro and is_pooled), sources, _say)
+    return [str(path), *program.words, *(program.pooled if is_pooled else program.plain)]
 
 
-def _processor_seconds(program: Path, preload: str = "") -> float:
+def _processor_seconds(command: list[str], preload: str = "") -> float:
     environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
-    process = subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise SystemExit(f"{program} ended with status {process.returncode}")
+        raise SystemExit(f"{command[0]} ended with status {process.returncode}")
     return used.ru_utime + used.ru_stime
 
 
-def _recorded_seconds(program: Path, recorder: Path) -> float:
+def _recorded_seconds(command: list[str], recorder: Path) -> float:
     before = os.times()
     with launch.directory() as traces:
-        launch.run([str(program)], recorder, traces, MOST_BYTES, subprocess.DEVNULL)
+        launch.run(command, recorder, traces, MOST_BYTES, subprocess.DEVNULL)
     after = os.times()
     return after.children_user - before.children_user + after.children_system - before.children_system
 
@@ -64,29 +98,27 @@ def _measured(ways: dict[str, list], runs: int) -> dict[str, list[float]]:
     return found
 
 
-def _predicted(program: Path, type_name: str) -> dict[str, dict]:
+def _predicted(name: str) -> dict[str, dict]:
     """way -> the share of the processor time that it saves, with its interval."""
-    command = [sys.executable, "-m", "poolbench", "--quiet", "profile", "--json", "--", str(program)]
+    command = [sys.executable, "-m", "poolbench", "--quiet", "profile", "--json", "--top", "20"]
+    command += ["--only", PROGRAMS[name].only, "--", *_command(name, False)]
     done = subprocess.run(command, cwd=build.ROOT, stdout=subprocess.PIPE, check=True, text=True)
     told = json.loads(done.stdout)
-    savings = dict(told["mallocs"])
-    for kind in told["types"]:
-        if kind["saving"] and kind["type"].endswith(type_name):
-            savings[POOLED] = kind["saving"]
-    return {name: {key: round(each[key], 4) for key in ("share_of_cpu_time", "low", "high")}
-            for name, each in savings.items() if each}  # fmt: skip
+    savings = {POOLED: told["all_pooled"], **told["mallocs"]}
+    return {way: {key: round(each[key], 4) for key in ("share_of_cpu_time", "low", "high")}
+            for way, each in savings.items() if each}  # fmt: skip
 
 
 def _proof(name: str, runs: int) -> dict:
-    plain, pooled = _program(name, False), _program(name, True)
+    plain, pooled = _command(name, False), _command(name, True)
     recorder = native.recorder(_say)
     ways = {PLAIN: [_processor_seconds, plain], POOLED: [_processor_seconds, pooled]}
     ways |= {each.name: [_processor_seconds, plain, each.path] for each in mallocs.find()[0] if each.path}
     ways[RECORDED] = [_recorded_seconds, plain, recorder]
     _say(f"{name}: predicting, measuring {len(ways)} ways {runs} times, predicting again")
-    predictions = [_predicted(plain, PROGRAMS[name])]
+    predictions = [_predicted(name)]
     seconds = _measured(ways, runs)
-    predictions.append(_predicted(plain, PROGRAMS[name]))
+    predictions.append(_predicted(name))
     medians = {way: statistics.median(times) for way, times in seconds.items()}
     saved = {way: round(1 - medians[way] / medians[PLAIN], 4) for way in ways if way not in (PLAIN, RECORDED)}
     return {
@@ -115,7 +147,7 @@ def tables(result: dict) -> str:
             words = [f"{p['share_of_cpu_time']:.0%} ({p['low']:.0%}–{p['high']:.0%})" for p in told]
             errors = [f"{100 * each[way]:+.0f}" if _holds(p, saved) else f"**{100 * each[way]:+.0f}**"
                       for each, p in zip(found["error"], told, strict=True)]  # fmt: skip
-            change = f"`{PROGRAMS[name]}` → `{way}`" if way == POOLED else f"preload {way}"
+            change = PROGRAMS[name].change if way == POOLED else f"preload {way}"
             lines.append(f"| `{name}` | {change} | {' | '.join(words)} | {saved:.0%} | {', '.join(errors)} |")
     pairs = [
         (each[way], saved)
