@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from poolbench.analysis import stats
 from poolbench.profile import launch
 from poolbench.results import record
 from poolbench.system import build, commit, hardware, mallocs, native
@@ -41,8 +41,10 @@ class Program:
 
 PROOF = "bench/profile/proof"
 PROGRAMS = {
-    "document_tree": Program("`Node` → `pooled::make_shared`", "^Node at", f"{PROOF}/document_tree.cpp"),
-    "capture_pipeline": Program("`Packet` → `pooled::make_shared`", "^Packet at", f"{PROOF}/capture_pipeline.cpp"),
+    "document_tree": Program("`Node` → `pooled::make_shared`", "^Node at", f"{PROOF}/document_tree.cpp", ("500",)),
+    "capture_pipeline": Program(
+        "`Packet` → `pooled::make_shared`", "^Packet at", f"{PROOF}/capture_pipeline.cpp", ("3000000",)
+    ),
     "json_documents": Program(
         "objects, arrays, strings and documents → `pool_allocator`",
         r"^(std::(map|string|vector<).* at json(_sax)?\.hpp|std::vector of nlohmann\S*> at json_sax|nlohmann)",
@@ -109,6 +111,11 @@ def _predicted(name: str) -> dict[str, dict]:
             for way, each in savings.items() if each}  # fmt: skip
 
 
+def _saved(shares: list[float]) -> dict[str, float]:
+    low, high = stats.median_interval(shares)
+    return {"median": round(1 - stats.median(shares), 4), "low": round(1 - high, 4), "high": round(1 - low, 4)}
+
+
 def _proof(name: str, runs: int) -> dict:
     plain, pooled = _command(name, False), _command(name, True)
     recorder = native.recorder(_say)
@@ -119,15 +126,18 @@ def _proof(name: str, runs: int) -> dict:
     predictions = [_predicted(name)]
     seconds = _measured(ways, runs)
     predictions.append(_predicted(name))
-    medians = {way: statistics.median(times) for way, times in seconds.items()}
-    saved = {way: round(1 - medians[way] / medians[PLAIN], 4) for way in ways if way not in (PLAIN, RECORDED)}
+    # Of each round by itself: what else runs changes from one to the next.
+    shares = {
+        way: [of / plain for of, plain in zip(times, seconds[PLAIN], strict=True)] for way, times in seconds.items()
+    }
+    saved = {way: _saved(shares[way]) for way in ways if way not in (PLAIN, RECORDED)}
     return {
-        "overhead": round(medians[RECORDED] / medians[PLAIN] - 1, 4),
+        "overhead": round(stats.median(shares[RECORDED]) - 1, 4),
         "overhead_of_least": round(min(seconds[RECORDED]) / min(seconds[PLAIN]) - 1, 4),
         "saved": saved,
         "predicted": predictions,
         "error": [
-            {way: round(each[way]["share_of_cpu_time"] - saved[way], 4) for way in saved if way in each}
+            {way: round(each[way]["share_of_cpu_time"] - saved[way]["median"], 4) for way in saved if way in each}
             for each in predictions
         ],
         "processor_seconds": seconds,
@@ -144,25 +154,29 @@ def tables(result: dict) -> str:
     for name, found in result["programs"].items():
         for way, saved in found["saved"].items():
             told = [each[way] for each in found["predicted"]]
-            words = [f"{p['share_of_cpu_time']:.0%} ({p['low']:.0%}–{p['high']:.0%})" for p in told]
-            errors = [f"{100 * each[way]:+.0f}" if _holds(p, saved) else f"**{100 * each[way]:+.0f}**"
+            words = [_percent(p["share_of_cpu_time"], p) for p in told]
+            errors = [f"{100 * each[way]:+.0f}" if _agree(p, saved) else f"**{100 * each[way]:+.0f}**"
                       for each, p in zip(found["error"], told, strict=True)]  # fmt: skip
             change = PROGRAMS[name].change if way == POOLED else f"preload {way}"
-            lines.append(f"| `{name}` | {change} | {' | '.join(words)} | {saved:.0%} | {', '.join(errors)} |")
+            measured = _percent(saved["median"], saved)
+            lines.append(f"| `{name}` | {change} | {' | '.join(words)} | {measured} | {', '.join(errors)} |")
     pairs = [
         (each[way], saved)
         for found in result["programs"].values()
         for each in found["predicted"]
         for way, saved in found["saved"].items()
     ]
-    held = sum(_holds(*pair) for pair in pairs)
-    return "\n".join(
-        [*lines, "", f"Of {len(pairs)} intervals {held} hold the measured value; the others' errors are bold."]
-    )
+    agree = sum(_agree(*pair) for pair in pairs)
+    summary = f"Of {len(pairs)} predictions {agree} agree with what was measured: their intervals overlap. "
+    return "\n".join([*lines, "", summary + "The others' errors are bold."])
 
 
-def _holds(predicted: dict, saved: float) -> bool:
-    return predicted["low"] <= saved <= predicted["high"]
+def _percent(middle: float, ends: dict) -> str:
+    return f"{middle:.0%} ({ends['low']:.0%}–{ends['high']:.0%})"
+
+
+def _agree(predicted: dict, measured: dict) -> bool:
+    return predicted["low"] <= measured["high"] and measured["low"] <= predicted["high"]
 
 
 def main(path: Path, runs: int = RUNS) -> None:
