@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""How far predictions are off, and what recording costs: `python -m poolbench.profile.proof RESULTS.json [RUNS]`.
+"""How far predictions are off, and what recording costs: `python -m poolbench.profile.proof RESULTS.json [RUNS [PROGRAM...]]`.
 
 Each program, those of bench/profile/proof and two examples, has two forms: its objects on malloc, and in pools. The
 processor time of both, of the first on every installed malloc, and of the first while it is recorded is measured in
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,21 +180,20 @@ def _agree(predicted: dict, measured: dict) -> bool:
     return predicted["low"] <= measured["high"] and measured["low"] <= predicted["high"]
 
 
-def main(path: Path, runs: int = RUNS) -> None:
-    busy = hardware.busy_share()
+def main(path: Path, runs: int = RUNS, names: Sequence[str] = ()) -> None:
+    """Programs that are named are measured again, in a file that has the others."""
+    if unknown := set(names) - PROGRAMS.keys():
+        raise SystemExit(f"no program {', '.join(unknown)}; there are: {', '.join(PROGRAMS)}")
+    result = json.loads(path.read_text()) if names and path.exists() else {"programs": {}}
     with tempfile.TemporaryFile(dir=path.parent):  # said before half an hour is spent
         pass
-    result = {
-        "time": record.now(),
-        "commit": commit.of_sources(),
-        "machine": hardware.describe(),
-        "busy_share": round(busy, 3),
-        "runs": runs,
-        "programs": {name: _proof(name, runs) for name in PROGRAMS},
-    }
+    result |= {"commit": commit.of_sources(), "machine": hardware.describe()}
+    for name in names or PROGRAMS:
+        session = {"time": record.now(), "busy_share": round(hardware.busy_share(), 3), "runs": runs}
+        result["programs"][name] = session | _proof(name, runs)
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(tables(result))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(int(word) for word in sys.argv[2:3]))
+    main(Path(sys.argv[1]), *(int(word) for word in sys.argv[2:3]), names=sys.argv[3:])

@@ -42,7 +42,7 @@ def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
         for row in kept
     ]
     bold = alt.condition(f"indexof({json.dumps(list(uses))}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
-    axis = in_lines(order, minExtent=225, labelLineHeight=13, labelFontWeight=bold, ticks=False, domain=False)
+    axis = in_lines(order, minExtent=250, labelLineHeight=13, labelFontWeight=bold, ticks=False, domain=False)
     y = alt.Y("work:N", scale=alt.Scale(domain=order), sort=None, title=None, axis=axis)
     title = "time per object; best malloc = 1; grey: undecided"
     x = alt.X("relative:Q", scale=scale, title=title, axis=alt.Axis(values=TICKS, format="~g"))
