@@ -80,7 +80,7 @@ static_assert(sizeof(event) == 32);
 struct sample {
     std::uint64_t id;  // the same at the object's end
     std::uint64_t tick;
-    std::uint64_t caller;
+    std::uint64_t caller;  // of a deallocation the usable bytes; 0: unknown
     std::uint64_t size;
     std::uint32_t weight;  // how many allocations it stands for; 0: this is an end
     std::uint32_t text;    // of a begin its stack, of an end its type; 0: unknown

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,7 @@ EPILOG_PROFILE = """\b
 Examples:
   poolbench profile -- ./server --port 8080        until it ends, or Ctrl-C
   poolbench profile --keep traces -- ./parser big.json
+  poolbench profile --only '^Packet at' -- ./server  what a change of one type saves
   poolbench profile --json -- ./parser big.json    the program's own output goes to standard error
 \b
 Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
@@ -38,6 +40,9 @@ CommandArgument = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUM
 SamplesOption = Annotated[int, typer.Option(min=3, max=1000, help="Replays of each, a process a replay.")]
 TopOption = Annotated[int, typer.Option(min=1, max=50, help="Types of which the saving is measured.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+OnlyOption = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Measure the saving only of what matches: 'TYPE at FILE:LINE'.")
+]
 NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count: no saving is predicted.")]
 
 
@@ -68,15 +73,33 @@ def _census(traces: list):
         raise fail(str(error), 1) from error
 
 
-def _savings(found, samples: int, top: int, seed: int):
-    """(Savings, Plan), or None when there is nothing that could be replayed."""
-    from poolbench.profile import plan, saving
+def _pattern(only: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(only) if only is not None else None
+    except re.error as error:
+        raise fail(f"--only {only} is no regular expression: {error}") from error
 
-    candidates = [
+
+def _candidates(found, only: re.Pattern[str] | None) -> list:
+    """What can be pooled, and is worth a replay or was asked for."""
+    if only:
+        poolable = {key: f"{kind.name} at {kind.site}" for key, kind in found.kinds.items() if kind.advice}
+        chosen = [key for key, text in poolable.items() if only.search(text)]
+        if not chosen:
+            complain(f"--only {only.pattern}: nothing that can be pooled has such a name, 'TYPE at FILE:LINE'")
+        return chosen
+    return [
         key
         for key, kind in found.kinds.items()
         if kind.advice and kind.objects * max(kind.cost_ns, 5.0) / 1e9 > WORTH * found.cpu_seconds
     ]
+
+
+def _savings(found, samples: int, top: int, only: re.Pattern[str] | None, seed: int):
+    """(Savings, Plan), or None when there is nothing that could be replayed."""
+    from poolbench.profile import plan, saving
+
+    candidates = _candidates(found, only)
     ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))[:top]
     planned = plan.make(found, ranked)
     if planned is None:
@@ -111,7 +134,9 @@ def _record(found, savings) -> dict:
     return report.record(found, *(savings or (None, None)))
 
 
-def _report(traces: list, samples: int, top: int, seed: int, replay: bool, as_json: bool) -> None:
+def _report(
+    traces: list, samples: int, top: int, only: re.Pattern[str] | None, seed: int, replay: bool, as_json: bool
+) -> None:
     from poolbench.profile import report, saving
 
     found = _census(traces)
@@ -124,7 +149,7 @@ def _report(traces: list, samples: int, top: int, seed: int, replay: bool, as_js
     savings, failed = None, ""
     if replay:
         try:
-            savings = _savings(found, samples, top, seed)
+            savings = _savings(found, samples, top, only, seed)
             failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
         except (saving.ReplayFailed, build.BuildFailed) as error:
             failed = str(error)
@@ -146,6 +171,7 @@ def profile(
     ] = DEFAULT_MEBIBYTES,
     samples: SamplesOption = 7,
     top: TopOption = 6,
+    only: OnlyOption = None,
     no_replay: NoReplayOption = False,
     seed: SeedOption = 1,
     as_json: JsonOption = False,
@@ -155,6 +181,7 @@ def profile(
     Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
     them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
     """
+    pattern = _pattern(only)
     try:
         launch.check(command[0])
         recorder = native.recorder(say)
@@ -175,7 +202,7 @@ def profile(
             for each in traces if keep else ():
                 used = int.from_bytes(each.path.read_bytes()[32:40], "little")
                 say(f"kept: {launch.keep(each.path, used, keep)}")
-            _report(traces, samples, top, seed, not no_replay, as_json)
+            _report(traces, samples, top, pattern, seed, not no_replay, as_json)
     except launch.CannotRecord as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, OSError) as error:
@@ -189,6 +216,7 @@ def replay(
     traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What --keep left.")],
     samples: SamplesOption = 7,
     top: TopOption = 6,
+    only: OnlyOption = None,
     no_replay: NoReplayOption = False,
     seed: SeedOption = 1,
     as_json: JsonOption = False,
@@ -197,11 +225,12 @@ def replay(
 
     Types are named by the program's file and debug information, if they are still where they were.
     """
+    pattern = _pattern(only)
     found, bad = _read(traces)
     if bad:
         raise fail(bad[0])
     try:
-        _report(found, samples, top, seed, not no_replay, as_json)
+        _report(found, samples, top, pattern, seed, not no_replay, as_json)
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from None

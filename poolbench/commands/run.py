@@ -129,8 +129,11 @@ def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> l
         if name in chosen.malloc:
             raise SelectionError(why)
         say(f"left out: {why}")
-    # A smoke run is about the workloads' arithmetic, which does not depend on the malloc.
-    return found[:1] if profile == "smoke" and not chosen.malloc else found
+    if profile != "smoke" or chosen.malloc:
+        return found
+    # A smoke run is about the workloads' arithmetic, which does not depend on the malloc; one that is named is tried.
+    named = dict(pairs(preloads, "--preload"))
+    return [malloc for malloc in found if malloc is found[0] or malloc.name in named]
 
 
 def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: set[str]) -> Path:
@@ -248,13 +251,17 @@ def run(
         chosen = selection_of(workload, variant, contender, malloc, toolchain)
         axes = scan.parse_all(scans or [])
         processors = affinity.parse(pin) if pin else ()
-        programs = programs_of(bins, profile, chosen)
         libraries = mallocs_of(preload, profile, chosen)
-        descriptions = description.load()
         names = [library.name for library in libraries]
+        descriptions = description.load()
+        chosen.check("malloc", names)  # a wrong word is said before a build of many minutes
+        if not bins:
+            chosen.check("workload", descriptions)
+        programs = programs_of(bins, profile, chosen)
         cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
         if axes and cells:
             cells = scan.scanned(cells, axes, str(profile))
+            scan.check_payloads(cells, {name: w.payloads for p in programs for name, w in p.workloads.items()})
             check_memory(cells)
         selection = {**chosen.describe(), **({"scan": axes} if axes else {}), **({"pin": pin} if pin else {})}
         if not cells:

@@ -79,3 +79,15 @@ def scanned(cells: list[Cell], axes: dict[str, list[int]], profile: str) -> list
     if len({tuple(getattr(cell, name) for name in PARAMETERS) for cell in found}) > MOST_POINTS * len(axes):
         raise SelectionError(f"that are more than {MOST_POINTS} points; choose workloads, or a shorter range")
     return list(found)
+
+
+def check_payloads(cells: list[Cell], payloads: dict[str, list[int]]) -> None:
+    """`payloads`: a workload's sizes of objects, for which it is compiled. A range has others between its ends."""
+    for cell in cells:
+        there = payloads.get(cell.workload, [])
+        if cell.payload is not None and there and cell.payload not in there:
+            sizes = ",".join(map(str, there))
+            raise SelectionError(
+                f"--scan payload: {cell.workload} is compiled for objects of {sizes} bytes, not {cell.payload}: say "
+                f"payload={sizes}; poolbench advise --size measures any"
+            )

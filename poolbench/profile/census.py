@@ -117,6 +117,8 @@ class Census:
     kinds: dict[Key, Kind]
     of_event: list[dict[tuple[int, int], Key]]  # a trace: caller and size -> kind
     of_caller: list[dict[int, Key]]
+    # A trace: usable bytes of those that outlive a window -> what they are: kind, bytes asked for, weight.
+    of_usable: list[dict[int, list[tuple[Key, int, float]]]] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -169,12 +171,14 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     is_begin = found.samples["weight"] > 0
     begins, begin_threads = found.samples[is_begin], found.sample_threads[is_begin]
     ended = {
-        int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread))
+        int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread), int(each["caller"]))
         for each, thread in zip(found.samples[~is_begin], found.sample_threads[~is_begin], strict=True)
     }
     purposes: dict[tuple[int, int, int], Purpose] = {}
     votes: dict[tuple[int, int], Counter[Key]] = {}
     lives: dict[Key, list[tuple[float, float, float]]] = {}
+    outlived: dict[int, Counter[tuple[Key, int]]] = {}
+    window = min((each.end - each.begin for each in found.windows), default=0)
     for each, thread in zip(begins, begin_threads, strict=True):
         caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
         if (caller, size, stack) not in purposes:
@@ -189,14 +193,19 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
         kind.squares += weight * weight
         kind.bytes += weight * size
         kind.sites[what.where] += weight
-        until, how, by = ended.get(int(each["id"]), (found.last_tick, 0, 0))
+        until, how, by, usable = ended.get(int(each["id"]), (found.last_tick, 0, 0, 0))
         if how == trace.FREED:
             kind.freed += weight
             kind.freed_elsewhere += weight if by != thread else 0
+            if usable and until - int(each["tick"]) > window:
+                outlived.setdefault(usable, Counter())[_key(what), size] += weight
         life = max(0, until - int(each["tick"])) / found.ticks_per_ns
         lives.setdefault(_key(what), []).append((life, float(how == trace.FREED), float(weight)))
     for key, rows in lives.items():
         census.kinds[key].lives.append(np.array(rows))
+    census.of_usable.append(
+        {usable: [(*what, float(weight)) for what, weight in those.items()] for usable, those in outlived.items()}
+    )
     census.of_event.append({key: counted.most_common(1)[0][0] for key, counted in votes.items()})
     by_caller: dict[int, Counter[Key]] = {}
     for (caller, _), counted in votes.items():
@@ -233,7 +242,7 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     ends_at = np.array([found.begin_tick, *(each.end for each in found.windows)], float)
     open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
     stands_for = np.diff(ends_at) / open_for
-    begins, ends, _ = pairs(found, np.arange(len(found.events)))
+    begins, ends, only_ends = pairs(found, np.arange(len(found.events)))
     callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], found.event_costs
     if len(costs):  # a call that the scheduler interrupted is none of malloc's
         costs = np.minimum(costs, np.quantile(costs, 0.9995))
@@ -244,16 +253,35 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     for at, (caller, size) in enumerate(unique):
         if key := key_of(census, number, int(caller), int(size)):
             of_place.setdefault(key, []).append(at)
-    for key, places in of_place.items():
-        mine = np.isin(place, places)
-        freed = ends[mine & (ends >= 0)]
+    usable, usable_place = np.unique(found.event_sizes[only_ends], return_inverse=True)
+    usable_place = usable_place.reshape(-1)
+    shares = _shares(census.of_usable[number], usable)
 
-        def by_window(rows: np.ndarray, of=None) -> np.ndarray:
-            return np.bincount(window_of[rows], None if of is None else of[rows], len(found.windows))
+    def by_window(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        return np.bincount(window_of[rows], weights, len(found.windows)).astype(float)
 
-        rows = begins[mine]
-        columns = (stands_for, by_window(rows), by_window(rows, costs), by_window(freed), by_window(freed, costs))
+    for key in of_place.keys() | shares.keys():
+        mine = np.isin(place, of_place.get(key, []))
+        rows, freed = begins[mine], ends[mine & (ends >= 0)]
+        counts, ns = by_window(freed), by_window(freed, costs[freed])
+        if key in shares:
+            share = shares[key][usable_place]
+            counts += by_window(only_ends, share)
+            ns += by_window(only_ends, share * costs[only_ends])
+        columns = (stands_for, by_window(rows), by_window(rows, costs[rows]), counts, ns)
         census.kinds[key].windows.append(np.stack(columns, axis=1))
+
+
+def _shares(of_usable: dict[int, list[tuple[Key, int, float]]], sizes: np.ndarray) -> dict[Key, np.ndarray]:
+    """Which share of the frees of each of `sizes` is of a kind: those whose begin no window saw are known by their
+    usable bytes alone."""
+    found: dict[Key, np.ndarray] = {}
+    for at, size in enumerate(sizes):
+        those = of_usable.get(int(size), [])
+        total = sum(weight for _, _, weight in those)
+        for key, _, weight in those:
+            found.setdefault(key, np.zeros(len(sizes)))[at] += weight / total
+    return found
 
 
 def _settle_counts(census: Census) -> None:

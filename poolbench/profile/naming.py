@@ -37,11 +37,19 @@ CONTAINERS = {
     r"std_function\.h$": "std::function",
     r"sstream": "std::stringstream",
 }
-# Frames that are nobody's call site: the standard library's and those that only hand on.
-LIBRARY = re.compile(
-    r"^(?:(?:void|bool|auto|decltype\(auto\)|\S+(?: const)?[&*]?) )?"
-    r"(?:std::|__gnu_cxx::|boost::|operator new|operator delete|__libc_|malloc$|calloc$|realloc$|_Zn)"
+# Whose first argument is the type of its elements. Not from the function that only allocates: of those with the same
+# code compilers and linkers keep one, under the name of any.
+SEQUENCE = re.compile(
+    r"(?:void )?std::(?:__\w+::)?(?:vector|_Vector_base|deque|_Deque_base|list|_List_base)<(?!.*::_M_allocate\()"
 )
+# What a container allocates for one element, around the element's type.
+NODES = re.compile(
+    r"^std::(?:__\w+::|__detail::)?(?:_Rb_tree_node|_List_node|_Hash_node|__tree_node|__hash_node|__list_node)<"
+)
+# Where Boost.Asio takes the memory of an operation whose handler has no allocator of its own.
+ASIO = re.compile(r"asio::detail::thread_info_base::allocate\b|\basio_handler_allocate\b")
+# Frames that are nobody's call site: the standard library's and those that only hand on.
+LIBRARY = re.compile(r"std::|__gnu_cxx::|boost::|operator new|operator delete|__libc_|malloc$|calloc$|realloc$|_Zn")
 LIBRARY_FILES = re.compile(r"/include/(?:c\+\+|boost)/|/libstdc\+\+-v3/|/bits/|/ext/")
 
 # What to write instead, by how it was created.
@@ -54,13 +62,16 @@ ADVICE = {
     "boost::make_unique": "pooled::make_unique",
     "new": "pooled::make_unique or pooled::make_shared",
     "container": "pooled::allocator",
+    "allocator": "pooled::allocator",
+    "boost::asio": "boost::asio::bind_allocator(pooled::allocator<>(), handler)",
 }
+LONGEST, LONG = 120, 80  # characters of a type, of a container's element: above, inner template arguments are left out
 
 
 @dataclass(frozen=True)
 class Purpose:
     type: str
-    how: str  # "std::make_shared", "new", "container", "malloc or new"
+    how: str  # "std::make_shared", "new", "container", "allocator", "malloc or new"
     where: str  # of the user's code
 
     @property
@@ -93,7 +104,35 @@ def tidy(name: str) -> str:
     name = name.replace("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
     name = re.sub(r"\(anonymous namespace\)::", "", name)
     name = re.sub(r"\s+>", ">", name).removesuffix(" const").removesuffix("*").strip()
-    return name if len(name) <= 120 else name[:117] + "..."
+    name = outline(name, LONGEST)
+    return name if len(name) <= LONGEST else name[: LONGEST - 3] + "..."
+
+
+def outline(name: str, length: int) -> str:
+    """A long name without its inner template arguments: `std::pair<const int, my::tree<...>>`."""
+    for most in (3, 2, 1, 0):
+        if len(name) <= length:
+            break
+        depth, kept = 0, []
+        for at, letter in enumerate(name):
+            closes = letter == ">" and name[at - 1] != "-"
+            depth -= closes
+            if depth <= most:
+                kept.append(letter)
+            depth += letter == "<"
+            if letter == "<" and depth == most + 1:
+                kept.append("...")
+        name = "".join(kept)
+    return name
+
+
+def _of_container(container: str, element: str) -> str:
+    if container == "std::string" or not element:
+        return container
+    if found := NODES.match(element):
+        element = first_argument(element, found.end())
+    pointer = "*" if element.endswith("*") else ""
+    return f"{container} of {outline(tidy(element), LONG)}{pointer}"
 
 
 def of_type_info(name: str) -> tuple[str, str]:
@@ -125,21 +164,28 @@ def _container(frame: Frame) -> str:
 
 def of_frames(frames: Sequence[Frame]) -> tuple[str, str]:
     """(type, how) from the calls around an allocation, innermost first: up to the user's own function."""
-    container = ""
+    container = element = asked = ""  # `asked`: the type whose allocator was asked
     for frame in frames:
         if found := _of_function(frame):
             # What a constructor allocates is no object of the call that constructs.
-            return (container, "container") if container else found
+            return (_of_container(container, element or asked), "container") if container else found
+        if ASIO.search(frame.function):
+            return "Asio operation", "boost::asio"
         if found := ALLOCATED.search(frame.function):
             inner = first_argument(frame.function, found.end())
             inner = first_argument(inner, inner.index("<") + 1) if inner.startswith("std::allocator<") else inner
             for pattern, how in CONTROL_BLOCKS:
                 if re.match(pattern, inner):
                     return tidy(first_argument(inner, inner.index("<") + 1)), how
+            asked = asked or inner
+        if not element and (found := SEQUENCE.match(frame.function)):
+            element = first_argument(frame.function, found.end())
         container = container or _container(frame)
         if is_users(frame):
             break
-    return (container, "container") if container else (UNKNOWN, "")
+    if container:
+        return _of_container(container, element or asked), "container"
+    return (outline(tidy(asked), LONG), "allocator") if asked else (UNKNOWN, "")
 
 
 def _of_library(frame: Frame) -> bool:
@@ -149,7 +195,7 @@ def _of_library(frame: Frame) -> bool:
 def is_users(frame: Frame) -> bool:
     if frame.function == UNKNOWN:
         return False
-    return not _of_library(frame) and not LIBRARY.match(frame.function)
+    return not _of_library(frame) and not LIBRARY.match(_name_alone(tidy(frame.function)))
 
 
 def _name_alone(function: str) -> str:
@@ -157,7 +203,7 @@ def _name_alone(function: str) -> str:
     depth, begin = 0, 0
     for at, letter in enumerate(function):
         depth += (letter in "<[") - (letter in ">]")
-        if depth == 0 and letter == " ":
+        if depth == 0 and letter == " " and not function.endswith("operator", 0, at):
             begin = at + 1
         if depth == 0 and letter == "(" and at > begin:
             return function[begin:at]

@@ -68,6 +68,20 @@ def _majority(values: np.ndarray, by: np.ndarray) -> dict[int, int]:
     return found
 
 
+def _drawn(of_usable: dict, sizes: np.ndarray) -> dict[int, tuple[Key, int]]:
+    """Place in `sizes`, which are usable ones -> kind and bytes asked for, by lot as the samples are distributed."""
+    rng, found = np.random.default_rng(0), {}
+    for size in np.unique(sizes):
+        those = of_usable.get(int(size), [])
+        if not those:
+            continue
+        weights = np.array([weight for _, _, weight in those])
+        places = np.nonzero(sizes == size)[0]
+        for place, lot in zip(places, rng.choice(len(those), len(places), p=weights / weights.sum()), strict=True):
+            found[int(place)] = those[lot][:2]
+    return found
+
+
 def _window(census: Census, number: int, found: Trace, rows: np.ndarray, groups: dict[Key, int]):
     """(objects, operations, thread of each operation) of one window."""
     begins, ends, only_ends = pairs(found, rows)
@@ -80,19 +94,22 @@ def _window(census: Census, number: int, found: Trace, rows: np.ndarray, groups:
     own["size"] = np.clip(sizes[begins], 1, LARGEST)
     own["align"] = aligns[begins]
     own["group"] = _groups(census, number, found.events["caller"][rows][begins], sizes[begins], groups)
-    # Of those that existed before, only the usable size is known: the objects of that size that were seen whole tell.
+    # Of those that existed before, only the usable size is known. The samples tell what outlives a window; of a size
+    # that none of them has, the objects that were seen whole.
     whole = ends >= 0
     usable = sizes[ends[whole]]
     size_of = _majority(own["size"][whole].astype(np.int64), usable)
     group_of = _majority(own["group"][whole].astype(np.int64), usable)
     thread_of = _majority(threads[begins[whole]].astype(np.int64), usable)
     before = np.zeros(len(only_ends), OBJECT)
+    drawn = _drawn(census.of_usable[number], sizes[only_ends])
     for at, row in enumerate(only_ends):
         size = int(sizes[row])
-        before[at] = (
-            min(max(1, size_of.get(size, size)), LARGEST), group_of.get(size, 0), 0,
-            1 + thread_of.get(size, int(threads[row])),
-        )  # fmt: skip
+        group, asked = group_of.get(size, 0), size_of.get(size, size)
+        if at in drawn:
+            key, asked = drawn[at]
+            group = groups.get(key, 0)
+        before[at] = (min(max(1, asked), LARGEST), group, 0, 1 + thread_of.get(size, int(threads[row])))
     objects = np.concatenate([own, before])
     place = np.concatenate([begins, ends[whole], only_ends])
     index = np.concatenate([

@@ -13,6 +13,7 @@ from poolbench.profile.saving import Saving, Savings
 from poolbench.tables import NONE, Sheet, number, print_text
 
 SHOWN = 12  # types
+NEGLIGIBLE = 0.01  # of the program's time: nobody changes a program for less
 
 
 def duration(ns: float | None) -> str:
@@ -107,7 +108,9 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     for name, each in better:
         found.append(f"Without a change, preloading {name}: saves {percent(each)}.")
     every = [*savings.of_kind.values(), savings.of_all, *savings.of_malloc.values()]
-    if savings.of_kind and not any(each.verdict == "saves" for each in every):
+    if max(each.high for each in every) < NEGLIGIBLE:
+        found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
+    elif savings.of_kind and not any(each.verdict == "saves" for each in every):
         found.append("malloc is good enough here: nothing saves surely.")
     return found
 

@@ -109,7 +109,7 @@ def _saving(
         count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
         total_ns += count * (kind.cost_draws(draws.rng, size) - replayed_draws)
     low, high = np.percentile(total_ns / 1e9 / cpu_seconds, [2.5, 97.5])
-    return Saving(ns, min(1.0, ns * objects / 1e9 / cpu_seconds), float(low), min(1.0, float(high)))
+    return Saving(ns, min(1.0, ns * objects / 1e9 / cpu_seconds), min(1.0, float(low)), min(1.0, float(high)))
 
 
 def _widening(runs: int) -> float:

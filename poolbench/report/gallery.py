@@ -14,7 +14,7 @@ from poolbench.analysis.claims import OURS_BY
 from poolbench.analysis.headlines import Lead
 from poolbench.options import profile_of
 from poolbench.plan.description import Description
-from poolbench.report import charts, findings
+from poolbench.report import across_files, findings
 from poolbench.report.drawn import Drawn, draw
 from poolbench.report.page import TEMPLATES
 from poolbench.results.read import Results
@@ -73,7 +73,7 @@ def _chart(machines: list[Machine], works: list[str], kind: str) -> Drawn | None
     if not data:
         return None
     words = f"{TITLES[kind]}. " + " ".join(f"{row['work']}, {row['machine']}: {row['text']}." for row in data)
-    return draw(f"gallery-{kind}", TITLES[kind], words, charts.machines(data, works, [m.name for m in machines]))
+    return draw(f"gallery-{kind}", TITLES[kind], words, across_files.machines(data, works, [m.name for m in machines]))
 
 
 def render(results: list[Results], descriptions: dict[str, Description]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from poolbench import tables
 from poolbench.plan.description import Description
-from poolbench.report import charts
+from poolbench.report import across_files
 from poolbench.report.drawn import draw
 from poolbench.report.gallery import Machine, comparison, lead_of, machine_of
 from poolbench.results.read import Results
@@ -46,7 +46,7 @@ def render(files: list[Machine], machine: str, title: str, kind: str) -> str:
         ]  # fmt: skip
         if len(data) > 1:
             words = f"{work}, from the oldest to the newest: " + ", ".join(tables.number(row["ratio"]) for row in data)
-            drawn.append(draw(f"history-{number}", work, words + ".", charts.history(data)))
+            drawn.append(draw(f"history-{number}", work, words + ".", across_files.history(data)))
     intro = (
         "Sessions differ by more than their intervals: one point is no trend."
         if len(files) > 1

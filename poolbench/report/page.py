@@ -16,7 +16,7 @@ from poolbench.analysis import claims, estimate, headlines, outliers, rows
 from poolbench.options import profile_of
 from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import Description, default, order
-from poolbench.report import charts, findings
+from poolbench.report import charts, findings, overview
 from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
@@ -77,7 +77,7 @@ def _sections(results: Results, frame, groups: list[rows.Group], descriptions: d
 
 
 def _heat(headline_rows: list[headlines.Row], frame) -> tuple[Drawn, Sheet] | None:
-    made = charts.heat_map(headline_rows, frame)
+    made = overview.heat_map(headline_rows, frame)
     if made is None:
         return None
     chart, cells = made
@@ -177,8 +177,8 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     ]
     picture = None
     if any(row.over_best for row in timed):
-        picture = draw("picture", "Time per object, the best malloc being 1", charts.picture_in_words(timed),
-                       charts.picture(timed))  # fmt: skip
+        picture = draw("picture", "Time per object, the best malloc being 1", overview.picture_in_words(timed),
+                       overview.picture(timed))  # fmt: skip
     return _template().render(
         machine_name=results.machine_name(),
         origin=results.origin(),
@@ -209,7 +209,7 @@ def picture_svg(results: Results, descriptions: dict[str, Description]) -> str |
     found = headlines.times(headlines.rows(frame, descriptions, results.installed))
     if not any(row.over_best for row in found):
         return _scan_svg(results, frame, descriptions)
-    return standalone_svg(charts.picture(found), charts.picture_in_words(found))
+    return standalone_svg(overview.picture(found), overview.picture_in_words(found))
 
 
 def _scan_svg(results: Results, frame, descriptions: dict[str, Description]) -> str | None:

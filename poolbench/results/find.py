@@ -47,15 +47,18 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
 def latest(directory: Path | None = None) -> Path:
     """The newest file that holds results, in DIRECTORY when none is given; smoke runs are not for reading."""
     directory = directory or DIRECTORY
+    smoke = None
     for path in newest_first(directory):
         if path.stem.endswith("-smoke"):
+            smoke = smoke or path
             continue
         try:
             if read(path).samples:
                 return path
         except BadResults:
             continue
-    raise BadResults(f"there are no results in {directory} yet: poolbench run makes some")
+    only = f" but smoke runs, whose times mean nothing (to see the newest, name it: {smoke})" if smoke else ""
+    raise BadResults(f"there are no results in {directory} yet{only}: poolbench run makes some")
 
 
 def baseline_path(name: str, directory: Path | None = None) -> Path:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // What the tests of `poolbench profile` record; its argument says how it ends.
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,6 +16,9 @@ struct Packet {
     explicit Packet(unsigned char first) { m_data[0] = first; }
     unsigned char m_data[200];
 };
+struct Kept {
+    double m_data[40] = {};
+};
 struct Shape {
     virtual ~Shape() = default;
     double m_area[6] = {};
@@ -28,9 +32,12 @@ void see(const T* p) {
     asm volatile("" : : "r"(p) : "memory");
 }
 
-// Half of them are freed by another thread.
+// Half of the packets are freed by another thread; what is kept outlives a window.
 void work(int rounds) {
+    std::vector<std::unique_ptr<my::Kept>> kept(2000);
     for (int round = 0; round < rounds; ++round) {
+        for (int i = 0; i < 100; ++i)
+            kept[static_cast<std::size_t>(100 * round + i) % kept.size()] = std::make_unique<my::Kept>();
         std::vector<std::shared_ptr<my::Packet>> handed;
         for (int i = 0; i < 2000; ++i) {
             handed.push_back(std::make_shared<my::Packet>(static_cast<unsigned char>(i)));

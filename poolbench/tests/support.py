@@ -23,7 +23,7 @@ if "--list" in sys.argv:
     contenders = [{"name": n, "variants": ["loop"]} for n in CONTENDERS]
     contenders.append({"name": "absent", "not_built": "its library is not installed"})
     print(json.dumps({"optimisation": OPTIMISATION, "compiler": "fake 1", "stdlib": "fakestd 1", "flags": "-O3",
-        "workloads": [{"name": "w", "variants": ["loop"], "payloads": [48], "contenders": contenders,
+        "workloads": [{"name": "w", "variants": ["loop"], "payloads": PAYLOADS, "contenders": contenders,
                        "default_threads": 0, "live": [], "steps": []}]}))
     sys.exit()
 log = os.path.join(os.path.dirname(sys.argv[0]), "log")
@@ -55,10 +55,11 @@ def program(path: Path, body: str) -> Path:
 
 
 def fake_bench(
-    directory: Path, contenders=("make_shared", "pooled"), optimisation: str = "-O3", sleep: float = 0
+    directory: Path, contenders=("make_shared", "pooled"), optimisation: str = "-O3", sleep: float = 0, payloads=(48,)
 ) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    head = f"CONTENDERS, OPTIMISATION, SLEEP = {list(contenders)!r}, {optimisation!r}, {sleep!r}\n"
+    values = (list(contenders), optimisation, sleep, list(payloads))
+    head = f"CONTENDERS, OPTIMISATION, SLEEP, PAYLOADS = {values!r}\n"
     return program(directory / "pooled-bench", head + FAKE_BENCH)
 
 

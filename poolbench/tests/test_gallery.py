@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.report import charts, drawn, gallery, history
+from poolbench.report import across_files, drawn, gallery, history
 from poolbench.results import record
 from poolbench.system import hardware
 from poolbench.tests import support
@@ -71,7 +71,7 @@ def test_the_gallery_begins_with_a_verdict_of_each_machine(results):
 def test_a_long_name_of_a_work_is_broken_into_lines_and_not_cut_off():
     name = "1 KiB items from a pool that grows by 64, freed one by one and in bulk"
     data = [{"work": name, "machine": "A", "ratio": 2.0, "low": 1.5, "high": 2.5}]
-    svg = drawn.draw("x", "x", "x", charts.machines(data, [name], ["A"])).svg
+    svg = drawn.draw("x", "x", "x", across_files.machines(data, [name], ["A"])).svg
     text = "".join(re.findall(r">([^<>]+)<", svg)).replace(" ", "")
     assert name.replace(" ", "") in text and "…" not in text
 

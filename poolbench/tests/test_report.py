@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.analysis import estimate, rows
+from poolbench.analysis import estimate, headlines, rows
 from poolbench.analysis.claims import Claim, Verdict
 from poolbench.plan import description
 from poolbench.plan.description import Description, Headline
@@ -102,6 +102,14 @@ def test_the_report_lies_beside_the_results_and_its_path_is_printed(tmp_path):
     result = invoke("report", path)
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'r.html'}\n")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_picture_cuts_no_name_and_needs_one_line_for_each(quick):
+    svg = page.picture_svg(quick[0], description.load())
+    found = headlines.rows(estimate.estimates(quick[0]), description.load(), quick[0].installed)
+    works = [each.headline.work for each in headlines.times(found) if each.over_best]
+    assert works and "…<" not in svg
+    assert all(f">{work}<" in svg for work in works)
 
 
 def test_a_picture_of_nothing_and_a_missing_file_are_bad_input(tmp_path):

@@ -157,6 +157,10 @@ def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
     assert find.latest(tmp_path).stem == "20260101T000000Z-quick"
     with pytest.raises(BadResults, match="poolbench run makes some"):
         find.latest(tmp_path / "empty")
+    (tmp_path / "smoke").mkdir()
+    support.results_file(tmp_path / "smoke" / "20260102T000000Z-smoke.jsonl", {CELL: [1.0]})
+    with pytest.raises(BadResults, match="but smoke runs, whose times mean nothing .*20260102T000000Z-smoke.jsonl"):
+        find.latest(tmp_path / "smoke")
 
 
 def test_two_files_of_one_second_have_names_of_their_own(tmp_path):

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from poolbench import cli
 from poolbench.results.read import read
 from poolbench.results.store import Store
+from poolbench.system import build
 from poolbench.tests import support
 
 ROOT = support.Path(__file__).resolve().parents[2]
@@ -161,6 +162,17 @@ def test_a_wrong_word_on_the_command_line_ends_in_status_2_and_leaves_no_file(ru
     assert message in result.stderr
     assert not result.path.exists()
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["-w", "nothing"], "no workload 'nothing'; there are: boost_pool"),
+    (["-m", "nothing"], "no malloc 'nothing'; there are: glibc"),
+    (["-t", "nothing"], "no toolchain 'nothing'; there are:"),
+])  # fmt: skip
+def test_a_wrong_word_is_said_before_anything_is_built(monkeypatch, words, message):
+    monkeypatch.setattr(build, "ensure", lambda *_, **__: pytest.fail("it was built"))
+    result = CliRunner().invoke(cli.app, ["run", *words])
+    assert result.exit_code == 2 and message in result.stderr
 
 
 def test_a_selection_is_all_that_runs(run):
@@ -318,6 +330,9 @@ def test_a_malloc_of_ones_own_is_measured_beside_the_others(run, tmp_path):
     result = run("--profile", "smoke", "--malloc", "glibc", "--malloc", f"mine={mine}")
     assert result.exit_code == 1 and "ran on glibc, not on mine" in result.stderr
     assert counts(result.path) == {"make_shared": 1, "pooled": 1}
+    # Named, it is tried in a smoke run too, which leaves out those that were only found.
+    result = run("--profile", "smoke", "--malloc", f"mine={mine}", "--dry-run")
+    assert "make_shared on mine" in result.stdout and "on glibc" in result.stdout
 
 
 def test_a_baseline_is_kept_under_its_name_and_compared_with_by_it(run):

@@ -75,11 +75,17 @@ def test_what_has_no_such_parameter_can_not_be_scanned():
 
 
 def test_the_command_measures_the_points_and_remembers_that_it_scanned(run):  # noqa: F811
-    result = run("--scan", "payload=48,64")
+    result = run("--scan", "payload=48,64", payloads=[48, 64])
     assert result.exit_code == 0, result.stderr
     found = read(result.path)
     assert {cell.payload for cell, _ in found.samples} == {48, 64}
     assert found.session["selection"] == {"scan": {"payload": [48, 64]}}
+
+
+def test_a_size_that_the_workload_is_not_compiled_for_is_refused_before_anything_is_measured(run):  # noqa: F811
+    result = run("--scan", "payload=16..64", payloads=[48, 64])
+    assert result.exit_code == 2 and not result.path.exists()
+    assert "w is compiled for objects of 48,64 bytes, not 16: say payload=48,64; poolbench advise" in result.stderr
 
 
 def test_more_objects_than_the_machine_holds_are_refused(run, monkeypatch):  # noqa: F811

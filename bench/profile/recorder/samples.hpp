@@ -124,7 +124,8 @@ void unfollow(const void* object) {
         at = (at + 1) % k_places;
     if (table[at].object) {
         const std::uint32_t type = table[at].size >= sizeof(void*) ? type_of(object) : 0;
-        write_sample({table[at].id, tick(), 0, table[at].size, 0, type,
+        const std::uint64_t usable = real_usable_size ? real_usable_size(const_cast<void*>(object)) : 0;
+        write_sample({table[at].id, tick(), usable, table[at].size, 0, type,
                       static_cast<std::uint32_t>(sample_end::freed), 0});
         count_in_filter(object, -1);
         --g_followed_count;

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Charts of a whole results file: the picture that a report begins with, and the matrix of contenders and works."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import altair as alt
+import polars as pl
+
+from poolbench.analysis.estimate import matching
+from poolbench.analysis.headlines import OURS, by_use
+from poolbench.analysis.headlines import Row as HeadlineRow
+from poolbench.plan.description import STANDARD
+from poolbench.report import theme
+from poolbench.report.charts import USUAL
+from poolbench.report.marks import INK, ROW_HEIGHT, TICKS, TOOLTIP, colours, figures, in_lines, where_equal
+from poolbench.tables import number
+
+STEP = 28  # the height of a row of the picture: two lines of a name
+LEAD = 18  # of the picture's scale, left of the leftmost mark: what its label takes
+
+
+def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
+    """The first screen: how long each work takes, the best malloc being 1. Works of one use stand together under its
+    name; a lead that is undecided is grey."""
+    kept = [row for row in rows if row.over_best]
+    uses = by_use(kept)
+    order = [name for use, members in uses.items() for name in (*([use] if use else []), *_works(members))]
+    ends = [value for row in kept for value in _ends(row)]
+    scale = alt.Scale(type="log", nice=False, domain=[min(ends) / LEAD, max(ends) * 1.1])
+    marks = [mark for row in kept for mark in _marks(row)]
+    leads = [
+        {
+            "work": row.headline.work,
+            "at": row.ours[OURS]["median"] / _unit(row),
+            "left": min(_ends(row)),
+            "lead": f"{number(row.over_best.ratio)}× {row.best}" + "?" * (row.over_best.verdict == "undecided"),
+            "verdict": str(row.over_best.verdict),
+        }
+        for row in kept
+    ]
+    bold = alt.condition(f"indexof({json.dumps(list(uses))}, datum.value) >= 0", alt.value("bold"), alt.value("normal"))
+    axis = in_lines(order, minExtent=250, labelLineHeight=13, labelFontWeight=bold, ticks=False, domain=False)
+    y = alt.Y("work:N", scale=alt.Scale(domain=order), sort=None, title=None, axis=axis)
+    title = "time per object; best malloc = 1; grey: undecided"
+    x = alt.X("relative:Q", scale=scale, title=title, axis=alt.Axis(values=TICKS, format="~g"))
+    colour, shape = colours(theme.in_order({mark["series"] for mark in marks}))
+    undecided = "datum.verdict == 'undecided'"
+    sure = alt.condition(undecided, alt.value(theme.UNDECIDED), alt.value(theme.COLOURS[theme.POOLED]))
+    points = alt.Chart(alt.Data(values=marks)).encode(y=y, color=colour)
+    lead = alt.Chart(alt.Data(values=leads)).encode(y=y)
+    line = lead.transform_calculate(one="1")
+    return alt.layer(
+        line.mark_rule(strokeWidth=5, opacity=0.35).encode(x=alt.X("at:Q", scale=scale), x2="one:Q", color=sure),
+        where_equal(x=alt.X("one:Q", scale=scale)),
+        points.mark_rule(strokeWidth=2, opacity=0.8).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        points.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
+        lead.mark_text(align="right", dx=-9, fontSize=12, fontWeight="bold").encode(
+            fill=alt.condition(undecided, alt.value(theme.UNDECIDED), INK),
+            x=alt.X("left:Q", scale=scale),
+            text="lead:N",
+        ),
+    ).properties(height={"step": STEP})
+
+
+def _works(rows: list[HeadlineRow]) -> list[str]:
+    return [row.headline.work for row in rows]
+
+
+def _unit(row: HeadlineRow) -> float:
+    return row.mallocs[row.best]["median"]
+
+
+def _ends(row: HeadlineRow) -> list[float]:
+    ours = figures(row.ours[OURS])
+    others = [figures(each) for each in (*row.mallocs.values(), *([row.limit] if row.limit else []))]
+    return [each[end] / _unit(row) for each in (ours, *others) for end in ("low", "high")]
+
+
+def _marks(row: HeadlineRow) -> list[dict]:
+    work, unit = row.headline.work, _unit(row)
+    marks = [_mark(work, name, f"{STANDARD} on {name}", found, unit) for name, found in row.mallocs.items()]
+    marks.append(_mark(work, theme.POOLED, "pooled", row.ours[OURS], unit))
+    if row.limit:
+        marks.append(_mark(work, "limit", row.headline.limit_is, row.limit, unit))
+    return marks
+
+
+def _mark(work: str, series: str, contender: str, found: dict, unit: float) -> dict:
+    shown = figures(found)
+    relative = {name: shown[name] / unit for name in ("low", "high")}
+    return {"work": work, "series": series, "contender": contender, **shown, **relative,
+            "relative": shown["median"] / unit}  # fmt: skip
+
+
+def picture_in_words(rows: list[HeadlineRow]) -> str:
+    parts = [
+        f"{r.headline.work}: pooled takes {number(1 / r.over_best.ratio)} of the best malloc ({r.best}), "
+        f"{r.over_best.verdict}"
+        for r in rows
+        if r.over_best
+    ]
+    return "Time per object of each work, the best malloc being 1. " + "; ".join(parts) + "."
+
+
+def heat_map(headlines: list[HeadlineRow], frame: pl.DataFrame) -> tuple[alt.LayerChart, list[dict]] | None:
+    """Contenders against works: time over that of std::make_shared on glibc. The cells too, for the table."""
+    data = []
+    for row in headlines:
+        if "glibc" not in row.mallocs:
+            continue
+        unit = row.mallocs["glibc"]["median"]
+        where = {"workload": row.workload, "measure": row.headline.measure, **USUAL, **row.headline.where}
+        for found in matching(frame, where).iter_rows(named=True):
+            if found["malloc"] != "glibc" and found["contender"] != STANDARD:
+                continue
+            name = found["contender"] + ("" if found["malloc"] == "glibc" else f" on {found['malloc']}")
+            relative = found["median"] / unit
+            data.append({"contender": name, "work": row.headline.short or row.headline.work, "relative": relative,
+                         "text": number(relative), "log": math.log2(relative)})  # fmt: skip
+    if not data:
+        return None
+    logs: dict[str, list[float]] = {}
+    for cell in data:
+        logs.setdefault(cell["contender"], []).append(cell["log"])
+    half = len({cell["work"] for cell in data}) / 2
+    # A mean over few works says little: those come last.
+    order = sorted(logs, key=lambda name: (len(logs[name]) < half, sum(logs[name]) / len(logs[name])))
+    works = list(dict.fromkeys(cell["work"] for cell in data))
+    data.sort(key=lambda cell: (order.index(cell["contender"]), works.index(cell["work"])))
+    base = alt.Chart(alt.Data(values=data)).encode(
+        x=alt.X("work:N", sort=works, title=None, axis=alt.Axis(orient="top", labelAngle=-30, labelLimit=200)),
+        y=alt.Y("contender:N", sort=order, title=None),
+    )
+    colour = alt.Color("log:Q", scale=alt.Scale(domain=[-4, 0, 4], range=theme.HEAT, clamp=True), legend=None)
+    tooltip = [alt.Tooltip("contender:N"), alt.Tooltip("work:N"), alt.Tooltip("text:N", title="÷ make_shared")]
+    layers = alt.layer(
+        base.mark_rect().encode(color=colour, tooltip=tooltip),
+        base.mark_text(color="black", fontSize=11).encode(text="text:N"),
+    )
+    return layers.properties(height={"step": ROW_HEIGHT}), data
