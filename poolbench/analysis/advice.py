@@ -143,6 +143,11 @@ def _times(gain: Lead) -> str:
     return f"{gain.ratio:.2f} times ({gain.low:.2f}…{gain.high:.2f})"
 
 
+def _of_a_core(ns: float) -> str:
+    """What so many nanoseconds an object are at a million objects a second."""
+    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"the time of {ns / 1000:.1f} cores"
+
+
 def in_words(choice: Choice) -> list[str]:
     """What to do, what it gains, and against what."""
     told = {
@@ -152,8 +157,14 @@ def in_words(choice: Choice) -> list[str]:
     }
     malloc = choice.best_malloc
     if not choice.worth_it:
+        undecided = choice.over_glibc.verdict is Verdict.undecided
+        do = (
+            "nothing is shown yet, so keep the standard's pointer for now"
+            if undecided
+            else "keep the standard's pointer"
+        )
         said = [
-            f"Objects that {choice.ownership}: keep the standard's pointer. {choice.written} measured "
+            f"Objects that {choice.ownership}: {do}. {choice.written} measured "
             f"{_times(choice.over_glibc)} its speed on glibc's malloc: {told[choice.over_glibc.verdict]}."
         ]
         if malloc != "glibc" and choice.malloc_over_glibc.verdict is Verdict.ahead:
@@ -165,7 +176,7 @@ def in_words(choice: Choice) -> list[str]:
     said = [
         f"Objects that {choice.ownership}: take {choice.written}.",
         f"  It gains {_times(choice.over_glibc)} over the standard's pointer on glibc's malloc: "
-        f"{choice.saved_ns:.1f} ns an object, {choice.saved_ns / 10:.2g}% of a core at a million objects a second.",
+        f"{choice.saved_ns:,.1f} ns an object, {_of_a_core(choice.saved_ns)} at a million objects a second.",
     ]
     if malloc != "glibc":
         best = f"the best malloc here, {malloc}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-"""How far predictions are off, and what recording costs: `python -m poolbench.profile.proof RESULTS.json [RUNS [PROGRAM...]]`.
+"""How far predictions are off, and what recording costs:
+
+    python -m poolbench.profile.proof RESULTS.json [RUNS [PROGRAM...]]
 
 Each program, those of bench/profile/proof and two examples, has two forms: its objects on malloc, and in pools. The
 processor time of both, of the first on every installed malloc, and of the first while it is recorded is measured in

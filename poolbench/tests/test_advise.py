@@ -133,7 +133,14 @@ def test_a_sure_loss_is_called_that_and_the_malloc_that_gains_is_named(tmp_path)
 def test_what_is_not_shown_is_undecided(tmp_path):
     values = {support.cell(c): noisy(10.0, 5, c, share=0.4) for c in ("make_shared", "pooled")}
     (choice,) = advice.advise(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
-    assert "undecided (--samples 30 --budget 5m would tell more)" in advice.in_words(choice)[0]
+    (said,) = advice.in_words(choice)
+    assert "nothing is shown yet" in said and "undecided (--samples 30 --budget 5m would tell more)" in said
+
+
+def test_what_is_saved_is_said_as_a_share_of_a_core_and_of_much_as_cores(tmp_path):
+    assert "ns an object, 3% of a core at a" in advice.in_words(chosen(tmp_path, make_shared=40.0, pooled=10.0))[1]
+    told = advice.in_words(chosen(tmp_path, make_shared=9600.0, pooled=100.0))[1]
+    assert re.search(r": 9,\d{3}\.\d ns an object, the time of 9\.\d cores at a", told)
 
 
 def test_the_gain_is_over_the_better_of_the_standards_pointers(tmp_path):

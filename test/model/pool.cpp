@@ -232,8 +232,10 @@ template <bool IsCancelled, rl::test_result_e Expected>
 struct close_of_pool : rl::test_suite<close_of_pool<IsCancelled, Expected>, 3, Expected> {
     pool_in_iteration pool;
     std::array<void*, 3> last{};
+    rl::atomic<int> is_closed;
 
     void before() {
+        is_closed.store(0, rl::mo_relaxed, $);
         pool.begin(k_few_bytes, 0, [this] {
             for (unsigned i : {0U, 1U, 2U}) {
                 simulation::g_acts_as = i;
@@ -242,12 +244,23 @@ struct close_of_pool : rl::test_suite<close_of_pool<IsCancelled, Expected>, 3, E
             }
         });
     }
+    // Closing takes a few hundred steps: without this the others would nearly always be done before it has begun. Orders nothing.
+    void wait_a_while() {
+        if (rl::rand(2) == 0)
+            for (unsigned steps = rl::rand(400); steps != 0; --steps)
+                model::yield();
+        else
+            while (is_closed.load(rl::mo_relaxed, $) == 0)
+                model::yield();
+    }
     void thread(unsigned index) {
         if (index != 1) {
+            if (rl::rand(4) != 0) wait_a_while();
             pool.deallocate(last[index]);
             if (IsCancelled && index == 0) pool.enter_gates();
         } else {
             pool.close();
+            is_closed.store(1, rl::mo_relaxed, $);
             pool.deallocate(last[index]);
         }
         pool.end_thread();
