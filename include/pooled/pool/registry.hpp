@@ -99,7 +99,6 @@ public:
 private:
     friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
-    static void on_process_exit() noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
@@ -180,10 +179,6 @@ POOLED_CODE void registry::make_unknown() {
         insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
 }
 
-inline void registry::on_process_exit() noexcept {
-    if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
-}
-
 // Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
 inline void registry::prepare() {
     // acquire: pairs with the release below.
@@ -211,7 +206,9 @@ inline void registry::prepare() {
     };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
     // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
-    static_cast<void>(std::atexit(on_process_exit));
+    static_cast<void>(std::atexit([] {
+        if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
+    }));
     m_copy = {.bytes = sizeof(m_copy),
               .abi = POOLED_ABI_NAME,
               .find = k_copy_functions.find,
@@ -397,7 +394,6 @@ inline void registry::after_fork_in_child() noexcept {
     g_fork_gate.forget_others();
     after_fork_in_parent();
 }
-
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -310,34 +310,43 @@ template <detail::unbounded_array T>
 template <detail::not_array T, detail::sharing Sharing, class... Args>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
                                                                      Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return pool.template make_shared<T>(std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
+                                                                      std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(count);
 }
 template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count,
-                                                 std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count, std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(count, value);
 }
 template <detail::bounded_array T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool) {
+    POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>();
 }
 template <detail::bounded_array T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
-                                                 std::remove_extent_t<T> const& value) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
+                                                                      std::remove_extent_t<T> const& value) {
+    POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(value);
 }
 
 template <detail::of_known_size T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool) {
+    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
     return pool.template make_shared_for_overwrite<T>();
 }
 template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] std::shared_ptr<T> allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool,
-                                                               std::size_t count) {
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool, std::size_t count) {
+    POOLED_ACQUISITION(nullptr);
     return pool.template make_shared_for_overwrite<T>(count);
 }
 
