@@ -87,8 +87,8 @@ struct free_head {
     std::array<std::byte, k_most_bytes> bytes{};
     std::size_t count = 0;
 };
-POOLED_EXPORT inline constinit free_head g_free_head{};
-POOLED_EXPORT inline constinit thread_local bool t_frees_with_head = false;  // what this thread frees now
+POOLED_STATE(free_head, g_free_head, {});
+POOLED_STATE(thread_local bool, t_frees_with_head, = false);  // what this thread frees now
 
 inline void write_free(void* block, std::size_t bytes) noexcept {
     std::memset(block, k_free_byte, bytes);

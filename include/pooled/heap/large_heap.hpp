@@ -65,7 +65,7 @@ public:
         }
         if (b == nullptr) return nullptr;
         m_idle_bytes -= b->total;
-        mark_idle(*b, false);
+        g_page_map.set_idle(b->base, false);
         void* const payload = b->place(bytes, align);
         use(*b, payload, bytes);
         return payload;
@@ -112,11 +112,11 @@ public:
     // the lock; requires that no other thread can reach it.
     void set_aside(large_block& b) const noexcept {
         b.payload = nullptr;
-        mark_idle(b, true);
+        g_page_map.set_idle(b.base, true);
     }
     [[nodiscard]] void* use_again(large_block& b, void* payload) const noexcept {
         b.end_free(m_upstream.pool_name());
-        mark_idle(b, false);
+        g_page_map.set_idle(b.base, false);
         return b.payload = payload;
     }
     // Requires a block that is set aside: it becomes idle, and counts as idle for a while already.
@@ -315,10 +315,6 @@ private:
     [[nodiscard]] map_entry entry_of(large_block const& b) const noexcept {
         return {m_pool_id, &b, map_entry::large | (m_is_shared ? map_entry::none : map_entry::local)};
     }
-    // Only the first granule records whether the block is idle.
-    POOLED_ALWAYS_INLINE static void mark_idle(large_block const& b, bool is_idle) noexcept {
-        g_page_map.set_idle(b.base, is_idle);
-    }
 
     void release(large_block& b, upstream::call& under_way) noexcept {
         b.end_free(m_upstream.pool_name());
@@ -343,7 +339,7 @@ private:
         list = &b;
         m_idle_bytes += b.total;
         if (b.reserved_for != nullptr) m_reserved_idle_bytes += b.total;
-        mark_idle(b, true);
+        g_page_map.set_idle(b.base, true);
     }
     [[nodiscard]] bool may_keep(large_block const& b, std::size_t in_use_bytes) const noexcept {
         return b.total <= large_buckets::k_largest &&

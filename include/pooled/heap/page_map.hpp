@@ -115,7 +115,8 @@ public:
         return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
-    // Whether the large block that lies in a granule is idle. Requires one, and that nobody else changes the entry. O(1).
+    // Records in the first granule of a large block, which starts at `p`, whether the block is idle. Requires that nobody else
+    // changes the entry. O(1).
     POOLED_ALWAYS_INLINE void set_idle(void const* p, bool is_idle) noexcept {
         std::uintptr_t const address = address_of(p);
         std::atomic<std::uint64_t>& entry = (*leaf_of(address))[granule_of(address)];

@@ -18,15 +18,8 @@ namespace detail {
 
 POOLED_STATE(std::atomic<pool*>, g_default_pool, {nullptr});
 
+// No destructor runs on it.
 struct default_pool_access {
-    // No destructor runs on it.
-    [[nodiscard]] static pool& get() {
-        // acquire: pairs with the release in make(); the handle is seen constructed.
-        pool* const made = g_default_pool.load(std::memory_order_acquire);
-        return made != nullptr ? *made : make();
-    }
-
-private:
     [[nodiscard]] POOLED_API static pool& make();
 };
 
@@ -38,7 +31,7 @@ POOLED_CODE pool& default_pool_access::make() {
     void* const memory = g_metadata.allocate(sizeof(pool));
     auto* const made = ::new (memory) pool(core);
     pool* winner = nullptr;
-    // acq_rel: pairs with the acquire in get().
+    // acq_rel: pairs with the acquire in default_pool().
     if (g_default_pool.compare_exchange_strong(winner, made, std::memory_order_acq_rel,
                                                std::memory_order_acquire))
         return *made;
@@ -51,6 +44,10 @@ POOLED_CODE pool& default_pool_access::make() {
 }  // namespace detail
 
 // Thread-safe. Throws std::bad_alloc when the first call finds no memory for the pool's own structures.
-[[nodiscard]] inline pool& default_pool() { return detail::default_pool_access::get(); }
+[[nodiscard]] inline pool& default_pool() {
+    // acquire: pairs with the release in make(); the handle is seen constructed.
+    pool* const made = detail::g_default_pool.load(std::memory_order_acquire);
+    return made != nullptr ? *made : detail::default_pool_access::make();
+}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -143,17 +143,16 @@ POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* blo
 
 // What the block that the thread freed last does not serve. Out of line: the rest needs no stack frame for it.
 POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    if (detail::is_foreign(core))
+        return detail::allocate_foreign(core, [&] { return core.in_copy().allocate_large(core, bytes, align); });
     return with_exhaustion_hook(core, bytes, [&] {
         return with_pressure(core,
                              [&] { return core.memory().allocate_large(bytes, align, own_cache(core)); });
     });
 }
-POOLED_NOINLINE inline void* allocate_foreign_large(pool_core& core, std::size_t bytes, std::size_t align) {
-    return detail::allocate_foreign(core, [&] { return core.in_copy().allocate_large(core, bytes, align); });
-}
 POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core)) [[unlikely]]
-        return detail::allocate_foreign_large(core, bytes, align);
+        return detail::allocate_another_large(core, bytes, align);
     if (pool_extension* const above = core.extension()) [[unlikely]]
         above->on_allocate();
     void* const aside = core.memory().take_aside(bytes, align, find_cache(core));

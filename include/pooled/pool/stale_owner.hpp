@@ -30,7 +30,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The name of the pool that a block is of: the registry knows it.
 using name_of_block = char const* (*)(void const* block) noexcept;
-POOLED_EXPORT inline constinit name_of_block g_name_of_block = nullptr;
+POOLED_STATE(name_of_block, g_name_of_block, = nullptr);
 
 [[noreturn]] POOLED_NOINLINE inline void fail_stale_owner(void const* block, char const* what) noexcept {
     std::array<char, 400> message{};
