@@ -12,11 +12,9 @@
 // Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
 
 #include "pooled/config.hpp"
-
-#if POOLED_CHECKED
-
 #include "pooled/heap/fill.hpp"
 
+#if POOLED_CHECKED
 #include <array>
 #include <cstddef>
 #include <cstdio>
