@@ -434,7 +434,8 @@ def test_an_error_is_bold_when_the_intervals_do_not_meet():
     predicted = {"share_of_cpu_time": 0.4, "low": 0.3, "high": 0.5}
     near, far, less = ({"median": at, "low": at - 0.05, "high": at + 0.05} for at in (0.54, 0.6, 0.2))
     saved = {"tcmalloc": near, "jemalloc": far, "mimalloc": less}
-    found = {"overhead": 0.05, "overhead_of_least": 0.04, "saved": saved, "predicted": [dict.fromkeys(saved, predicted)],
+    found = {"overhead": 0.05, "overhead_of_least": 0.04, "saved": saved,
+             "predicted": [dict.fromkeys(saved, predicted)],
              "error": [{"tcmalloc": -0.14, "jemalloc": -0.2, "mimalloc": 0.2}]}  # fmt: skip
     told = proof.tables({"programs": {"document_tree": found}})
     assert "| `document_tree` | +5% | +4% |" in told
