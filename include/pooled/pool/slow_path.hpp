@@ -144,7 +144,8 @@ POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* blo
 // What the block that the thread freed last does not serve. Out of line: the rest needs no stack frame for it.
 POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core))
-        return detail::allocate_foreign(core, [&] { return core.in_copy().allocate_large(core, bytes, align); });
+        return detail::allocate_foreign(core,
+                                        [&] { return core.in_copy().allocate_large(core, bytes, align); });
     return with_exhaustion_hook(core, bytes, [&] {
         return with_pressure(core,
                              [&] { return core.memory().allocate_large(bytes, align, own_cache(core)); });
