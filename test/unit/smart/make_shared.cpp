@@ -304,22 +304,22 @@ TEST(make_shared_of_an_array, may_have_const_elements) {
 }
 
 TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_known_bound_as_the_standard_library_does) {
-    TypeParam& pool = this->pool;
+    TypeParam& from = this->pool;
     static_assert(
-        std::is_same_v<decltype(pool.template make_shared<int const[3]>()), std::shared_ptr<int const[3]>>);
+        std::is_same_v<decltype(from.template make_shared<int const[3]>()), std::shared_ptr<int const[3]>>);
     for (int i = 0; i < 100; ++i) {
-        auto const zeros = pool.template make_shared<int[3]>();
+        auto const zeros = from.template make_shared<int[3]>();
         ASSERT_EQ(zeros[0] + zeros[1] + zeros[2], 0);
         zeros[0] = zeros[1] = zeros[2] = -1;
     }
-    EXPECT_EQ(pool.template make_shared<std::string const[3]>("text")[2], "text");
-    EXPECT_EQ((pool.template make_shared<int[2][2]>({1, 2})[1][1]), 2);
-    EXPECT_EQ((pool.template make_shared<int[][2]>(3, {1, 2})[2][1]), 2);
+    EXPECT_EQ(from.template make_shared<std::string const[3]>("text")[2], "text");
+    EXPECT_EQ((from.template make_shared<int[2][2]>({1, 2})[1][1]), 2);
+    EXPECT_EQ((from.template make_shared<int[][2]>(3, {1, 2})[2][1]), 2);
     EXPECT_EQ((pooled::make_shared<int[][2]>(3, {1, 2})[2][1]), 2);
     EXPECT_EQ((pooled::make_shared<int const[2][2]>({1, 2})[1][1]), 2);
     EXPECT_TRUE(pooled::make_shared<std::string[3]>()[2].empty());
-    EXPECT_EQ((pooled::allocate_shared<int[2][2]>(pool, {1, 2})[1][0]), 1);
-    EXPECT_TRUE(pool.owns(pooled::allocate_shared<std::string[3]>(pool).get()));
+    EXPECT_EQ((pooled::allocate_shared<int[2][2]>(from, {1, 2})[1][0]), 1);
+    EXPECT_TRUE(from.owns(pooled::allocate_shared<std::string[3]>(from).get()));
 }
 
 TYPED_TEST(make_shared_from, a_pool_tries_to_make_arrays) {

@@ -29,7 +29,7 @@ class PooledConan(ConanFile):
         self.version = ".".join(parts)
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "tools/debuggers/*", "modules/*"):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "tools/debuggers/*", "modules/*"):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder)
 
     def validate(self):
