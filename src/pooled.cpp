@@ -4,4 +4,5 @@
 // with POOLED_SHARED or POOLED_STATIC have the fast paths alone.
 
 #define POOLED_BUILDS_LIBRARY
+#include "pooled/compat/pmr.hpp"
 #include "pooled/pooled.hpp"

@@ -39,6 +39,15 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+// Of one thread. One variable of the library, not of the class template: the dynamic linker may share that between the users of
+// two libpooled.
+struct fork_gate_thread {
+    std::uint32_t locks;  // that it holds
+    std::uint32_t forks;  // sets of handlers that it is between
+    void* own;            // its place, or null
+};
+POOLED_STATE(thread_local fork_gate_thread, t_fork_gate, {});
+
 // `Places`: threads that may have one; 256 take 16 KiB. test/model runs the class under a model checker.
 template <class Atomics = platform_atomics, std::size_t Places = 256>
 class basic_fork_gate {
@@ -48,25 +57,25 @@ public:
     basic_fork_gate& operator=(basic_fork_gate const&) = delete;
 
     POOLED_NOINLINE void enter() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (self.locks++ != 0 || self.forks != 0) return;
         if (self.own == nullptr) return enter_counted();
         for (;;) {
-            self.own->inside.store(1, std::memory_order_relaxed);
+            place_of(self).inside.store(1, std::memory_order_relaxed);
             Atomics::light_barrier();
             // acquire: pairs with the release in end().
             if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
                 return;
-            self.own->inside.store(0, std::memory_order_release);
+            place_of(self).inside.store(0, std::memory_order_release);
             Atomics::wait_while(m_is_forking, 1);
         }
     }
     // release: pairs with the loads in wait_until_zero(); what was done inside is seen.
     POOLED_NOINLINE void leave() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (--self.locks != 0 || self.forks != 0) return;
         if (self.own != nullptr)
-            self.own->inside.store(0, std::memory_order_release);
+            place_of(self).inside.store(0, std::memory_order_release);
         else
             counter().fetch_sub(1, std::memory_order_release);
     }
@@ -74,7 +83,7 @@ public:
     // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. When all places that
     // it may have are taken, it goes on counting.
     void own_place() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (self.own != nullptr || self.forks != 0) return;
         std::size_t const first = number();
         for (std::size_t i = 0; i < k_probes; ++i) {
@@ -92,8 +101,8 @@ public:
     }
     // The calling thread ends. Requires that it is not inside, and not between begin() and end().
     static void release_place() noexcept {
-        if (place* const own = std::exchange(own_state().own, nullptr))
-            own->is_owned.store(0, std::memory_order_release);  // pairs with the acquire in own_place()
+        if (void* const own = std::exchange(own_state().own, nullptr))
+            static_cast<place*>(own)->is_owned.store(0, std::memory_order_release);  // pairs with the acquire in own_place()
     }
 
     // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
@@ -150,11 +159,6 @@ private:
     struct alignas(64) padded_counter {
         atomic<std::uint32_t> inside{0};
     };
-    struct per_thread {
-        std::uint32_t locks;  // that it holds
-        std::uint32_t forks;  // sets of handlers that it is between
-        place* own;
-    };
 
     POOLED_NOINLINE void enter_counted() noexcept {
         for (;;) {
@@ -184,9 +188,11 @@ private:
         return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
-    [[nodiscard]] static per_thread& own_state() noexcept { return Atomics::per_thread(t_thread); }
-
-    POOLED_EXPORT static inline constinit thread_local per_thread t_thread{};
+    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate); }
+    // Requires that the thread has one.
+    [[nodiscard]] static place& place_of(fork_gate_thread const& thread) noexcept {
+        return *static_cast<place*>(thread.own);
+    }
 
     std::array<place, Places> m_places{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};

@@ -16,7 +16,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // A hook runs on this thread. It may allocate, and is not called again for that.
-inline constinit thread_local bool t_in_exhaustion_hook = false;
+POOLED_STATE(thread_local bool, t_in_exhaustion_hook, {false});
 
 // False when nothing was called: there is no reason to try again.
 [[nodiscard]] inline bool call_exhaustion_hook(pool_core const& core, std::size_t bytes) noexcept {

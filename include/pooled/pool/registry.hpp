@@ -210,7 +210,7 @@ inline void registry::prepare() {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
     m_copy = {.bytes = sizeof(m_copy),
-              .abi = POOLED_ABI_NAME,
+              .abi = POOLED_ABI_LAYOUT,
               .find = k_copy_functions.find,
               .deallocate = k_copy_functions.deallocate,
               .default_core = k_copy_functions.default_core,

@@ -70,6 +70,16 @@ struct block_type {
     std::uint32_t object_bytes;
 };
 
+// The functions for other copies, by which these know the table, too.
+inline void retire_for_others(void* header) noexcept;
+inline void retire_observed_for_others(void* header) noexcept;
+inline void free_for_others(void* header) noexcept;
+POOLED_STATE(type_copy, g_types_as_copy,
+             {.bytes = sizeof(type_copy),
+              .retire = retire_for_others,
+              .retire_observed = retire_observed_for_others,
+              .free = free_for_others});
+
 class block_types {
 public:
     constexpr block_types() noexcept = default;
@@ -91,7 +101,7 @@ public:
         if (!is_foreign((*this)[word])) return true;
         copy_directory const* const all = detail::find_directory(false);
         type_copy const* const owner = all != nullptr ? all->owner_of_type(word >> k_type_shift) : nullptr;
-        return owner != nullptr && owner != &k_as_copy;
+        return owner != nullptr && owner != &g_types_as_copy;
     }
 
     // The tag of `type`, which is remembered in `tag`; k_no_type when all are taken. Threads that race for one type agree
@@ -121,17 +131,12 @@ private:
                 if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
                 continue;
             }
-            std::uint32_t const first = all.claim_types(k_as_copy, k_plain_numbers);
+            std::uint32_t const first = all.claim_types(g_types_as_copy, k_plain_numbers);
             if (first == 0) return 0;
             if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
             all.release_types(first);
         }
     }
-
-    static void retire_for_others(void* header) noexcept;
-    static void retire_observed_for_others(void* header) noexcept;
-    static void free_for_others(void* header) noexcept;
-    static type_copy const k_as_copy;
 
     // All zero bytes until used: no page of a program's file.
     block_type m_foreign{};
@@ -140,11 +145,6 @@ private:
 };
 
 POOLED_STATE(block_types, g_block_types);
-
-inline constexpr type_copy block_types::k_as_copy{.bytes = sizeof(type_copy),
-                                                  .retire = retire_for_others,
-                                                  .retire_observed = retire_observed_for_others,
-                                                  .free = free_for_others};
 
 [[nodiscard]] inline std::uint64_t word_of(void const* header) noexcept {
     std::uint64_t word = 0;
@@ -181,11 +181,11 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&type_copy::retir
     POOLED_CHECK(!g_block_types.is_foreign(type), k_unknown_type);
     return type;
 }
-inline void block_types::retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
-inline void block_types::retire_observed_for_others(void* header) noexcept {
+inline void retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
+inline void retire_observed_for_others(void* header) noexcept {
     own_type_of(header).retire_observed(header);
 }
-inline void block_types::free_for_others(void* header) noexcept { own_type_of(header).free(header); }
+inline void free_for_others(void* header) noexcept { own_type_of(header).free(header); }
 
 // A library may drop objects of another one before it makes any itself. 101: ahead of its other constructors.
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
@@ -193,7 +193,7 @@ inline void block_types::free_for_others(void* header) noexcept { own_type_of(he
 }
 
 template <block_type const& Type>
-POOLED_EXPORT inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
+POOLED_TEMPLATE_STATE std::atomic<type_tag> g_tag_of{k_no_type};
 
 // The table refers to the calling library from now on.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,

@@ -104,10 +104,11 @@ private:
 
 #if POOLED_HAS_CODE
 // Destroys what the thread has deferred when its thread_local objects go: before those that are older.
+POOLED_API void arm_deferral_guard(thread_deferrals& mine) noexcept;
 struct deferral_guard {
     ~deferral_guard() { deferred_store::finish_thread(); }
 };
-POOLED_NOINLINE inline void arm_deferral_guard(thread_deferrals& mine) noexcept {
+POOLED_CODE void arm_deferral_guard(thread_deferrals& mine) noexcept {
     static thread_local deferral_guard const guard{};
     static_cast<void>(&guard);
     mine.is_armed = true;

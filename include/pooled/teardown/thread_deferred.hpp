@@ -19,12 +19,13 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class deferred_store;
 
 // Whether gates can be used: the registry, which every pool needs, has tried before.
+POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});  // 0: not known yet; a fork may come at any moment
+
 [[nodiscard]] inline bool has_heavy_barrier() noexcept {
-    static constinit std::atomic<int> known{0};  // no guarded static: a fork may come at any moment
-    int has = known.load(std::memory_order_relaxed);
+    int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
     if (has == 0) {
         has = platform::enable_heavy_barrier() ? 1 : -1;
-        known.store(has, std::memory_order_relaxed);
+        g_has_heavy_barrier.store(has, std::memory_order_relaxed);
     }
     return has == 1;
 }
