@@ -49,8 +49,10 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
-MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
+GUIDE = ["object-pool", "counted-pointers", "teardown", "debugging", "plugins", "compiled-library", "modules"]
+INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
+MEASURE = ["benchmarks", "profile", "trace-format"]
+MOVE = ["comparison", "migration"]
 # Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
 # for them.
 STYLE = """\
@@ -146,7 +148,9 @@ def navigation() -> str:
         + part("Cookbook", ["cookbook/README.md", *(f"cookbook/{page}" for page in cookbook)])
         + part("Reference", [f"reference/{page['file']}.md" for page in reference.pages()])
         + part("Headers", [f"'{names}': {page_of(header)}" for header, names in HEADERS.items()])
-        + part("More", [*(f"{page}.md" for page in MORE), *migrations])
+        + part("Other libraries", [*(f"{page}.md" for page in MOVE), *migrations])
+        + part("Benchmarks", [f"{page}.md" for page in MEASURE])
+        + part("Internals", [f"{page}.md" for page in INSIDE])
     )
 
 

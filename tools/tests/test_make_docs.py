@@ -28,6 +28,11 @@ class MakeDocsTest(unittest.TestCase):
         }.items():
             self.assertEqual(make_docs.redirect(text, source, page), expected)
 
+    def test_each_page_of_the_documentation_is_in_the_navigation(self):
+        docs = make_docs.ROOT / "docs"
+        pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+        self.assertEqual(pages - set(re.findall(r"[\w./-]+\.md", make_docs.navigation())), set())
+
     def test_public_headers_have_a_page(self):
         umbrella = (make_docs.ROOT / "include/pooled/pooled.hpp").read_text(encoding="utf-8")
         self.assertEqual(set(re.findall(r'#include "pooled/(.*)"', umbrella)) - set(make_docs.HEADERS), set())
