@@ -67,12 +67,11 @@ public:
     // out, and std::invalid_argument for options that make no sense.
     [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
 
-    // Called when the pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in
-    // use.
+    // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
     POOLED_API void close(pool_core& core) noexcept;
 
-    // Destroys a closed core without a block in use, and frees its id. It calls a pointer to destroy_own() of the copy that
-    // made the core, so a source that only returns blocks contains none of that code.
+    // Destroys a closed core without a block in use, and frees its id. By a pointer to the destroy_own() of its copy, so a
+    // source that only returns blocks contains none of that code.
     static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
     void destroy_own(pool_core& core) noexcept;
 
@@ -180,15 +179,13 @@ POOLED_CODE void registry::make_unknown() {
         insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
 }
 
-// Not function-local statics, because a fork waits for the lock. The loader may hold its own lock while it waits for this one,
-// so its lock comes first in the order.
+// Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.
 inline void registry::prepare() {
     // acquire: pairs with the release below.
     if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
         return;
     copy_directory& all = detail::directory();
-    // Registered before the lock is taken: the child of a fork in between would find it held. Two threads may both register
-    // handlers; only the outermost have an effect.
+    // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
     if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
         POOLED_THROW(std::bad_alloc());
     scoped_lock const lock(m_mutex);
@@ -309,8 +306,7 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
-// Returns the large block that the cache keeps to the heap; false when there is none. Requires that no lock is held, because
-// the heap may call upstream. Until then, the block keeps its pool's core alive.
+// Returns a kept large block to the heap, without a lock: it may call upstream. The block keeps its core alive. False: none.
 inline bool registry::give_back_large(thread_cache& cache) noexcept {
     if (cache.large.empty()) return false;
     far_pass const pass(cache.pool_id);
@@ -326,8 +322,8 @@ inline bool registry::give_back_large(thread_cache& cache) noexcept {
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
-    // A thread that was cancelled inside its gates first leaves them: a thread that closes a pool, or forks, waits for it while
-    // holding a lock that the following code needs.
+    // A thread that was cancelled inside its gates first leaves them: others wait for that while they hold a lock that is
+    // needed here.
     state.far_gate.leave();
     for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
         cache->gate.leave();
@@ -352,8 +348,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
 }
 
 // Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.
-// The thread that forks is not stopped: fork handlers of the program that run after this may use pools. O(threads · near pools
-// + pools).
+// The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
     g_fork_gate.begin();
     if (g_registry.m_begun_forks++ != 0) return;
@@ -385,8 +380,8 @@ inline void registry::after_fork_in_parent() noexcept {
     g_fork_gate.end();
 }
 
-// Only the thread that forked exists, and threads that a handler of the program has started since, which wait until the fork
-// ends. The next thread that accesses the list of a pool's caches frees what the parent's other threads had cached.
+// Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
+// thread that uses the list of a pool's caches frees what the parent's other threads had cached.
 inline void registry::after_fork_in_child() noexcept {
     if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
     g_registry.m_far_arrays.remove_others(t_state);
