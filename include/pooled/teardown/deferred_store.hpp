@@ -51,7 +51,7 @@ public:
     // Owner only. False when its batch is empty.
     [[nodiscard]] static bool destroy_one(thread_deferred& mine) noexcept;
 
-    // Collects objects so that `mine` has some or, if it is null, m_kept. False when there are none in the pool.
+    // Makes sure that `mine` has objects or, if it is null, that m_kept has some. False when there are none in the pool.
     [[nodiscard]] bool collect(thread_deferred* mine) noexcept;
     [[nodiscard]] bool has_kept() const noexcept { return m_kept != nullptr; }  // a hint
     // For a thread that can have no batch of its own. False when m_kept has none.
