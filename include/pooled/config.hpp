@@ -231,7 +231,8 @@
                       POOLED_ABI_BLOCKS, POOLED_ABI_HARDENED, POOLED_ABI_TRACKED, POOLED_ABI_BARRIER,       \
                       POOLED_ABI_LIBRARY)
 #define POOLED_ABI_APPEND_TO(build, compiled, races, failure) build##compiled##races##failure
-#define POOLED_ABI_APPEND(build, compiled, races, failure) POOLED_ABI_APPEND_TO(build, compiled, races, failure)
+#define POOLED_ABI_APPEND(build, compiled, races, failure) \
+    POOLED_ABI_APPEND_TO(build, compiled, races, failure)
 #define POOLED_ABI_NAMESPACE \
     POOLED_ABI_APPEND(POOLED_ABI_BUILD, POOLED_ABI_COMPILED, POOLED_ABI_RACES, POOLED_ABI_FAILURE)
 #define POOLED_ABI_QUOTE(name) #name

@@ -102,12 +102,12 @@ class FiguresTest(unittest.TestCase):
     def test_resident_memory_is_that_of_its_results_files(self):
         file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
         live = {"workload": "e10_resident", "variant": "live", "contender": "pooled"}
-        words = re.search(r"([\d.]+) resident bytes a live `shared_ptr`.*?([\d.]+) MiB left after", README, re.DOTALL)
+        words = re.search(r"([\d.]+) resident bytes per live `shared_ptr`.*?([\d.]+) MiB left after", README, re.DOTALL)
         samples = samples_of(file)
         self.assert_rounded(words[1], median_of(samples, live, "resident_bytes_per_object"), "bytes a live object")
         self.assert_rounded(words[2], median_of(samples, live, "resident_mib_after_trim"), "MiB after trim()")
         words = re.search(
-            r"is ([\d.]+) times what is alive on average, ([\d.]+) times at worst\s+\(\[results\]\((.*?)\)", README
+            r"is ([\d.]+) times the live memory on average, ([\d.]+) times at worst\s+\(\[results\]\((.*?)\)", README
         )
         soak = json.loads((ROOT / words[3]).read_text(encoding="utf-8"))
         self.assert_rounded(words[1], soak["average"], "soak, average")

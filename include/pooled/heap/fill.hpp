@@ -28,7 +28,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill {
 
-// With the tools' build the caller has another block, which the tool watches.
+// In the build for tools, the caller has another block, which the tool watches.
 inline constexpr bool k_is_on = POOLED_SANITIZE == 0;
 inline constexpr std::size_t k_word = sizeof(std::uint64_t);
 inline constexpr std::size_t k_intact = k_size_max;
@@ -39,7 +39,7 @@ inline constexpr unsigned char k_guard_byte = 0xfd;
 [[nodiscard]] inline std::size_t first_changed(std::byte const* p, std::size_t bytes,
                                                unsigned char byte) noexcept {
     if (bytes == 0) return k_intact;
-    // Equal to itself one byte on, and to the byte at the start: memcmp is as fast as the machine reads.
+    // The first byte is right, and the memory equals itself shifted by one byte: memcmp compares at the speed of memory.
     if (p[0] == std::byte{byte} && std::memcmp(p, p + 1, bytes - 1) == 0) return k_intact;
     std::size_t i = 0;
     while (p[i] == std::byte{byte})
@@ -47,7 +47,7 @@ inline constexpr unsigned char k_guard_byte = 0xfd;
     return i;
 }
 
-// Differs from block to block, so that a copy of one block over another does not look right.
+// Differs between blocks, so that a copy of one block over another is detected.
 [[nodiscard]] inline std::uint64_t key_of(void const* block) noexcept {
     return (address_of(block) ^ 0x5bd1e995U) * 0x9e3779b97f4a7c15U;
 }
@@ -61,8 +61,8 @@ inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexc
 }
 
 struct guard_state {
-    std::size_t bytes;    // what the caller asked for; k_size_max: that is not known any more
-    std::size_t changed;  // the first byte behind that was written, from the block's start; k_intact: none
+    std::size_t bytes;    // requested bytes; k_size_max: no longer known
+    std::size_t changed;  // offset of the first byte behind them that was written; k_intact: none
 };
 [[nodiscard]] inline guard_state read_guard(void const* block, std::size_t total) noexcept {
     auto const* const p = static_cast<std::byte const*>(block);
@@ -81,14 +81,15 @@ struct guard_state {
         "after it was freed (use after free); look for pointers that outlived the object there");
 }
 
-// Begins with a pointer that no one else writes. Written once, before the first block is freed.
+// Begins with a pointer that no other code writes. Set once, before the first block is freed.
 struct free_head {
     static constexpr std::size_t k_most_bytes = 24;
     std::array<std::byte, k_most_bytes> bytes{};
     std::size_t count = 0;
 };
 POOLED_STATE(free_head, g_free_head, {});
-POOLED_STATE(thread_local bool, t_frees_with_head, = false);  // what this thread frees now
+POOLED_STATE(thread_local bool, t_frees_with_head,
+             = false);  // whether the block that this thread is freeing gets a head
 
 inline void write_free(void* block, std::size_t bytes) noexcept {
     std::memset(block, k_free_byte, bytes);

@@ -116,8 +116,8 @@ private:
         Recycler::of(s).recycle(s);
     }
 
-    // Released at once, never deferred: an object seldom drops others when it is released, and a thread may wait for it.
-    // Therefore `finish` is the same as `retire`.
+    // Released immediately, never deferred: an object rarely drops others when it is released, and a thread may be waiting for
+    // it. So `finish` is the same as `retire`.
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
                                        .finish = retire,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a block of
-// its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
+// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a
+// block of its own core, and is destroyed when the handle was destroyed and the last slot was recycled; the core is destroyed
+// with that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
@@ -59,9 +60,9 @@ public:
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
-    // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the three
-    // below. Null if that gave none. Throws what building the object, validate and on_acquire throw; nothing has changed then,
-    // except that an invalid object without a replacement is gone.
+    // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the
+    // three below. Null if that gave none. Throws what building the object, validate and on_acquire throw; the pool is then
+    // unchanged, except that an invalid object without a replacement was destroyed.
     template <class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise&& otherwise, Args&&... args);
 
@@ -77,9 +78,9 @@ public:
     void recycle(slot& s) noexcept;
 
     // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow that,
-    // and what building throws; nothing has changed then.
+    // and what building throws; the pool is then unchanged.
     void reserve(std::size_t count);
-    // Destroys what is idle. Returns how many.
+    // Destroys all idle objects. Returns their number.
     std::size_t discard_idle(in_use what) noexcept;
 
 private:
@@ -286,7 +287,7 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
     POOLED_TRY { create_in(s); }
     POOLED_CATCH(...) {
         free_slot(s);
-        static_cast<void>(remove(counted::as_used));  // never the last: the caller holds the handle
+        static_cast<void>(remove(counted::as_used));  // never the last object: the caller holds the handle
         POOLED_RETHROW;
     }
     add_rebuilt(s);
@@ -310,7 +311,7 @@ std::size_t recycler<T, Lifecycle, Sharing>::discard(slot_chain&& slots) noexcep
     for (; slot* const s = slots.pop(); ++count) {
         destroy_object(*s);
         free_slot(*s);
-        static_cast<void>(remove(counted::as_built));  // never the last: the handle is still there
+        static_cast<void>(remove(counted::as_built));  // never the last object: the handle still exists
     }
     return count;
 }

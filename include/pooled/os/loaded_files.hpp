@@ -29,7 +29,7 @@ inline constexpr std::uint32_t k_header_load = 1;
 inline constexpr std::uint32_t k_header_interpreter = 3;
 inline constexpr std::uint32_t k_header_note = 4;
 
-// The beginning of dl_phdr_info; more follows.
+// The first members of dl_phdr_info; more follow.
 struct loaded_file {
     std::uint64_t dlpi_addr;
     char const* dlpi_name;
@@ -37,7 +37,7 @@ struct loaded_file {
     std::uint16_t dlpi_phnum;
 };
 
-// Calls visit for each, under the loader's lock, until it returns something else than 0.
+// Calls visit for each file, under the loader's lock, until it returns a value other than 0.
 extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),
                                     void* argument) __asm__("dl_iterate_phdr");
 

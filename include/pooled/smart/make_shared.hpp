@@ -67,7 +67,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value,
 
 #if POOLED_HAS_EXCEPTIONS
 
-// The same; empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
+// The same, but empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     POOLED_TRY {
@@ -105,7 +105,7 @@ struct given_block_allocator {
     }
 };
 
-// Standard libraries do not say how large the block of an array is, so an array's control block gets a block of its own.
+// Standard libraries do not specify the size of an array's block, so the control block of an array gets its own block.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     using place = in_pool<Sharing>;
