@@ -103,17 +103,19 @@ inline void verify_free(char const* pool_name, void const* block, std::size_t by
     std::size_t at = first_changed(p, bytes, k_free_byte);
     if (at == k_intact) [[likely]]
         return;
+    // A head is found by its first byte: that of an address of words, which is not the filling's.
+    static_assert(k_free_byte % 2 != 0);
     std::byte const* const head = g_free_head.bytes.data();
     std::size_t const count = g_free_head.count;
-    std::size_t const begin = round_down(at, sizeof(void*));  // its first bytes may be those of the filling
+    std::size_t const begin = at;
     if (count != 0 && count <= bytes - begin && std::memcmp(p + begin, head, sizeof(void*)) == 0) {
-        std::size_t i = 0;
-        while (i < count && p[begin + i] == head[i])
-            ++i;
-        std::size_t const behind = begin + i;
-        at = i != count ? 0 : first_changed(p + behind, bytes - behind, k_free_byte);
-        if (at == k_intact) return;
-        at += behind;
+        while (at - begin != count && p[at] == head[at - begin])
+            ++at;
+        if (at - begin == count) {
+            std::size_t const behind = first_changed(p + at, bytes - at, k_free_byte);
+            if (behind == k_intact) return;
+            at += behind;
+        }
     }
     fail_written(pool_name, block, bytes, at);
 }

@@ -261,10 +261,11 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory = [this] {
+    void* memory = nullptr;
+    {
         [[maybe_unused]] tracking::for_itself const until_acquired{};
-        return detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
-    }();
+        memory = detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    }
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
     POOLED_TRY { create_in(*s); }
