@@ -11,6 +11,7 @@
 //                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
+//   POOLED_TRACKED_STACKS     n       the tracked build: so many callers of each acquisition, a decimal literal; default 0
 //   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
 //   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
@@ -61,6 +62,12 @@
 
 #ifndef POOLED_TRACKED
 #define POOLED_TRACKED 0
+#endif
+
+#ifndef POOLED_TRACKED_STACKS
+#define POOLED_TRACKED_STACKS 0
+#elif POOLED_TRACKED_STACKS != 0 && !POOLED_TRACKED
+#error "pooled: POOLED_TRACKED_STACKS has no effect without POOLED_TRACKED=1: define both"
 #endif
 
 #ifndef POOLED_SHARED
@@ -165,7 +172,7 @@
 #endif
 
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
-// sanitized, hardened and tracked builds, the gate's barrier, the standard library, its debug mode and its string. Code that is
+// sanitized, hardened and tracked builds and the latter's stacks, the gate's barrier, the standard library, its debug mode and its string. Code that is
 // compiled for libpooled has names of its own, because half of it must not meet the whole of header-only code; they contain
 // what the library must have in common with its users besides. POOLED_ABI_NAME is the namespace as a string, POOLED_ABI_LAYOUT
 // what is equal where layouts are.
@@ -187,7 +194,9 @@
 #define POOLED_ABI_HARDENED
 #endif
 #if POOLED_TRACKED
-#define POOLED_ABI_TRACKED _tracked
+#define POOLED_ABI_TRACKED POOLED_ABI_WITH_STACKS(POOLED_TRACKED_STACKS)
+#define POOLED_ABI_WITH_STACKS(callers) POOLED_ABI_WITH_STACKS_OF(callers)
+#define POOLED_ABI_WITH_STACKS_OF(callers) _tracked##callers
 #else
 #define POOLED_ABI_TRACKED
 #endif
@@ -254,11 +263,15 @@
          .address = __builtin_return_address(0),               \
          .is_only_weak = __VA_ARGS__})
 #define POOLED_CALLER , std::source_location const& caller = std::source_location::current()
-#define POOLED_ACQUISITION_AT_CALLER \
-    ::pooled::detail::tracking::acquisition const acquisition({.source = caller})
+#define POOLED_ACQUISITION_AT_CALLER                           \
+    ::pooled::detail::tracking::acquisition const acquisition( \
+        {.source = caller, .address = __builtin_return_address(0)})
+#define POOLED_ACQUISITION_OF_MEMORY \
+    ::pooled::detail::tracking::acquisition const acquisition({.address = __builtin_return_address(0)})
 #else
 #define POOLED_CALLER
 #define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
+#define POOLED_ACQUISITION_OF_MEMORY static_cast<void>(0)
 #define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
 #define POOLED_TRACKED_ENTRY
 #define POOLED_ACQUISITION(...) static_cast<void>(0)

@@ -25,6 +25,7 @@
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <cstddef>
 #include <limits>
@@ -182,6 +183,7 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
 
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::recycle(slot& s) noexcept {
+    tracking::on_recycle(&s);
     if (!caches().template push<Sharing>(s)) [[unlikely]]
         recycle_slow(s);
 }
@@ -260,8 +262,11 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory =
-        detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    void* memory = nullptr;
+    {
+        [[maybe_unused]] tracking::for_itself const until_acquired{};
+        memory = detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    }
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
     POOLED_TRY { create_in(*s); }

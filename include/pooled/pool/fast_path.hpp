@@ -331,6 +331,7 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
 
 template <class Core>
 void* core_resource<Core>::do_allocate(std::size_t bytes, std::size_t align) {
+    POOLED_ACQUISITION_OF_MEMORY;
     auto& core = static_cast<Core&>(*this);
     return core.is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(core), bytes, align)
                            : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(core), bytes, align);

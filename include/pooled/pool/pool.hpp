@@ -57,7 +57,7 @@ public:
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
-        detail::report_at_close(*m_core);
+        detail::report_at_close(*this);
         g_registry.close(*m_core);
     }
     basic_pool(basic_pool const&) = delete;
@@ -65,15 +65,15 @@ public:
 
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
-    [[nodiscard]] void* allocate(std::size_t bytes,
-                                 std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
         return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
-    [[nodiscard]] void* try_allocate(std::size_t bytes,
-                                     std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
         return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }

@@ -15,6 +15,7 @@
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/hardened.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -109,6 +110,7 @@ POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c, voi
 }
 
 POOLED_CODE void* allocate_slow(pool_core* known, class_index c) {
+    [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
     pool_core& core = detail::core_or_default(known);
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_foreign(
@@ -153,6 +155,7 @@ POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t
     });
 }
 POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_another_large(core, bytes, align);
     if (pool_extension* const above = core.extension()) [[unlikely]]

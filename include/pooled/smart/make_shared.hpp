@@ -10,6 +10,7 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
+#include "pooled/pool/stale_owner.hpp"
 #include "pooled/smart/allocator.hpp"
 #include "pooled/smart/block_shape.hpp"
 #include "pooled/smart/control_block.hpp"
@@ -96,7 +97,10 @@ struct given_block_allocator {
         static_assert(sizeof(T) <= k_given_bytes && alignof(T) <= alignof(std::max_align_t));
         return static_cast<T*>(std::exchange(t_given_block, nullptr));
     }
-    void deallocate(T* p, std::size_t) noexcept { detail::deallocate_found(p); }
+    void deallocate(T* p, std::size_t) noexcept {
+        [[maybe_unused]] frees_control_block const how(0);
+        detail::deallocate_found(p);
+    }
 
     template <class U>
     [[nodiscard]] friend constexpr bool operator==(given_block_allocator const&,
