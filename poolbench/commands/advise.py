@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import trial
-from poolbench.options import BinOption, fail, origin, pairs, say, seconds
+from poolbench.options import BinOption, fail, pairs, say, seconds, tell
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -152,23 +152,25 @@ def advise(
         results = trial.measured(
             "advise", cells, bench, libraries, seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output
         )
-    tell(results, as_json, f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread(s), {pattern}")
+    title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread(s), {pattern}"
+    _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)
 
 
-def tell(results: Results, as_json: bool, title: str) -> None:
+def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates
 
     frame = estimates(results)
     if as_json:
-        say(origin(results))
-        typer.echo(json.dumps({"shape": title, **trial.record(frame), "further": advice.further(frame)}, indent=1))
+        say(origin)
+        found = {"origin": origin, "shape": title, **trial.record(frame), "further": advice.further(frame)}
+        typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(origin(results) + "\n")
-    trial.tell(title, frame)
+    tell(origin + "\n")
+    trial.tell_advice(title, frame)
     for line in advice.further(frame):
-        typer.echo(line)
+        tell(line)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say
+from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say, tell
 
 EPILOG = """\b
 Examples:
@@ -47,7 +47,7 @@ def claims(
     if form is Format.json:
         say(origin(read))
     else:
-        typer.echo(origin(read) + "\n")
+        tell(origin(read) + "\n")
     match form:
         case Format.text:
             tables.print_claims(found)

@@ -28,6 +28,7 @@ from poolbench.options import (
     selection_of,
     share,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
@@ -203,6 +204,7 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         for head in heads:
             say(head)
         summary = {
+            "origin": heads,
             "fail_above": fail_above,
             "judged": found.judged,
             "interleaved": bool(bins),
@@ -220,7 +222,7 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         typer.echo(json.dumps(summary, indent=1))
         return
     for head in heads:
-        typer.echo(head)
+        tell(head)
     typer.echo("")
     shown = [each for each in found.cells if every or each.significant]
     groups = [each for each in found.groups if every or each.significant or not each.what.startswith("workload")]
@@ -231,8 +233,8 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         title = "Our cells, relative to the controls" + ("" if every else ": those that differ")
         tables.print_text(tables.difference_sheet(title, shown, fail_above))
     for cell, reason in found.failed:
-        typer.echo(f"FAILED in the second alone: {cell}: {reason}")
-    typer.echo(_in_words(found, sides, bool(bins), fail_above, REPEATS_WITHIN))
+        tell(f"FAILED in the second alone: {cell}: {reason}")
+    tell(_in_words(found, sides, bool(bins), fail_above, REPEATS_WITHIN))
 
 
 def _in_words(found, sides: list[Results], interleaved: bool, fail_above: float, repeats: float) -> str:

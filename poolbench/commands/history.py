@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands.pages import deliver
-from poolbench.options import WorkloadOption, fail, say, selection_of
+from poolbench.options import WorkloadOption, complain, fail, origin, say, selection_of, tell
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
 from poolbench.results import find
@@ -78,6 +78,11 @@ def history(
     kept = [each.only({cell for cell in each.cells() if chosen.takes("workload", cell.workload)}) for each in results]
     found = drawn.files_of(kept, description.load())
     title = gallery.TITLES[over]
+    for each in results:
+        if warning := each.warning():
+            complain(warning)
+        tell(origin(each))
+    typer.echo("")
     tables.print_text(drawn.sheet(found, str(over), title))
     deliver(
         output or results[-1].path.with_name("history.html"),

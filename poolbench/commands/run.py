@@ -33,6 +33,7 @@ from poolbench.options import (
     selection_of,
     share,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import description, matrix, program, scan
 from poolbench.plan.cell import Cell
@@ -324,7 +325,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    typer.echo(origin(results) + "\n")
+    tell(origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
     tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     typer.echo(f"report: {make(results, None)}")

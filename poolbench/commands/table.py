@@ -20,6 +20,7 @@ from poolbench.options import (
     results_of,
     say,
     selection_of,
+    tell,
 )
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
@@ -77,7 +78,7 @@ def table(
     if form in (Format.csv, Format.json):
         say(origin(found))
     else:
-        typer.echo(origin(found) + "\n")
+        tell(origin(found) + "\n")
     match form:
         case Format.text:
             for sheet in sheets:

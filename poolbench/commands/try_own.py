@@ -15,11 +15,11 @@ from poolbench.options import (
     ToolchainOption,
     VariantOption,
     fail,
-    origin,
     say,
     seconds,
     selection_of,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -153,11 +153,11 @@ def try_own(
             "try", cells, bench, libraries,
             seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output, seed=seed,
         )  # fmt: skip
-    _tell(results, asked, live, as_json)
+    _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 
 
-def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
+def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: bool) -> None:
     from poolbench.analysis.estimate import estimates, matching
 
     frame = estimates(results)
@@ -165,15 +165,16 @@ def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
     parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     if as_json:
-        say(origin(results))
+        say(origin)
         told = {variant: trial.record(part) for variant, part in parts.items()}
-        typer.echo(json.dumps({"what": what, "header": str(asked.header), "live": live, "patterns": told}, indent=1))
+        found = {"origin": origin, "what": what, "header": str(asked.header), "live": live, "patterns": told}
+        typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(origin(results) + "\n")
+    tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
         title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
-        trial.tell(title, part, operations.get(variant, ""))
+        trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
 
 
