@@ -10,7 +10,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-SOURCES = ("include", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
+SOURCES = ("include", "src", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "LICENSE")
 
 
 def commit() -> str:
