@@ -168,9 +168,11 @@ BinOption = Annotated[
         help="Use this pooled-bench (and the pooled-bench-O0 beside it) instead of building.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**31, help="Of the order in which things are measured.")]
+SeedOption = Annotated[
+    int, typer.Option(metavar="N", min=0, max=2**31, help="Of the order in which things are measured.")
+]
 ResultsArgument = Annotated[
-    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest of your runs.")
+    Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
 ]
 
 

@@ -128,10 +128,14 @@ def shape_cells(
 
 def advise(
     size: Annotated[str, typer.Option(metavar="BYTES", help="Of an object (sizeof); several sizes: 48,256,1500.")],
-    threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads that create and drop at once.")],
-    live: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")],
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=MOST_THREADS, help="Threads that create and drop at once.")
+    ],
+    live: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+    ],
     pattern: Annotated[Pattern, typer.Option(help="What is done with them; see below.")],
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
+    samples: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Process runs of each at least.")] = 5,
     budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "40s",
     output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
     bins: BinOption = None,

@@ -33,7 +33,7 @@ def claims(
     results: ResultsArgument = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
 ) -> None:
-    """Judge the published claims, and our own promises, by what was measured.
+    """Judge the published claims, and our own promises.
 
     Each is shown with the figures and their 95% intervals: "holds" when the whole interval keeps the bounds, "does not
     hold" when all of it lies outside, else "undecided", with the command that would decide.

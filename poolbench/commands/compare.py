@@ -132,9 +132,12 @@ def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: 
 
 
 def compare(
-    first: Annotated[str | None, typer.Argument(help="The results file, or baseline, to compare with.")] = None,
+    first: Annotated[
+        str | None, typer.Argument(metavar="FIRST", help="The results file, or baseline, to compare with.")
+    ] = None,
     second: Annotated[
-        str | None, typer.Argument(help="The one that may be slower. Default: the newest in bench/results.")
+        str | None,
+        typer.Argument(metavar="SECOND", help="The one that may be slower. Default: the newest of your runs."),
     ] = None,
     bins: Annotated[
         list[Path] | None,
@@ -144,12 +147,14 @@ def compare(
     variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="With --bin: process runs of each cell and side.")] = 7,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1000, help="With --bin: process runs of each cell and side.")
+    ] = 7,
     timeout: Annotated[
         float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: a run that takes longer has failed.")
     ] = "60s",
     output: Annotated[
-        Path | None, typer.Option(help="With --bin: the results file. Default: in bench/results.")
+        Path | None, typer.Option(help="With --bin: the results file. Default: beside your other runs.")
     ] = None,
     fail_above: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="A slowdown above this fails: 5% or 0.05.")

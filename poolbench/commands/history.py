@@ -52,9 +52,7 @@ def of_this_machine() -> list[Results]:
 
 
 def history(
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Default: all of this machine.")
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="RESULTS", help="Default: all of this machine.")] = None,
     workload: WorkloadOption = None,
     over: Annotated[Over, typer.Option(help="glibc's malloc, or the best malloc measured.")] = Over.glibc,
     output: Annotated[
@@ -62,7 +60,10 @@ def history(
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
-    """Show how the gain changed from commit to commit, as a table and as charts."""
+    """Show how the gain changed from commit to commit.
+
+    A table, and a page with charts.
+    """
     from poolbench import tables
     from poolbench.report import gallery
     from poolbench.report import history as drawn

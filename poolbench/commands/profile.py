@@ -39,9 +39,9 @@ STANDARD_ERROR = 2
 NOT_KEPT = "trace not kept (--keep DIRECTORY keeps it)"
 WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
 
-CommandArgument = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]", show_default=False)]
-SamplesOption = Annotated[int, typer.Option(min=3, max=1000, help="Replays of each, a process a replay.")]
-TopOption = Annotated[int, typer.Option(min=1, max=50, help="Types of which the saving is measured.")]
+CommandArgument = Annotated[list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="And its arguments.")]
+SamplesOption = Annotated[int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each, a process a replay.")]
+TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Types of which the saving is measured.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 OnlyOption = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Measure the saving only of what matches: 'TYPE at FILE:LINE'.")
@@ -189,7 +189,7 @@ def profile(
         Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
     ] = None,
     most: Annotated[
-        int, typer.Option("--most-mebibytes", min=1, max=1 << 16, help="Size bound of a process's trace.")
+        int, typer.Option("--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Size bound of a process's trace.")
     ] = DEFAULT_MEBIBYTES,
     samples: SamplesOption = 7,
     top: TopOption = 6,
@@ -198,7 +198,7 @@ def profile(
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Record what a program allocates, and say what pooling would save, and where.
+    """Record a program; say what pooling would save, and where.
 
     Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
     them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
@@ -243,7 +243,7 @@ def profile(
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What --keep left.")],
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="What --keep left.")],
     samples: SamplesOption = 7,
     top: TopOption = 6,
     only: OnlyOption = None,
@@ -251,9 +251,10 @@ def replay(
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Report recorded traces again, on this machine and with its mallocs.
+    """Report recorded traces again, on this machine.
 
-    Types are named by the program's file and debug information, if they are still where they were.
+    They are replayed with its mallocs. Types are named by the program's file and debug information, if they are still
+    where they were.
     """
     pattern = _pattern(only)
     found, bad = _read(traces)
@@ -268,5 +269,6 @@ def replay(
 
 def add_to(app: typer.Typer) -> None:
     settings = {"allow_interspersed_args": False}
-    app.command(epilog=EPILOG_PROFILE, context_settings=settings)(profile)
+    usage = "[OPTIONS] --"
+    app.command(epilog=EPILOG_PROFILE, context_settings=settings, options_metavar=usage)(profile)
     app.command(epilog=EPILOG_REPLAY)(replay)

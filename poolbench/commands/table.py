@@ -55,7 +55,10 @@ def table(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
 ) -> None:
-    """Print the figures: medians, intervals, ratios, and what was published."""
+    """Print the figures: medians, intervals and ratios.
+
+    Beside them stands what was published, where an article has such a figure.
+    """
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 

@@ -104,7 +104,7 @@ def _new_pattern(path: Path) -> None:
 
 
 def try_own(
-    header: Annotated[Path | None, typer.Argument(metavar="[HEADER]", help="Of your type.")] = None,
+    header: Annotated[Path | None, typer.Argument(metavar="HEADER", help="Of your type.")] = None,
     type_name: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="As in my::Packet.")] = None,
     arguments: Annotated[
         str, typer.Option("--args", metavar="ARGUMENTS", help="Of its constructor, as C++ expressions.")
@@ -123,11 +123,13 @@ def try_own(
     ] = None,
     variant: VariantOption = None,
     live: Annotated[
-        int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
     ] = 10_000,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads; a hand-off takes two at least.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off takes two at least.")
+    ] = 1,
     toolchain: ToolchainOption = None,
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
+    samples: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Process runs of each at least.")] = 5,
     budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "30s",
     output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
     seed: SeedOption = 1,
