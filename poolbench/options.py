@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -28,10 +30,28 @@ class Speech:
     quiet = False  # --quiet: errors alone
 
 
+def _fitted(text: str, stream: TextIO) -> str:
+    """In lines that a terminal need not break, which it does in the middle of words."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(line, width, subsequent_indent=indent + "  ", break_long_words=False,
+                               break_on_hyphens=False) or [""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def tell(text: str) -> None:
+    """Sentences of an answer, on standard output."""
+    typer.echo(_fitted(text, sys.stdout))
+
+
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
-        typer.echo(f"poolbench: {text}", err=True)
+        typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
 
 
 def progress_stream() -> TextIO | None:
@@ -41,7 +61,7 @@ def progress_stream() -> TextIO | None:
 
 def complain(text: str) -> None:
     """What went wrong, whether quiet or not."""
-    typer.echo(f"poolbench: {text}", err=True)
+    typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
 
 
 def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
@@ -148,9 +168,11 @@ BinOption = Annotated[
         help="Use this pooled-bench (and the pooled-bench-O0 beside it) instead of building.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**31, help="Of the order in which things are measured.")]
+SeedOption = Annotated[
+    int, typer.Option(metavar="N", min=0, max=2**31, help="Of the order in which things are measured.")
+]
 ResultsArgument = Annotated[
-    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest of your runs.")
+    Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
 ]
 
 
@@ -185,11 +207,11 @@ def profile_of(results: Results) -> str:
     return "full" if results.session.get("profile") == "full" else "quick"
 
 
-def origin(results: Results) -> str:
+def origin(results: Results, file: str = "") -> str:
     """File, machine, date, and whether the machine was busy: what is said before any figure."""
     from poolbench.system import hardware
 
-    return results.origin(hardware.describe())
+    return results.origin(hardware.describe(), file)
 
 
 def colours(stream=None) -> bool:

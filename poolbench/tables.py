@@ -359,8 +359,12 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
+def _decides(claim) -> list[str]:
+    return [f"decides: {claim.decide}"] if claim.decide else []
+
+
 def claim_lines(claim) -> list[str]:
-    return [*map(claim_test_text, claim.tests), *([f"decides: {claim.decide}"] if claim.decide else [])]
+    return [*map(claim_test_text, claim.tests), *_decides(claim)]
 
 
 def claims_sheet(claims: Iterable) -> Sheet:
@@ -375,8 +379,10 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     claims = list(claims)
     for claim in claims:
         out.print(Padding(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", (0, 0, 0, 0)))
-        for line in claim_lines(claim):
-            out.print(Padding(line, (0, 0, 0, 4)))
+        for test in claim.tests:
+            out.print(Padding(claim_test_text(test), (0, 0, 0, 4)))
+        for line in _decides(claim):
+            out.print("    " + line, soft_wrap=True)  # half a command, copied, would do something else
     out.print(
         f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
     )

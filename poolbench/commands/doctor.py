@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from poolbench import where
 from poolbench.system import counters, hardware, mallocs, toolchains
 
 EPILOG = """\b
@@ -90,7 +91,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
         typer.echo("Nothing is missing.")
     for why in found["missing"]:
         typer.echo(f"Missing: {why}")
-    if found["missing"]:
+    if found["missing"] and where.in_checkout():
         typer.echo("`tools/setup bench` installs all of them where apt may be used.")
     if warning := hardware.busy_warning(found["busy_share"]):
         typer.echo(f"Warning: {warning}")

@@ -33,6 +33,7 @@ from poolbench.options import (
     selection_of,
     share,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import description, matrix, program, scan
 from poolbench.plan.cell import Cell
@@ -47,7 +48,7 @@ Examples:
   poolbench run                                    the quick profile; finishes a run that was stopped
   poolbench run --profile full -w e1,e2 -t gcc     two experiments as published, on every malloc
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
-  poolbench run --profile full --budget 2h --output bench/results/full.jsonl
+  poolbench run --profile full --budget 2h --output full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
   poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
@@ -192,7 +193,8 @@ def run(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Process runs of each cell at least.", show_default="5")
+        int | None,
+        typer.Option(metavar="N", min=1, max=1000, help="Process runs of each cell at least.", show_default="5"),
     ] = None,
     precision: Annotated[
         float | None,
@@ -324,7 +326,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    typer.echo(origin(results) + "\n")
+    tell(origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
     tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     typer.echo(f"report: {make(results, None)}")

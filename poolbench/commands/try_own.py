@@ -15,11 +15,11 @@ from poolbench.options import (
     ToolchainOption,
     VariantOption,
     fail,
-    origin,
     say,
     seconds,
     selection_of,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -104,7 +104,7 @@ def _new_pattern(path: Path) -> None:
 
 
 def try_own(
-    header: Annotated[Path | None, typer.Argument(metavar="[HEADER]", help="Of your type.")] = None,
+    header: Annotated[Path | None, typer.Argument(metavar="HEADER", help="Of your type.")] = None,
     type_name: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="As in my::Packet.")] = None,
     arguments: Annotated[
         str, typer.Option("--args", metavar="ARGUMENTS", help="Of its constructor, as C++ expressions.")
@@ -123,11 +123,13 @@ def try_own(
     ] = None,
     variant: VariantOption = None,
     live: Annotated[
-        int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
     ] = 10_000,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads; a hand-off takes two at least.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off takes two at least.")
+    ] = 1,
     toolchain: ToolchainOption = None,
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
+    samples: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Process runs of each at least.")] = 5,
     budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "30s",
     output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
     seed: SeedOption = 1,
@@ -153,11 +155,11 @@ def try_own(
             "try", cells, bench, libraries,
             seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output, seed=seed,
         )  # fmt: skip
-    _tell(results, asked, live, as_json)
+    _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 
 
-def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
+def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: bool) -> None:
     from poolbench.analysis.estimate import estimates, matching
 
     frame = estimates(results)
@@ -165,15 +167,16 @@ def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
     parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     if as_json:
-        say(origin(results))
+        say(origin)
         told = {variant: trial.record(part) for variant, part in parts.items()}
-        typer.echo(json.dumps({"what": what, "header": str(asked.header), "live": live, "patterns": told}, indent=1))
+        found = {"origin": origin, "what": what, "header": str(asked.header), "live": live, "patterns": told}
+        typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(origin(results) + "\n")
+    tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
         title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
-        trial.tell(title, part, operations.get(variant, ""))
+        trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
+from poolbench import options
 from poolbench.profile.census import Census, Key, Kind
 from poolbench.profile.plan import Plan
 from poolbench.profile.saving import Saving, Savings
@@ -116,13 +115,13 @@ def sentences(census: Census, savings: Savings) -> list[str]:
 
 
 def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
-    typer.echo(head(census) + "\n")
+    options.tell(head(census) + "\n")
     print_text(sheet(census))
     if savings is None or plan is None:
         return
-    typer.echo("What pooling would save (95% intervals; predicted from a replay, not measured):")
+    options.tell("What pooling would save (95% intervals; predicted from a replay, not measured):")
     for line in sentences(census, savings):
-        typer.echo(line)
+        options.tell(line)
 
 
 def _saving_record(saving: Saving | None) -> dict | None:

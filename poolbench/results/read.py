@@ -81,12 +81,14 @@ class Results:
         found = {str(session["pinned"]).strip("[]") for session in self.sessions if session.get("pinned")}
         return [f"pinned to processor {' and '.join(sorted(found))}"] if found else []
 
-    def origin(self, here: dict | None = None) -> str:
-        """File, machine, date, and whether the machine was busy; `here` is the machine that asks."""
+    def origin(self, here: dict | None = None, file: str = "") -> str:
+        """File, machine, date, and whether the machine was busy; `here` is the machine that asks, `file` what to say in
+        place of the name of a file that is not kept."""
         machine = self.session.get("machine", {})
-        another = here is not None and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
+        known = bool(machine) and here is not None
+        another = known and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
         parts = [
-            f"{self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
+            f"{file or self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
             self.busy(),
             *self.pinned(),

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.commands import profile
 from poolbench.profile import census, launch, naming, plan, proof, report, saving, symbols, trace
 from poolbench.profile.symbols import Frame
-from poolbench.system import native
+from poolbench.system import hardware, native
 from poolbench.system.mallocs import Malloc
 
 SOURCE = Path(__file__).with_name("profiled.cpp")
@@ -145,6 +146,28 @@ def test_the_command_reports_and_keeps(profiled, tmp_path):
     assert path.stat().st_size < 64 << 20
     again = CliRunner().invoke(cli.app, ["replay", "--no-replay", str(path)])
     assert again.exit_code == 0 and "my::Packet" in again.stdout
+    here = hardware.describe()
+    machine = f"{here['cpu']}, {here['cores']} cores; measured 20"
+    assert told["origin"][0].startswith(f"{path.name}: {machine}")
+    assert again.stdout.startswith(f"{path.name}: {machine}") and "quiet at the start" in again.stdout.splitlines()[0]
+
+
+@needs_compiler
+def test_a_trace_says_where_it_was_recorded_and_a_replay_where_it_was_replayed(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t", "kill")
+    assert found.session == {}
+    (origin,) = profile._origins([found], kept=True, again=False)
+    assert origin.startswith(f"{found.path.name}: unknown processor") and "on an unknown date" in origin
+    other = {"cpu": "Other CPU", "cores": 64, "memory_mib": 1, "kernel": "not noted"}
+    trace.note(found.path, other, "2026-11-02T12:30:00+00:00", 0.4)
+    noted = trace.read(found.path)
+    assert noted.session["machine"] == {"cpu": "Other CPU", "cores": 64, "memory_mib": 1}
+    assert len(noted.events) == len(found.events) and noted.windows == found.windows
+    recorded, replayed = profile._origins([noted], kept=True, again=True)
+    assert "Other CPU, 64 cores (NOT this machine); measured 2026-11-02 12:30 UTC; BUSY" in recorded
+    assert replayed.startswith("replayed: ") and "NOT this machine" not in replayed
+    (told,) = profile._origins([noted], kept=False, again=False)
+    assert told.startswith("trace not kept")
 
 
 @needs_compiler
