@@ -4,5 +4,6 @@
 // with POOLED_SHARED or POOLED_STATIC have the fast paths alone.
 
 #define POOLED_BUILDS_LIBRARY
-#include "pooled/compat/pmr.hpp"
 #include "pooled/pooled.hpp"
+
+#include "pooled/compat/pmr.hpp"

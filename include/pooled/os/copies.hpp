@@ -200,8 +200,11 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     }
 }
 
+// With the variables of the calling file: the dynamic linker may call another file's search_directory().
 struct directory_search {
     bool may_make;  // whether to use the calling file's own directory if no other file has one
+    copy_directory& own;
+    copy_link& link;
     copy_directory* found = nullptr;
 };
 
@@ -219,10 +222,10 @@ inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept 
     };
     pooled_iterate_files(look, &search);
     if (search.found == nullptr && search.may_make) {
-        g_own_directory.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
-        search.found = &g_own_directory;
+        search.own.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
+        search.found = &search.own;
     }
-    if (search.found != nullptr) g_copy_link.directory.store(search.found, std::memory_order_release);
+    if (search.found != nullptr) search.link.directory.store(search.found, std::memory_order_release);
     return 1;
 }
 
@@ -277,7 +280,7 @@ POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
 // Null when no copy has a directory and the calling file may not make one. O(loaded files) at the first call, then one load.
 POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(bool may_make) noexcept {
     if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
-    directory_search search{.may_make = may_make};
+    directory_search search{.may_make = may_make, .own = g_own_directory, .link = g_copy_link};
     pooled_iterate_files(search_directory, &search);
     return search.found;
 }
