@@ -114,7 +114,7 @@ def further(frame: pl.DataFrame) -> list[str]:
         if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
             said.append("The malloc is good enough for this: it was shown that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
-        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is surely faster than it.")
+        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is significantly faster than it.")
     return said
 
 

@@ -186,7 +186,7 @@ def compare(
     except (CannotWrite, build.BuildFailed) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say(f"interrupted; give the same --output to go on: {output}" if output else "interrupted")
+        say(f"interrupted; give the same --output to continue: {output}" if output else "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     found = compared(*sides, description.load(), same_session=bool(bins))
     if found is None:

@@ -27,7 +27,7 @@ Examples:
 \b
 Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
 control blocks are still named, by their type information. Exit status: 0 reported; 1 nothing could be replayed or
-compiled; 2 the program can not be recorded; 130 interrupted.
+compiled; 2 the program cannot be recorded; 130 interrupted.
 """
 EPILOG_REPLAY = """\b
 Examples:

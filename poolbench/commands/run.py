@@ -57,7 +57,7 @@ Examples:
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
-2 wrong command line or file; 130 interrupted: the next run goes on where this one stopped.
+2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
 """
 
 
@@ -306,7 +306,7 @@ def run(
     except (CannotWrite, build.BuildFailed) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
+        say("interrupted; the same command continues from here")
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, descriptions)

@@ -98,7 +98,7 @@ def _new_pattern(path: Path) -> None:
     except FileExistsError as error:
         raise fail(f"{path} exists: name a new file") from error
     except OSError as error:
-        raise fail(f"{path} can not be written: {error.strerror}", 1) from error
+        raise fail(f"{path} cannot be written: {error.strerror}", 1) from error
     typer.echo(str(path))
     say(f"change it, then: poolbench try --pattern {path}")
 

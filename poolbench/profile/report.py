@@ -110,7 +110,7 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     if max(each.high for each in every) < NEGLIGIBLE:
         found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
     elif savings.of_kind and not any(each.verdict == "saves" for each in every):
-        found.append("malloc is good enough here: nothing saves surely.")
+        found.append("malloc is good enough here: no change saves a significant share of the time.")
     return found
 
 

@@ -123,7 +123,7 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
         "short": (whole[:100], "is no trace, or cut off"),
         "newer": (whole[:8] + struct.pack("<I", 99) + whole[12:used], "has version 99 of the trace format"),
         "other": (b"#!/bin/sh\n" + bytes(9000), "is no trace: poolbench profile writes them"),
-        "empty": (b"", "can not be read"),
+        "empty": (b"", "cannot be read"),
     }
     for name, (content, message) in cases.items():
         path = tmp_path / name
@@ -131,7 +131,7 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
         result = CliRunner().invoke(cli.app, ["replay", str(path)])
         assert result.exit_code == 2 and message in result.stderr, name
     result = CliRunner().invoke(cli.app, ["replay", str(tmp_path / "nowhere")])
-    assert result.exit_code == 2 and "can not be read" in result.stderr
+    assert result.exit_code == 2 and "cannot be read" in result.stderr
 
 
 @needs_compiler

@@ -2,8 +2,8 @@
 #pragma once
 
 // The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a
-// block of its own core, and is destroyed when the handle was destroyed and the last slot was recycled; the core is destroyed
-// with that block.
+// block of its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with
+// that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
