@@ -134,7 +134,7 @@ def _complete_contender(incomplete: str) -> list[str]:
 MANY = "Several: repeat the option, or put commas between."
 WorkloadOption = Annotated[
     list[str] | None,
-    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" will do. {MANY}'),
+    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" is enough. {MANY}'),
 ]
 VariantOption = Annotated[
     list[str] | None,

@@ -123,7 +123,7 @@ def latency(file: Path) -> str:
         return top + height * (1 - math.log(value / low) / math.log(high / low))
 
     parts = [
-        text(50, 20, "ns within which this share of the calls completes; one thread creates, another one drops; 48 bytes")
+        text(50, 20, "ns within which this share of the calls completes; one thread creates, another drops; 48 bytes")
     ]
     for i, name in enumerate(COLOURS):
         parts.append(f'<rect x="{50 + i * 100}" y="30" width="12" height="12" fill="{COLOURS[name]}"/>')

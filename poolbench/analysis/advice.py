@@ -15,7 +15,7 @@ from poolbench.plan.description import TIME
 # Contender -> what the user writes, simplest first: a more special one must earn its place.
 SHARED = {
     "pooled": "pooled::make_shared<T>(...)",
-    "pooled_instance": "pool.make_shared<T>(...), a pooled::pool of one's own",
+    "pooled_instance": "pool.make_shared<T>(...), a separate pooled::pool",
     "pooled_rc": "pooled::make_rc<T>(...), an rc_ptr of 8 bytes",
     "pooled_unordered": "pool.make_shared<T>(...), a pooled::pool with teardown::unordered",
     "pooled_scope": "pooled::make_shared<T>(...), dropped in a pooled::reclaim_scope",
@@ -27,7 +27,7 @@ STANDARD = {"make_shared": "std::make_shared<T>(...)", "new": "std::shared_ptr<T
 STANDARD_SOLE = {"make_unique": "std::make_unique<T>(...)"}
 # What changes more than the handle: told beside the choice, when it gains.
 RESERVED = {"pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)"}
-OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and come back as they were left"}
+OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and keep their state"}
 WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **RESERVED, **OBJECTS}
 
 
@@ -103,7 +103,7 @@ def further(frame: pl.DataFrame) -> list[str]:
     said = []
     for name, what in (
         ("pooled_reserved", "Call reserve<T>(n) before: creating the first objects"),
-        ("pooled_objects", "If an object need not be built anew each time, an object_pool<T>: acquiring one"),
+        ("pooled_objects", "If objects may stay constructed, an object_pool<T>: acquiring one"),
     ):
         if name in times and "pooled" in times:
             gain = lead("pooled", [times["pooled"]], times[name])
@@ -112,9 +112,11 @@ def further(frame: pl.DataFrame) -> list[str]:
     choices = advise(frame)
     if choices and not any(choice.worth_it for choice in choices):
         if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
-            said.append("The malloc is good enough for this: it was shown that no handle of pooled gains.")
+            said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
-        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is significantly faster than it.")
+        said.append(
+            f"The malloc {choices[0].best_malloc} is good enough for this: no handle is significantly faster than it."
+        )
     return said
 
 
@@ -151,9 +153,9 @@ def _of_a_core(ns: float) -> str:
 def in_words(choice: Choice) -> list[str]:
     """What to do, what it gains, and against what."""
     told = {
-        Verdict.behind: "a sure loss",
+        Verdict.behind: "a significant loss",
         Verdict.even: "shown to make no difference",
-        Verdict.undecided: "undecided (--samples 30 --budget 5m would tell more)",
+        Verdict.undecided: "undecided (--samples 30 --budget 5m may decide it)",
     }
     malloc = choice.best_malloc
     if not choice.worth_it:
@@ -170,7 +172,7 @@ def in_words(choice: Choice) -> list[str]:
         if malloc != "glibc" and choice.malloc_over_glibc.verdict is Verdict.ahead:
             said.append(
                 f"  Preload {malloc}: with the same pointer it is {_times(choice.malloc_over_glibc)} as fast as "
-                f"glibc's malloc, and {_times(choice.over_best)} is what {choice.written} reaches of it."
+                f"glibc's malloc, and {_times(choice.over_best)} is the speed of {choice.written} relative to that."
             )
         return said
     said = [
@@ -185,9 +187,11 @@ def in_words(choice: Choice) -> list[str]:
                 said.append(f"  Over {best}, it gains {_times(choice.over_best)}.")
             case Verdict.behind:
                 said[0] = f"Objects that {choice.ownership}: preload {malloc}, or take {choice.written}."
-                said.append(f"  Against {best}, it is a sure loss: {_times(choice.over_best)}.")
+                said.append(f"  Against {best}, it loses: {_times(choice.over_best)}.")
             case Verdict.even:
-                said.append(f"  {best.capitalize()}, is as fast ({_times(choice.over_best)}): preloading it will do.")
+                said.append(
+                    f"  {best.capitalize()}, is as fast ({_times(choice.over_best)}): preloading it is sufficient."
+                )
             case _:
                 said.append(
                     f"  Against {best}, it is undecided ({_times(choice.over_best)}): preloading that may do as well."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench advise: what to take for objects of one's own size, number and threads."""
+"""poolbench advise: recommends a handle and a pool for objects of a given size, number and threads."""
 
 from __future__ import annotations
 

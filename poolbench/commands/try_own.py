@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench try: the standard patterns on a type of one's own, or a pattern of one's own."""
+"""poolbench try: the standard patterns on your own type, or your own pattern."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_an_interrupt_ends_the_run_at_once_with_130_and_it_can_be_resumed(tmp_pa
     out, said = driver.communicate()
     assert time.monotonic() - asked < 2
     assert driver.returncode == status, said
-    assert "goes on from here" in said and "Traceback" not in said
+    assert "continues from here" in said and "Traceback" not in said
     assert out == ""
     assert read(tmp_path / "r.jsonl").sessions
 
