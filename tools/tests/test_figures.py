@@ -139,6 +139,13 @@ class FiguresTest(unittest.TestCase):
                 value = median_of(samples, {**cell, "contender": contender, "malloc": malloc}, figure)
                 self.assert_rounded(text, value, f"{title}, {column}")
 
+    def test_what_an_instance_costs_is_that_of_the_results_file(self):
+        file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
+        one, default = (
+            median_of(samples_of(file), {**LOOP, "contender": who}, TIME) for who in ("pooled_instance", "pooled")
+        )
+        self.assert_rounded(re.search(r"takes\s+([\d.]+) ns more per", README)[1], one - default, "an instance")
+
     def test_resident_memory_is_that_of_its_results_files(self):
         file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
         live = {"workload": "e10_resident", "variant": "live", "contender": "pooled"}
@@ -177,6 +184,30 @@ class LossesTest(unittest.TestCase):
                 wanted = ({**cell, "contender": contender, "malloc": each} for each in mallocs)
                 values = [median_of(samples, each, figure) / unit for each in wanted]
                 self.assert_rounded(text, max(values) if who.endswith(">") else min(values), f"{sentence}: {who}")
+
+    def test_figures_at_the_published_counts_are_those_of_the_results_file(self):
+        page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+        section = page.split("\n## At the published counts")[1].split("\n## ")[0]
+        samples = samples_of(ROOT / re.search(r"\((?:\.\./)?(bench/results/[\w-]+\.jsonl)\)", section)[1])
+        published = {
+            "E1": {"workload": "e1_list_churn", "variant": "text"},
+            "E2, 48 B": BURST,
+            "E2, 1,500 B": {**BURST, "payload": 1500},
+        }
+        words = {"shared_ptr(new)": "new", "boost::fast_pool_allocator": "boost_fast_pool", "raw pointers": "raw"}
+        words |= {"pooled, incremental": "pooled_incremental", "pooled, in a reclaim_scope": "pooled_scope"}
+        wanted = {}
+        for line in section[section.index("| ns |") :].splitlines()[2:]:
+            if not line.startswith("|"):
+                break
+            title, *cells = (cell.strip() for cell in line.replace("`", "").strip("|").split("|"))
+            work, _, name = title.rpartition(": ")
+            if work:
+                wanted = next(cell for start, cell in published.items() if work.startswith(start))
+            for malloc, text in zip(MALLOCS, cells, strict=True):
+                if text:
+                    cell = {**wanted, "contender": words.get(name, name), "malloc": malloc}
+                    self.assert_rounded(text, median_of(samples, cell, TIME), f"{title}, {malloc}")
 
     assert_rounded = FiguresTest.assert_rounded
 
