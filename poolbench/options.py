@@ -30,17 +30,18 @@ class Speech:
     quiet = False  # --quiet: errors alone
 
 
+def hanging(text: str, width: int) -> str:
+    """In lines of whole words; what goes on stands further in."""
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def _fitted(text: str, stream: TextIO) -> str:
     """In lines that a terminal need not break, which it does in the middle of words."""
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    lines = []
-    for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        lines += textwrap.wrap(line, width, subsequent_indent=indent + "  ", break_long_words=False,
-                               break_on_hyphens=False) or [""]  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join(hanging(line, width) for line in text.split("\n"))
 
 
 def tell(text: str) -> None:

@@ -47,6 +47,8 @@ Exit status: 0 measured; 1 a run or the build failed; 2 the header, the type or 
 
 TARGET_SECONDS = 0.1  # of one timed run
 STANDARD = ("make_shared", "make_unique")  # measured on every malloc
+ONE_AT_A_TIME = "create_drop"
+PATTERNS = (ONE_AT_A_TIME, "burst", "handoff", "replace", "list")
 
 
 def _cells(
@@ -163,7 +165,9 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     from poolbench.analysis.estimate import estimates, matching
 
     frame = estimates(results)
-    variants = dict.fromkeys(cell.variant for cell in results.cells())
+    # In the order of the command's help; the cells of a file are shuffled.
+    measured = {cell.variant for cell in results.cells()}
+    variants = sorted(measured, key=lambda name: PATTERNS.index(name) if name in PATTERNS else len(PATTERNS))
     parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     if as_json:
@@ -175,7 +179,9 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
-        title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
+        title = (
+            f"{what}, {variant}" + (f": {live:,} live" if variant != ONE_AT_A_TIME else "") if asked.type_name else what
+        )
         trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
 
