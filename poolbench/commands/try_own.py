@@ -179,9 +179,8 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
-        title = (
-            f"{what}, {variant}" + (f": {live:,} live" if variant != ONE_AT_A_TIME else "") if asked.type_name else what
-        )
+        number = f": {live:,} live" if variant != ONE_AT_A_TIME else ""
+        title = f"{what}, {variant}{number}" if asked.type_name else what
         trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
 
