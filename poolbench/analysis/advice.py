@@ -147,53 +147,51 @@ def _times(gain: Lead) -> str:
 
 def _of_a_core(ns: float) -> str:
     """What so many nanoseconds an object are at a million objects a second."""
-    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"the time of {ns / 1000:.1f} cores"
+    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"{ns / 1000:.1f} cores"
 
 
 def in_words(choice: Choice) -> list[str]:
     """What to do, what it gains, and against what."""
-    told = {
-        Verdict.behind: "a significant loss",
-        Verdict.even: "shown to make no difference",
-        Verdict.undecided: "undecided (--samples 30 --budget 5m may decide it)",
-    }
-    malloc = choice.best_malloc
+    ours, malloc = choice.written, choice.best_malloc
+    objects = f"Objects that {choice.ownership}"
     if not choice.worth_it:
-        undecided = choice.over_glibc.verdict is Verdict.undecided
-        do = (
-            "nothing is shown yet, so keep the standard's pointer for now"
-            if undecided
-            else "keep the standard's pointer"
-        )
+        told = {
+            Verdict.behind: "a significant loss",
+            Verdict.even: "shown to make no difference",
+            Verdict.undecided: "undecided (--samples 30 --budget 5m may decide it)",
+        }
+        found = choice.over_glibc.verdict
+        yet = " for now, since nothing is shown yet" if found is Verdict.undecided else ""
         said = [
-            f"Objects that {choice.ownership}: {do}. {choice.written} measured "
-            f"{_times(choice.over_glibc)} its speed on glibc's malloc: {told[choice.over_glibc.verdict]}."
+            f"{objects}: keep the standard's pointer{yet}. "
+            f"{ours} has {_times(choice.over_glibc)} its speed on glibc's malloc: {told[found]}."
         ]
         if malloc != "glibc" and choice.malloc_over_glibc.verdict is Verdict.ahead:
             said.append(
-                f"  Preload {malloc}: with the same pointer it is {_times(choice.malloc_over_glibc)} as fast as "
-                f"glibc's malloc, and {_times(choice.over_best)} is the speed of {choice.written} relative to that."
+                f"  Preload {malloc}: the same pointer is {_times(choice.malloc_over_glibc)} as fast there as on "
+                f"glibc's malloc, and {ours} has {_times(choice.over_best)} that speed."
             )
         return said
     said = [
-        f"Objects that {choice.ownership}: take {choice.written}.",
-        f"  It gains {_times(choice.over_glibc)} over the standard's pointer on glibc's malloc: "
-        f"{choice.saved_ns:,.1f} ns an object, {_of_a_core(choice.saved_ns)} at a million objects a second.",
+        f"{objects}: take {ours}.",
+        f"  It is {_times(choice.over_glibc)} as fast as the standard's pointer on glibc's malloc, and saves "
+        f"{choice.saved_ns:,.1f} ns an object: {_of_a_core(choice.saved_ns)} at a million objects a second.",
     ]
     if malloc != "glibc":
-        best = f"the best malloc here, {malloc}"
+        best = f"the standard's pointer on {malloc}, the best malloc here"
         match choice.over_best.verdict:
             case Verdict.ahead:
-                said.append(f"  Over {best}, it gains {_times(choice.over_best)}.")
+                said.append(f"  It is {_times(choice.over_best)} as fast as {best}.")
             case Verdict.behind:
-                said[0] = f"Objects that {choice.ownership}: preload {malloc}, or take {choice.written}."
-                said.append(f"  Against {best}, it loses: {_times(choice.over_best)}.")
+                said[0] = f"{objects}: preload {malloc}, or take {ours}."
+                said.append(f"  It is {_times(choice.over_best)} as fast as {best}: a significant loss.")
             case Verdict.even:
                 said.append(
-                    f"  {best.capitalize()}, is as fast ({_times(choice.over_best)}): preloading it is sufficient."
+                    f"  It is shown to be as fast as {best} ({_times(choice.over_best)}): preloading {malloc} is enough."
                 )
             case _:
                 said.append(
-                    f"  Against {best}, it is undecided ({_times(choice.over_best)}): preloading that may do as well."
+                    f"  It is {_times(choice.over_best)} as fast as {best}: undecided. "
+                    f"Preloading {malloc} may do as well."
                 )
     return said
