@@ -186,9 +186,7 @@ def in_words(choice: Choice) -> list[str]:
                 said[0] = f"{objects}: preload {malloc}, or take {ours}."
                 said.append(f"  It is {_times(choice.over_best)} as fast as {best}: a significant loss.")
             case Verdict.even:
-                said.append(
-                    f"  It is shown to be as fast as {best} ({_times(choice.over_best)}): preloading {malloc} is enough."
-                )
+                said.append(f"  It is shown to be as fast as {best} ({_times(choice.over_best)}): preload {malloc}.")
             case _:
                 said.append(
                     f"  It is {_times(choice.over_best)} as fast as {best}: undecided. "
