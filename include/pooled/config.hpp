@@ -175,8 +175,8 @@
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
 // sanitized, hardened and tracked builds and the latter's stacks, the gate's barrier, the standard library, its debug mode and its string. Code that is
 // compiled for libpooled has names of its own, because half of it must not meet the whole of header-only code; they contain
-// what the library must have in common with its users besides. POOLED_ABI_NAME is the namespace as a string, POOLED_ABI_LAYOUT
-// what is equal where layouts are.
+// what the library must have in common with its users besides. POOLED_ABI_BUILD is what is equal where layouts are, and the
+// namespace of what has one name with libpooled and without. POOLED_ABI_NAME and POOLED_ABI_LAYOUT are both as strings.
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)

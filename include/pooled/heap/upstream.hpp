@@ -134,6 +134,11 @@ public:
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
     [[nodiscard]] std::size_t room() const noexcept { return m_max - used(); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
+    // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
+    // trying again: the calls that ended include that request.
+    [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
+        return POOLED_HAS_EXCEPTIONS == 0 && room() >= bytes;
+    }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 

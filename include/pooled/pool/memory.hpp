@@ -215,6 +215,7 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
         bool const released =
             m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
         if (m_slabs.grow(c)) return true;
+        if (m_upstream.has_failed(m_slabs.slab_bytes())) return false;
         if (!released && !m_upstream.wait_for_call(before)) return false;
     }
 }
@@ -237,6 +238,7 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
         if (void* const p = m_large.take(bytes, align)) return p;
         bool const released = collect_for_room() != 0;
         if (void* const p = m_large.grow(bytes, align)) return p;
+        if (m_upstream.has_failed(bytes)) return nullptr;
         if (!released && !m_upstream.wait_for_call(before)) return nullptr;
     }
 }
