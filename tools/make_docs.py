@@ -49,7 +49,7 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["object-pool", "counted-pointers", "teardown", "debugging", "plugins", "compiled-library", "modules"]
+GUIDE = ["pools", "object-pool", "counted-pointers", "teardown", "debugging", "plugins", "compiled-library", "modules"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
@@ -60,6 +60,7 @@ STYLE = """\
 .md-typeset pre > code { font-size: .75em; }
 .md-typeset thead:not(:has(th:not(:empty))) { display: none; }
 .md-typeset__table td:first-child { white-space: normal; }
+@media (max-width: 44em) { .md-typeset table:not([class]) :is(th, td) { min-width: 4rem; padding: .6em .5em; } }
 """
 CONFIGURATION = """\
 site_name: pooled

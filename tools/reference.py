@@ -80,7 +80,7 @@ def marked(text: str) -> str:
             line = f"{behind[1]} ///< {escape(behind[2])}"
         lines[i] = line
     marked_text = text[:start] + "\n".join(lines) + "\n"
-    return marked_text.replace("pooled::inline POOLED_ABI_NAMESPACE", "pooled")
+    return re.sub(r"pooled::inline POOLED_ABI_\w+", "pooled", marked_text)
 
 
 @dataclass

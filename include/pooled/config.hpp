@@ -11,7 +11,7 @@
 //                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
-//   POOLED_TRACKED_STACKS     n       the tracked build: so many callers of each acquisition, a decimal literal; default 0
+//   POOLED_TRACKED_STACKS     n       the tracked build records this many callers of each acquisition (a decimal literal); default 0
 //   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
 //   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
@@ -24,9 +24,10 @@
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
-//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
-//   POOLED_SHARED             0 | 1   the code of the slow paths and the state are those of libpooled.so, and not compiled in each
-//   POOLED_STATIC             0 | 1   source; or of libpooled.a. CMake's pooled::shared and pooled::static define them: docs/compiled-library.md
+//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for a system other than Linux, which is untested
+//   POOLED_SHARED             0 | 1   the program links to libpooled.so, which contains the slow paths and the state, so sources
+//   POOLED_STATIC             0 | 1   do not compile them; or to libpooled.a. CMake's pooled::shared and pooled::static define
+//                                     the macros: docs/compiled-library.md
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"

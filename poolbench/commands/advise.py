@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench advise: what to take for objects of one's own size, number and threads."""
+"""poolbench advise: recommends a handle and a pool for objects of a given size, number and threads."""
 
 from __future__ import annotations
 
@@ -127,19 +127,21 @@ def shape_cells(
 
 
 def advise(
-    size: Annotated[str, typer.Option(metavar="BYTES", help="Of an object (sizeof); several sizes: 48,256,1500.")],
+    size: Annotated[str, typer.Option(metavar="BYTES", help="Size of an object (sizeof), or several: 48,256,1500.")],
     threads: Annotated[
-        int, typer.Option(metavar="N", min=1, max=MOST_THREADS, help="Threads that create and drop at once.")
+        int, typer.Option(metavar="N", min=1, max=MOST_THREADS, help="Threads that create and drop at the same time.")
     ],
     live: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
     ],
-    pattern: Annotated[Pattern, typer.Option(help="What is done with them; see below.")],
-    samples: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Process runs of each at least.")] = 5,
-    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "40s",
-    output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
+    pattern: Annotated[Pattern, typer.Option(help="What the threads do with them; see below.")],
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
+    ] = 5,
+    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "40s",
+    output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
     bins: BinOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Measure your own shape, and say which handle and pool to take.
 

@@ -31,7 +31,7 @@ class Format(enum.StrEnum):
 
 def claims(
     results: ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
+    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
 ) -> None:
     """Judge the published claims, and our own promises.
 

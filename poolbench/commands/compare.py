@@ -141,7 +141,7 @@ def compare(
     ] = None,
     bins: Annotated[
         list[Path] | None,
-        typer.Option("--bin", metavar="PATH", help="Twice: the old and the new pooled-bench, or checkout, in one run."),
+        typer.Option("--bin", metavar="PATH", help="Given twice: the old and the new pooled-bench or checkout."),
     ] = None,
     workload: WorkloadOption = None,
     variant: VariantOption = None,
@@ -151,16 +151,16 @@ def compare(
         int, typer.Option(metavar="N", min=2, max=1000, help="With --bin: process runs of each cell and side.")
     ] = 7,
     timeout: Annotated[
-        float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: a run that takes longer has failed.")
+        float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: time limit of a process run.")
     ] = "60s",
     output: Annotated[
         Path | None, typer.Option(help="With --bin: the results file. Default: beside your other runs.")
     ] = None,
     fail_above: Annotated[
-        float, typer.Option(parser=share, metavar="SHARE", help="A slowdown above this fails: 5% or 0.05.")
+        float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Compare two results files, or two executables in one run.
 
@@ -186,7 +186,7 @@ def compare(
     except (CannotWrite, build.BuildFailed) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say(f"interrupted; give the same --output to go on: {output}" if output else "interrupted")
+        say(f"interrupted; give the same --output to continue: {output}" if output else "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     found = compared(*sides, description.load(), same_session=bool(bins))
     if found is None:

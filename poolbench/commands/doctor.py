@@ -73,7 +73,9 @@ def lines(found: dict):
     yield "Counters", list(found["counters"].items())
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
     """Show what this machine has, and what is missing.
 
     Compilers, standard libraries, mallocs, processor, caches, memory, huge pages, counters.

@@ -27,7 +27,7 @@ Examples:
 \b
 Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
 control blocks are still named, by their type information. Exit status: 0 reported; 1 nothing could be replayed or
-compiled; 2 the program can not be recorded; 130 interrupted.
+compiled; 2 the program cannot be recorded; 130 interrupted.
 """
 EPILOG_REPLAY = """\b
 Examples:
@@ -39,14 +39,18 @@ STANDARD_ERROR = 2
 NOT_KEPT = "trace not kept (--keep DIRECTORY keeps it)"
 WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
 
-CommandArgument = Annotated[list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="And its arguments.")]
-SamplesOption = Annotated[int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each, a process a replay.")]
-TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Types of which the saving is measured.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
-OnlyOption = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Measure the saving only of what matches: 'TYPE at FILE:LINE'.")
+CommandArgument = Annotated[
+    list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="The program and its arguments.")
 ]
-NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count: no saving is predicted.")]
+SamplesOption = Annotated[
+    int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each variant, each in its own process.")
+]
+TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of types whose saving is measured.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+OnlyOption = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Measure the saving only where 'TYPE at FILE:LINE' matches.")
+]
+NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; do not predict savings.")]
 
 
 def _read(paths: list[Path]):
@@ -189,7 +193,10 @@ def profile(
         Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
     ] = None,
     most: Annotated[
-        int, typer.Option("--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Size bound of a process's trace.")
+        int,
+        typer.Option(
+            "--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Maximum size of the trace of a process."
+        ),
     ] = DEFAULT_MEBIBYTES,
     samples: SamplesOption = 7,
     top: TopOption = 6,
@@ -243,7 +250,7 @@ def profile(
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="What --keep left.")],
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="A trace that --keep has kept.")],
     samples: SamplesOption = 7,
     top: TopOption = 6,
     only: OnlyOption = None,

@@ -44,8 +44,8 @@ class Format(enum.StrEnum):
 
 def table(
     results: ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
-    summary: Annotated[bool, typer.Option("--summary", help="One line a work instead (text, markdown).")] = False,
+    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
+    summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
     unfold: Annotated[
         bool, typer.Option("--unfold", help="Every contender, also where one row can stand for several of a kind.")
     ] = False,

@@ -36,7 +36,11 @@ def share(value: float | None) -> str:
 
 
 def percent(saving: Saving) -> str:
-    return f"{saving.low * 100:.1f}–{saving.high * 100:.1f} %"
+    """A dash beside a sign is hard to read; how far below -100 % something would cost, nobody needs to know."""
+    low, high = saving.low * 100, saving.high * 100
+    if low >= 0:
+        return f"{low:.1f}–{high:.1f} %"
+    return f"below -100 to {high:.1f} %" if low < -100 else f"{low:.1f} to {high:.1f} %"
 
 
 def _row(kind: Kind, census: Census) -> list[str]:
@@ -73,9 +77,11 @@ def head(census: Census) -> str:
     windows = sum(len(each.windows) for each in census.traces)
     processes = f" in {len(census.traces)} processes" if len(census.traces) > 1 else ""
     inside = sum(kind.objects * kind.cost_ns for kind in census.kinds.values()) / 1e9 / max(census.cpu_seconds, 1e-9)
+    # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
+    told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
     return (
         f"{census.program}: {census.seconds:.2f} s, {census.cpu_seconds:.2f} s of processor time{processes}; "
-        f"{amount(census.objects)} allocations, {inside:.0%} of the processor time in malloc and free "
+        f"{amount(census.objects)} allocations, {told} the processor time in malloc and free "
         f"({sum(kind.samples for kind in census.kinds.values()):,} samples, {windows} windows)"
     )
 
@@ -110,7 +116,7 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     if max(each.high for each in every) < NEGLIGIBLE:
         found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
     elif savings.of_kind and not any(each.verdict == "saves" for each in every):
-        found.append("malloc is good enough here: nothing saves surely.")
+        found.append("malloc is good enough here: no change saves a significant share of the time.")
     return found
 
 

@@ -244,4 +244,4 @@ def write(path: Path, text: str) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        raise CannotWrite(f"{path} can not be written: {error.strerror}") from error
+        raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error

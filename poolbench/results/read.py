@@ -16,7 +16,7 @@ BUSY = 0.1  # more than this share of all processors at work for others makes ti
 
 
 class BadResults(ValueError):
-    """A file that can not be used: absent, of another schema, or without a single result."""
+    """A file that cannot be used: absent, of another schema, or without a single result."""
 
 
 @dataclass
@@ -155,7 +155,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         with path.open("rb") as file:
             yield from enumerate(file, 1)
     except OSError as error:
-        raise BadResults(f"{path} can not be read: {error.strerror}") from error
+        raise BadResults(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read(path: Path) -> Results:

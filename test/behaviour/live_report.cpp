@@ -8,10 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <memory_resource>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -101,6 +103,29 @@ TEST(live_report, names_type_and_place_whichever_function_makes_an_object) {
     expect_one(pool.try_make_rc_for_overwrite<packet>(), "packet, ");
     expect_one(pool.try_make_rc_for_overwrite<packet[]>(2), "packet");
     EXPECT_EQ(report_of(pool), "pool 'packets': 0 blocks in use, 0 bytes\n");
+}
+
+TEST(live_report, names_the_callers_place_also_where_functions_of_the_library_call_each_other) {
+    pooled::pool pool{{.name = "packets"}};
+    auto const a = pooled::allocate_shared<packet>(pool);
+    auto const b = pooled::allocate_shared<packet>(pool);
+    EXPECT_EQ(line_with(report_of(pool), "  2 of "), "") << "they are two places";
+}
+
+TEST(live_report, says_how_old_the_youngest_and_the_oldest_are) {
+    pooled::pool pool{{.name = "packets"}};
+    std::vector<std::shared_ptr<packet>> all;
+    for (int i = 0; i < 2; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        all.push_back(make_packet(pool));
+    }
+    std::string const line = line_with(report_of(pool), "  2 of ");
+    std::istringstream ages(line.substr(std::min(line.find("bytes, "), line.size() - 7) + 7));
+    double youngest = 0;
+    double oldest = 0;
+    std::string to;
+    ages >> youngest >> to >> oldest;
+    EXPECT_GT(oldest, youngest) << line;
 }
 
 TEST(live_report, names_an_array_as_one) {
@@ -210,6 +235,32 @@ TEST(live_report, names_what_is_acquired_after_a_hook_has_used_the_pool) {
     EXPECT_NE(line_with(report_of(pool), "packet, "), "") << report_of(pool);
     for (void* const p : used.blocks)
         pool.deallocate(p, k_bytes);
+}
+
+TEST(live_report, names_the_place_that_uses_a_memory_resource) {
+    pooled::pool pool{{.name = "packets"}};
+    std::pmr::memory_resource* const volatile from = pool.resource();
+    std::pmr::memory_resource* const resource = from;  // its class is not known to the compiler
+    void* const a = resource->allocate(48);
+    void* const b = resource->allocate(48);
+    std::string const report = report_of(pool);
+    EXPECT_NE(report.find("pool 'packets': 2 blocks in use"), std::string::npos) << report;
+    EXPECT_EQ(line_with(report, "  2 of "), "") << "they are two places";
+    resource->deallocate(a, 48);
+    resource->deallocate(b, 48);
+}
+
+struct reporting {
+    std::string report;
+    explicit reporting(pooled::pool& pool) : report(report_of(pool)) {}
+};
+
+TEST(live_report, marks_no_object_whose_constructor_runs) {
+    pooled::pool pool{{.name = "packets"}};
+    static_cast<void>(pool.make_rc<reporting>(pool));  // leaves counts of 0 behind
+    auto const one = pool.make_rc<reporting>(pool);
+    EXPECT_NE(line_with(one->report, "reporting"), "") << one->report;
+    EXPECT_EQ(one->report.find("weak"), std::string::npos) << one->report;
 }
 
 TEST(live_report, is_of_one_pool) {

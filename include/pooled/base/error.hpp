@@ -14,7 +14,7 @@ namespace pooled::inline POOLED_ABI_BUILD {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
 // cache. The message states the request, the pool, and what to do.
-// Exported, and of one name with libpooled and without: a library built with -fvisibility=hidden catches what another one throws.
+// Exported, with the same name in libpooled and without it: a library built with -fvisibility=hidden catches what others throw.
 class POOLED_EXPORT exhausted : public std::bad_alloc {
 public:
     exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes,

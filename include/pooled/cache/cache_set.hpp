@@ -31,8 +31,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Waits until the owner has left the gate. The owner holds no lock inside, so this takes a few instructions, or until its next
-// time slice.
+// Waits until the owner has left the gate. The owner holds no lock inside, so this takes a few instructions, or its next time
+// slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);
@@ -46,8 +46,7 @@ POOLED_STATE(std::atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {null
 
 class cache_set {
 public:
-    // The array of a thread that rarely uses a class stays small: it has 16 addresses, then 64, then 256, or the maximum of the
-    // class.
+    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, or the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
 
@@ -165,8 +164,7 @@ public:
     }
     void resume() noexcept {
         if (m_is_held || platform::is_barrier_refused()) return;
-        bool const is_fork =
-            fork_gate::is_passed();  // within a fork, the gates that it has stopped stay stopped
+        bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
         });
@@ -179,8 +177,7 @@ public:
             cache.gate.resume();
     }
 
-    // The same for a longer time, without the lock: until let_go(), no thread uses its cache, including new threads and the
-    // caller.
+    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller.
     void hold() noexcept {
         stop();
         m_is_held = true;
@@ -241,8 +238,7 @@ public:
         });
     }
 
-    // Empties the caches whose owners took no slow path since the last call: these owners are idle, or need only their hot
-    // blocks.
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
     void steal_from_idle() noexcept {
         auto const for_each_idle = [this](auto&& visit) {
             for_each([&](thread_cache& cache) {

@@ -52,7 +52,7 @@ struct far_array {
 };
 
 // Two cache lines, because the adjacent-line prefetcher of Intel processors fetches pairs, and another thread writes to the
-// neighbouring cache.
+// next cache.
 struct alignas(2 * k_cache_line) thread_cache {
     template <class T>
     using plain = std_atomics::plain<T>;
@@ -93,8 +93,7 @@ struct thread_state {
     // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
     std_atomics::atomic<thread_cache*> closed{nullptr};
 
-    // To use a cache in `far`, a thread must also enter this gate: a fork stops the thread here instead of at each of those
-    // caches.
+    // To use a cache in `far`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
     detail::gate<> far_gate;
 
     // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool
@@ -129,8 +128,7 @@ static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_STATE(thread_local thread_state, t_state, {});
 
-// All far arrays. Guarded by the registry's lock, as are changes of `far` in every thread, so that a fork finds both
-// consistent.
+// All far arrays. Guarded by the registry's lock, as are changes of `far` in every thread, so that a fork sees both agree.
 class far_arrays {
 public:
     [[nodiscard]] far_array* first() const noexcept { return m_first; }

@@ -64,10 +64,7 @@ POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
 POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     std::uintptr_t const word = 0;
     __builtin_memcpy(block, &word, sizeof(word));
-    asm volatile(""
-                 :
-                 : "r"(block)
-                 : "memory");  // keeps the store, although the memory counts as uninitialised afterwards
+    asm volatile("" : : "r"(block) : "memory");  // keeps the store, which to the compiler has no effect
 }
 
 }  // namespace free_mark

@@ -25,8 +25,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class live_map {
 public:
-    // Makes the leaves for [base, base + bytes), so that set() makes no system call later. False when there is no memory for
-    // them.
+    // Makes the leaves for [base, base + bytes), so that set() makes no system call later. False: no memory.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
         std::uintptr_t const last = (address_of(base) + bytes - 1) / k_min_block_bytes / k_leaf_units;
         for (std::uintptr_t i = address_of(base) / k_min_block_bytes / k_leaf_units; i <= last; ++i)

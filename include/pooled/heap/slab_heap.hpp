@@ -367,8 +367,7 @@ private:
         make_free(s);
     }
 
-    // Called without the lock, which is taken for one slab at a time, so that no thread uses the slab while its pages are
-    // written.
+    // Takes the lock for one slab at a time, so that no thread uses the slab while its pages are written.
     void touch_free(reservation& r) noexcept {
         std::size_t left = 0;
         {

@@ -193,8 +193,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_probed_bytes = std::size_t{256}
-                                                  << 20;  // smaller requests are quickly served or refused
+    static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
 
     // Requires the lock.
     void count(std::size_t bytes, call& under_way) noexcept {

@@ -46,8 +46,7 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
         return take_from(t_state.near[m_index], spare);
     }
-    // False: the caller keeps the address. `is_stale` is read inside the gate, because it may change while all owners are
-    // stopped.
+    // False: the caller keeps the address. `is_stale` is read inside the gate: it may change while all are stopped.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put_cached(void* p, bool const& is_stale) noexcept {
         return put_into(t_state.near[m_index], p, is_stale);
     }

@@ -54,8 +54,7 @@ public:
         return found != nullptr ? found : take_slow();
     }
 
-    // False: the object is stale, and the caller keeps it. Otherwise the list may no longer exist. `is_stale` changes only
-    // within take_all().
+    // False: it is stale, and the caller keeps it. Otherwise the list may be gone. `is_stale` changes only within take_all().
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put(void* p, bool const& is_stale) noexcept {
         return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
     }

@@ -55,8 +55,7 @@ public:
             return s.generation == generation() && m_core.local_cache().recycled.push(&s);
     }
 
-    // The same in a process with so many pools that pop() and push() do not find this pool's caches. Otherwise they return null
-    // and false.
+    // The same in a process with so many pools that those do not find this pool's caches. Otherwise null and false.
     [[nodiscard]] slot* pop_far() noexcept {
         far_pass const pass(m_core.id());
         return m_index == k_far_slot && pass ? pop_from(t_state.find(m_core.id())) : nullptr;

@@ -2,8 +2,8 @@
 #pragma once
 
 // The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a
-// block of its own core, and is destroyed when the handle was destroyed and the last slot was recycled; the core is destroyed
-// with that block.
+// block of its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with
+// that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
@@ -342,6 +342,12 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (!is_factor)
         POOLED_THROW(std::invalid_argument(
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
+    double const first_growth =
+        options.growth_factor * static_cast<double>(detail::max<std::size_t>(options.initial_objects, 1));
+    detail::check_fits_memory<T>(
+        first_growth < static_cast<double>(detail::bound_of(options)) ? static_cast<std::size_t>(first_growth)
+                                                                      : detail::bound_of(options),
+        "pooled: object_pool_options: growth_factor grows beyond what the address space holds");
     detail::check_fits_memory<T>(
         options.initial_objects,
         "pooled: object_pool_options: initial_objects is more than the address space holds");

@@ -39,8 +39,7 @@ public:
     basic_waiter(basic_waiter const&) = delete;
     basic_waiter& operator=(basic_waiter const&) = delete;
 
-    // Called only by the waiter's own thread. Sleeps until the waiter is granted or stopped, or as long as the deadline policy
-    // says.
+    // Called only by the waiter's own thread. Sleeps until it is granted or stopped, or as long as the deadline policy says.
     template <class DeadlinePolicy>
     void wait(DeadlinePolicy const& deadline) noexcept {
         [[maybe_unused]] auto const watch = deadline.watch(*this);

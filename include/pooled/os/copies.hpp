@@ -5,8 +5,7 @@
 //
 // Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions
 // whose names it sees. It keeps the others separate (an executable without -rdynamic, RTLD_LOCAL, a version script); each of
-// those is a copy. Each of these files has an ELF note, even if its names are hidden, and the loader lists the notes of all
-// loaded files:
+// those is a copy. Each file has an ELF note, even if names are hidden, and the loader lists the notes of all loaded files:
 //
 //   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?
@@ -300,8 +299,7 @@ inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; 
     return all->regions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Pins the calling file first, because its entries in the directory must stay valid. Must not be called under a lock of the
-// library.
+// Pins the calling file first, so that its entries in the directory stay valid. Not under a lock of the library.
 [[nodiscard]] inline copy_directory& directory() noexcept {
     detail::pin_this_library();
     return *detail::find_directory(true);

@@ -46,8 +46,7 @@ public:
     // Requires a result of allocate with the same `bytes`.
     POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
 
-    // Provides memory for `count` pieces of `bytes`, so that the next `count` allocations of that size make no system call.
-    // Throws std::bad_alloc.
+    // Reserves `count` pieces of `bytes`, so that the next `count` such allocations make no system call. Throws std::bad_alloc.
     POOLED_API void reserve(std::size_t bytes, std::size_t count);
 
 private:
@@ -131,8 +130,7 @@ private:
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};
     std::array<std::uint32_t, k_lists> m_empty{};  // regions without a piece in use
-    std::array<std::uint32_t, k_lists>
-        m_keep{};  // how many of those are kept: those that reserve() made, or one
+    std::array<std::uint32_t, k_lists> m_keep{};   // how many of those stay: reserve() made them, or one
 };
 
 POOLED_STATE(metadata_arena, g_metadata);

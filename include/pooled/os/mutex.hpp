@@ -52,8 +52,7 @@ private:
     bool m_is_shared;
 };
 
-// Replacements for std::scoped_lock with one lock, and for the uses of std::unique_lock here: <mutex> would add 550 lines to
-// each user's source.
+// Replace std::scoped_lock for one lock, and std::unique_lock as used here: <mutex> costs each user 550 lines.
 template <class Mutex>
 class scoped_lock {
 public:

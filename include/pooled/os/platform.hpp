@@ -108,8 +108,7 @@ inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::si
 #endif
 }
 
-// Returns the pages within [p, p + bytes) to the system. They stay mapped and read as zero when they are next used. Returns the
-// number of bytes.
+// Returns the pages within [p, p + bytes) to the system. They stay mapped and read as zero when next used. Returns the bytes.
 inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
     auto const [first, end] = whole_pages(address_of(p), bytes, platform::page_bytes());
     if (first >= end || ::madvise(p + (first - address_of(p)), end - first, MADV_DONTNEED) != 0) return 0;
@@ -117,8 +116,7 @@ inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
 }
 
 // Makes the pages of [p, p + bytes) resident and writable, so that their first use causes no page fault. The contents are kept.
-// Where the kernel does not support this (Linux before 5.14), it writes one byte per page, so the pages must not contain
-// anything yet.
+// Where the kernel does not support this (Linux before 5.14), it writes a byte per page: only for pages that are empty.
 inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
     std::size_t const page = platform::page_bytes();
@@ -196,8 +194,7 @@ public:
     // Called once, before the first arm().
     void create(void (*hook)(void*)) noexcept { m_created = ::pthread_key_create(&m_key, hook) == 0; }
 
-    // When the calling thread ends, the hook will run with `argument`, which is not null. False when the system does not
-    // support that.
+    // When the calling thread ends, the hook will run with `argument`, which is not null. False: not supported.
     [[nodiscard]] bool arm(void* argument) const noexcept {
         return m_created && ::pthread_setspecific(m_key, argument) == 0;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Numbers that cannot be predicted from a program's input: for marks and for the order of addresses, not for cryptography. Any
-// thread may call.
+// Numbers that a program's input does not predict: for marks and the order of addresses, not for cryptography. Any thread may
+// call.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/duration.hpp"

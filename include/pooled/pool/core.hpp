@@ -4,8 +4,8 @@
 // The part of a pool that outlives its handle: a pool that is destroyed while blocks are in use is closed, and its core is
 // destroyed when the last of them is returned.
 //
-// Only code of the copy of the library that made a core works on it (os/copies.hpp): another copy that has a reference to the
-// pool calls in_copy().
+// Only code of the copy of the library that made a core works on it (os/copies.hpp): others, with a reference to the pool, call
+// in_copy().
 //
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.

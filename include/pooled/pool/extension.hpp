@@ -22,13 +22,11 @@ public:
     // Called at each allocation from an incremental pool, and at each slow allocation from other pools. No lock is held.
     virtual void on_allocate() noexcept {}
 
-    // Destroys up to `budget` deferred objects of the pool, whichever thread dropped them. Returns their number. No lock is
-    // held.
+    // Destroys up to `budget` deferred objects, whichever thread dropped them. Returns their number. No lock is held.
     virtual std::size_t drain(std::size_t /*budget*/) noexcept { return 0; }
 
     // Called when an allocation found no free block: destroys some deferred objects, or waits for those that other threads are
-    // destroying. False when no object was destroyed since the last call with the same `seen`, and none is left. No lock is
-    // held.
+    // destroying. False when none was destroyed since the last call with the same `seen`, and none is left. No lock is held.
     virtual bool relieve(std::uint64_t& /*seen*/) noexcept { return false; }
 
     // Called before the pool's handle is destroyed: afterwards, no thread allocates from the pool. No lock is held.
@@ -56,9 +54,8 @@ protected:
     pool_extension& operator=(pool_extension const&) = delete;
 };
 
-// Called when a pool has no free block left, before it reports that it is exhausted: destroys some deferred objects. False when
-// there are none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object for the first
-// time.
+// Called when a pool has no free block, before it reports exhaustion: destroys some deferred objects. False when there are
+// none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object for the first time.
 using pressure_hook = bool (*)(pool_core& core, std::uint64_t& seen) noexcept;
 POOLED_STATE(std::atomic<pressure_hook>, g_pressure_hook, {nullptr});
 

@@ -81,9 +81,8 @@ private:
     map_entry m_entry;
 };
 
-// The rest of an operation inside the gate that the hot block could not serve. Out of line and, for a deallocation, the last
-// call, so that the inlined part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each
-// block of a burst.
+// The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
+// part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst.
 [[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
     void* const block = cache.classes[c].pop_cold();
     cache.gate.leave();
@@ -136,8 +135,7 @@ template <sharing Sharing>
     }
 }
 
-// Whether the block belongs to another copy of the library's state, in builds that watch blocks: its maps know the block, these
-// do not.
+// Whether the block belongs to another copy of the library's state, in builds that watch blocks. Only its maps know the block.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE bool is_elsewhere([[maybe_unused]] Place const& place,
                                                      [[maybe_unused]] void const* p) noexcept {
@@ -156,8 +154,8 @@ POOLED_ALWAYS_INLINE void put(Place const& place, class_index c, void* block) no
         deallocate_slow(place.id(), c, block);
 }
 
-// The block for the caller, made from the pool's block, which may be null. Throws std::bad_alloc when the build for tools finds
-// no memory.
+// The block for the caller, made from the pool's block, which may be null. Throws std::bad_alloc if a tool's build has no
+// memory.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
                                                   std::size_t bytes, std::size_t align) {
@@ -236,8 +234,8 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
         void* const given = malloc_blocks::give(core, block, bytes, align);
         if (given != nullptr) return given;
         tracking::on_deallocate(block);
-        static_cast<void>(core.deallocate_large(
-            block, detail::find_cache(core)));  // never the last block, since the pool is open
+        static_cast<void>(
+            core.deallocate_large(block, detail::find_cache(core)));  // never the last: the pool is open
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
     }
     return block;

@@ -48,8 +48,7 @@ inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE 
 // Requires a block that this copy's page map does not know.
 POOLED_API void deallocate_elsewhere(void* p) noexcept;
 
-// Called before a block of a foreign core is used here: makes the page map ready for look-ups of its address. False when there
-// is no memory for that.
+// Makes the page map ready for look-ups of a foreign core's block. False when there is no memory for that.
 [[nodiscard]] POOLED_API bool expect_foreign(void const* block) noexcept;
 
 #if POOLED_HAS_CODE

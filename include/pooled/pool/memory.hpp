@@ -7,8 +7,8 @@
 //                                                              large_heap ────────────┴─▶ upstream
 //
 // Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, those
-// of the heaps, that of the metadata arena. Upstream is called without any of them, because it may be a pool, and may use this
-// pool. Invariants: those of the parts. Any thread may call.
+// of the heaps, that of the metadata arena. Upstream, which may be a pool and use this one, is called without any.
+// Invariants: those of the parts. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"

@@ -49,13 +49,12 @@ struct pool_options {
     // MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
-    // Asks the operating system for huge pages, except for the pool's first chunk. Without effect with an upstream, or with
-    // chunks under 2 MiB.
+    // Asks the system for huge pages, except for the pool's first chunk. Without effect with an upstream, or with chunks under
+    // 2 MiB.
     bool huge_pages = true;
 
     // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the
-    // same time, and under no lock: it may use this pool. Requests have an alignment of 16 KiB. Must outlive the pool and every
-    // block of it.
+    // same time, under no lock: it may use this pool. Alignments are 16 KiB. Must outlive the pool and every block of it.
     std::pmr::memory_resource* upstream = nullptr;
 
     pooled::teardown teardown = pooled::teardown::immediate;

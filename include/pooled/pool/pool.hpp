@@ -265,7 +265,7 @@ private:
 
 // For one thread at a time: objects of it may only be dropped where the pool itself could be used. The thread that last
 // allocated from it or adopted it uses it or, after that thread has ended, any other; the checked build reports a drop on
-// another thread.
+// another.
 class local_pool : public detail::basic_pool<detail::sharing::local> {
 public:
     using basic_pool::basic_pool;

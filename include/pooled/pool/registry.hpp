@@ -322,8 +322,7 @@ inline bool registry::give_back_large(thread_cache& cache) noexcept {
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
-    // A thread that was cancelled inside its gates first leaves them: others wait for that while they hold a lock that is
-    // needed here.
+    // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
     state.far_gate.leave();
     for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
         cache->gate.leave();

@@ -32,8 +32,7 @@ public:
     }
 
 private:
-    static constexpr std::chrono::milliseconds k_longest =
-        std::chrono::hours(24 * 365);  // so that no sum overflows
+    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
 
     std::int64_t m_period;
     std::atomic<std::int64_t> m_end{0};

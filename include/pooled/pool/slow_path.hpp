@@ -143,8 +143,7 @@ POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* blo
     detail::deallocate_in(g_registry.find(pool_id), c, block);
 }
 
-// For requests that the block that the thread freed last does not serve. Out of line, so that the caller needs no stack frame
-// for it.
+// For requests that the large block freed last does not serve. Out of line, so the caller needs no stack frame for it.
 POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core))
         return detail::allocate_foreign(core,

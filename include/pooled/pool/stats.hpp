@@ -99,8 +99,7 @@ namespace detail {
     return length;
 }
 
-// A name may contain anything: characters that JSON does not allow are escaped, and bytes that are not UTF-8 become the
-// replacement character.
+// Characters of a name that JSON does not allow are escaped; bytes that are not UTF-8 become the replacement character.
 [[nodiscard]] inline std::string json_string(std::string_view text) {
     static constexpr char k_hex[] = "0123456789abcdef";
     std::string out = "\"";

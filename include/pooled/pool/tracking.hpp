@@ -69,7 +69,8 @@ template <class T>
     return name.substr(0, end != name.npos ? end : name.rfind(']'));
 }
 
-inline constinit thread_local site const* t_acquisition = nullptr;  // null, too, once it has served
+// Null, too, once it has served.
+POOLED_STATE(thread_local site const*, t_acquisition, = nullptr);
 
 // The site of the acquisition under way, which has then served; empty if there is none.
 [[nodiscard]] inline site take() noexcept {

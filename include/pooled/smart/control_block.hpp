@@ -56,9 +56,8 @@ public:
         if constexpr (How == initialise::by_default && sizeof...(Args) == 0)
             ::new (static_cast<void*>(place)) U;
         else
-            std::construct_at(
-                place,
-                std::forward<Args>(args)...);  // causes no warning about conversions of the user's arguments
+            std::construct_at(place,
+                              std::forward<Args>(args)...);  // no warning about the user's conversions
     }
 
     template <class U>

@@ -57,8 +57,7 @@ struct count_header {
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
 
     // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
-    // observed. acq_rel: pairs with the same operation of other threads; everything that they did to the block is seen when it
-    // is freed.
+    // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_weak_one) {

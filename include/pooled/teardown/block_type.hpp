@@ -114,8 +114,7 @@ public:
         m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
         type_tag const fresh = number * k_type_one;
         type_tag known = k_no_type;
-        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: the entry of a thread that was faster is
-        // seen.
+        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
         return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
     }
 

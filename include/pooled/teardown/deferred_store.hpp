@@ -11,8 +11,8 @@
 // Objects leave a batch one at a time, so every thread can take all but those that are being destroyed.
 //
 // A thread_deferred is changed by its owner inside its gate, or by others with the gate stopped, under m_mutex. No destructor
-// runs inside a gate or under a lock; a holder of m_mutex waits for no other lock except metadata's. Invariant: deferred =
-// sizes of the batches of all threads + those of the batches kept. O(1) but for collect: O(threads).
+// runs inside a gate or under a lock; a holder of m_mutex waits for no other lock except metadata's.
+// Invariant: deferred = sizes of the batches of all threads + those in m_kept. O(1), except collect: O(threads).
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/cache_set.hpp"
@@ -184,8 +184,7 @@ inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
         mine.door.leave();
         return false;
     }
-    // The object is first counted as in destruction, and then removed from the batch, so look() sees it in at least one place.
-    // release: pairs with the acquires there.
+    // Counted as in destruction first, so look() sees it in one place at least. release: pairs with the acquires there.
     mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) + 1,
                               std::memory_order_relaxed);
     deferred const next = mine.batch->queue.pop();

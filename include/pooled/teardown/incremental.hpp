@@ -48,11 +48,9 @@ public:
     POOLED_VIRTUAL void after_fork_in_child() noexcept override;
 
 private:
-    // Objects destroyed at an allocation: more than one, so that their number decreases; few, so that the allocation stays
-    // fast.
+    // Objects destroyed at an allocation: more than one, so that their number decreases; few, so that it stays fast.
     static constexpr std::size_t k_objects_per_allocation = 4;
-    // How deeply allocations may nest in destructors that such allocations run: the innermost reports that the pool is
-    // exhausted.
+    // How deeply allocations may nest in destructors that such allocations run: the innermost reports exhaustion.
     static constexpr unsigned k_nested_reliefs = 8;
     static constexpr unsigned k_attempts_before_report = 200'000;  // 10 s and more
 

@@ -44,8 +44,7 @@ struct outermost_drop {
     outermost_drop* next = nullptr;   // in the table
     bool is_on_own_stack = false;
     bool takes_unordered = false;  // objects of unordered pools are deferred to it at any depth
-    bool is_relieving =
-        false;  // some of its objects are being destroyed for an allocation that found no memory
+    bool is_relieving = false;     // objects are being destroyed for an allocation that found no memory
     deferred_queue queue;
 
     [[nodiscard]] bool covers(std::uintptr_t here) const noexcept {

@@ -76,8 +76,7 @@ public:
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
-            // Otherwise this is a fibre that another thread started, or a small stack directly below another thread's: the
-            // bounds decide.
+            // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
             if (g_outermost_drops.find(here) == nullptr) return drop_way::lead;
         }
         if (outermost_drop const* const outermost = find(here)) {
@@ -135,8 +134,7 @@ public:
     }
 
     // exit() was called, perhaps by a destructor or within a reclaim_scope. The outermost drops of this stack will not
-    // continue, so the objects deferred to them are destroyed here, and objects that static objects drop later must not be
-    // deferred to them.
+    // continue: objects deferred to them are destroyed here, and later drops of static objects must not use them.
     void finish_at_exit() noexcept {
         outermost_drop* drop = find(stack_pointer());
         while (drop != nullptr) {
@@ -206,8 +204,7 @@ POOLED_API void begin_outermost(outermost_drop& drop, outermost_kind kind) noexc
 POOLED_API void end_outermost(outermost_drop& drop) noexcept;
 [[nodiscard]] POOLED_API outermost_drop* find_outermost() noexcept;
 
-// Calls `destroy()`, and then destroys the objects that are deferred to this drop, including those that they drop, until none
-// is left.
+// Calls `destroy()`, then destroys the objects deferred to this drop, and those that they drop, until none is left.
 template <class Destroy>
 POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     outermost_drop self;
