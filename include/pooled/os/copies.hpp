@@ -26,10 +26,6 @@
 #include <cstdint>
 #include <cstdio>
 
-#if defined(__ELF__)
-#include <dlfcn.h>
-#endif
-
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_copy_interface = 1;
@@ -257,9 +253,9 @@ inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept 
 [[nodiscard]] inline bool keep_loaded(char const* file) noexcept {
     using dlopen_type = void* (*)(char const*, int);
     auto const open = dlsym_if_any != nullptr
-                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(RTLD_DEFAULT, "dlopen"))
+                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(k_all_files, "dlopen"))
                           : nullptr;
-    return open != nullptr && open(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+    return open != nullptr && open(file, k_keep) != nullptr;
 }
 
 // From now on, dlclose() does not unload the calling file, because threads that end, other copies and the exit of the process

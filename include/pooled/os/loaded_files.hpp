@@ -2,8 +2,8 @@
 #pragma once
 
 // The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
-// include <elf.h>, with 2000 macros and 500 lines, in every user's code. These declarations are the binary interface of every
-// 64-bit ELF system; test/unit/os/copies.cpp compares them with <link.h>.
+// include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> 75 lines. These declarations are the binary interface of every
+// 64-bit ELF system; test/unit/os/loaded_files.cpp compares them with both.
 
 #include "pooled/config.hpp"
 
@@ -36,6 +36,10 @@ struct loaded_file {
     program_header const* dlpi_phdr;
     std::uint16_t dlpi_phnum;
 };
+
+// RTLD_DEFAULT, and RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE.
+inline constexpr void* k_all_files = nullptr;
+inline constexpr int k_keep = 0x1006;
 
 // Calls visit for each file, under the loader's lock, until it returns a value other than 0.
 extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),

@@ -32,13 +32,17 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
+
+// Of the kernel's interface, whose headers would be included in every user's code: test/unit/os/platform.cpp compares them.
+inline constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
+inline constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
+inline constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+inline constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
 
 inline constexpr std::size_t k_page_bytes =
     4096;  // the unit to which sizes are rounded; actual pages may be larger
@@ -133,7 +137,7 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
 // keep no caches, and every call takes a lock.
 [[nodiscard]] inline bool enable_heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
-    return ::syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
 #else
     return true;
 #endif
@@ -172,9 +176,7 @@ POOLED_STATE(std::atomic<bool>, g_is_barrier_refused, {false});
 // and Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20).
 inline void heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
-    auto const barrier = [] {
-        return ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-    };
+    auto const barrier = [] { return ::syscall(__NR_membarrier, k_barrier, 0, 0) == 0; };
     // A forked child may have to enable it again.
     if (!is_barrier_refused() && (barrier() || (enable_heavy_barrier() && barrier()))) return;
     g_is_barrier_refused.store(true, std::memory_order_relaxed);
@@ -213,7 +215,7 @@ private:
 // Sleeps while `state` is `value`; may return early.
 inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wait, value, nullptr, nullptr, 0);
 #else
     state.wait(value, std::memory_order_relaxed);
 #endif
@@ -225,7 +227,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
 #if defined(__linux__)
     timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
                            static_cast<long>(nanoseconds % 1'000'000'000)};
-    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, &at_most, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wait, value, &at_most, nullptr, 0);
 #else
     if (state.load(std::memory_order_relaxed) != value) return;
     platform::sleep(static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000));
@@ -234,7 +236,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
 
 inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
 #else
     state.notify_one();
 #endif
@@ -242,7 +244,7 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 
 inline void wake_all(std::atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
 #else
     state.notify_all();
 #endif

@@ -10,11 +10,14 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
+
 namespace {
 
 using namespace pooled::detail;
 
 static_assert(sizeof(program_header) == sizeof(Elf64_Phdr));
+static_assert(k_keep == (RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE));
 static_assert(offsetof(program_header, p_type) == offsetof(Elf64_Phdr, p_type));
 static_assert(offsetof(program_header, p_flags) == offsetof(Elf64_Phdr, p_flags));
 static_assert(offsetof(program_header, p_offset) == offsetof(Elf64_Phdr, p_offset));
