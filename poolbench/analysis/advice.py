@@ -54,8 +54,9 @@ class Choice:
 
     @property
     def malloc_is_enough(self) -> bool:
-        """Another malloc gains surely, and no less than we do."""
-        return self.malloc_over_glibc.verdict is Verdict.ahead and self.over_best.verdict is not Verdict.ahead
+        """It is shown that another malloc gains, and no less than we do."""
+        shown = self.over_best.verdict in (Verdict.even, Verdict.behind)
+        return self.malloc_over_glibc.verdict is Verdict.ahead and shown
 
 
 def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
@@ -114,7 +115,9 @@ def further(frame: pl.DataFrame) -> list[str]:
         if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
             said.append("The malloc is good enough for this: it was shown that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
-        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is surely faster than it.")
+        said.append(
+            f"The malloc {choices[0].best_malloc} is good enough for this: it was shown that no handle is faster."
+        )
     return said
 
 
