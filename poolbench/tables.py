@@ -27,6 +27,7 @@ from poolbench.analysis.rows import Group as Cells
 from poolbench.options import colours, hanging
 from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
+from poolbench.plan.selection import short
 
 NONE = "–"
 PIPE_WIDTH = 180
@@ -177,7 +178,7 @@ def deciding(rows: Iterable[HeadlineRow]) -> str:
     open_ = [r for r in rows for lead in (r.over_glibc, r.over_best) if lead and lead.verdict is Verdict.undecided]
     if not open_:
         return ""
-    works = ",".join(dict.fromkeys(row.workload for row in open_))
+    works = ",".join(dict.fromkeys(short(row.workload) for row in open_))
     runs = max(len(row.ours[OURS]["values"]) for row in open_)
     return f"undecided: poolbench run -w {works} --samples {4 * runs} --fresh would halve the intervals"
 

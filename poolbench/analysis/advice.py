@@ -54,8 +54,9 @@ class Choice:
 
     @property
     def malloc_is_enough(self) -> bool:
-        """Another malloc gains surely, and no less than we do."""
-        return self.malloc_over_glibc.verdict is Verdict.ahead and self.over_best.verdict is not Verdict.ahead
+        """It is shown that another malloc gains, and no less than we do."""
+        shown = self.over_best.verdict in (Verdict.even, Verdict.behind)
+        return self.malloc_over_glibc.verdict is Verdict.ahead and shown
 
 
 def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
@@ -115,7 +116,7 @@ def further(frame: pl.DataFrame) -> list[str]:
             said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
         said.append(
-            f"The malloc {choices[0].best_malloc} is good enough for this: no handle is significantly faster than it."
+            f"The malloc {choices[0].best_malloc} is good enough for this: the measurements show that no handle is faster."
         )
     return said
 

@@ -158,7 +158,7 @@ def advise(
         results = trial.measured(
             "advise", cells, bench, libraries, seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output
         )
-    title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread(s), {pattern}"
+    title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)
 

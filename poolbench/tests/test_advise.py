@@ -42,7 +42,7 @@ def advise(tmp_path, *more, failing="", workload="shape"):
 def test_it_says_what_to_take_and_what_that_gains(tmp_path):
     result = advise(tmp_path)
     assert result.exit_code == 0, result.stderr
-    assert "1,000 objects of 200 bytes, 2 thread(s), churn" in result.stdout
+    assert "1,000 objects of 200 bytes, 2 threads, churn" in result.stdout
     assert "Objects that are shared between owners: take pooled::make_shared<T>(...)." in result.stdout
     assert "Objects that have one owner at a time: take pooled::make_unique<T>(...)." in result.stdout
     gain = re.search(r"as the standard's pointer on glibc's malloc, and saves ([0-9.]+) ns", result.stdout)
@@ -171,6 +171,17 @@ def test_a_malloc_that_is_good_enough_is_called_that(tmp_path):
     assert further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=30.0, pooled=10.0) == []
 
 
+def test_a_malloc_is_not_good_enough_for_lack_of_runs(tmp_path):
+    values = {support.cell("make_shared"): noisy(400.0), support.cell("pooled"): noisy(80.0, 5, 1, share=0.4)}
+    values[support.cell("make_shared", "mimalloc")] = noisy(100.0, 5, 2, share=0.4)
+    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values)))
+    (choice,) = advice.advise(frame)
+    assert (
+        choice.over_best.verdict == "undecided" and "Preloading mimalloc may do as well" in advice.in_words(choice)[2]
+    )
+    assert advice.further(frame) == []
+
+
 def test_a_scope_is_advised_where_it_surely_gains(tmp_path):
     assert chosen(tmp_path, make_shared=40.0, pooled=20.0, pooled_scope=10.0).take == "pooled_scope"
 
@@ -187,7 +198,7 @@ def test_sizes_that_can_not_be_are_refused(tmp_path, text, message):
 def test_a_mix_of_sizes_is_one_shape(tmp_path):
     result = advise(tmp_path, "--size", "1500,48,200", "--threads", "1", "--live", "900", "--pattern", "churn")
     assert result.exit_code == 0, result.stderr
-    assert "900 objects of 48, 200 and 1,500 bytes, 1 thread(s), churn" in result.stdout
+    assert "900 objects of 48, 200 and 1,500 bytes, 1 thread, churn" in result.stdout
 
 
 def test_a_list_is_of_one_size(tmp_path):
