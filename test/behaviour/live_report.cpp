@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <sstream>
@@ -257,7 +258,10 @@ struct reporting {
 
 TEST(live_report, marks_no_object_whose_constructor_runs) {
     pooled::pool pool{{.name = "packets"}};
-    static_cast<void>(pool.make_rc<reporting>(pool));  // leaves counts of 0 behind
+    constexpr std::size_t k_bytes = sizeof(reporting) + 8;  // make_rc's
+    void* const raw = pool.allocate(k_bytes);
+    std::memset(raw, 0, k_bytes);  // counts of 0
+    pool.deallocate(raw, k_bytes);
     auto const one = pool.make_rc<reporting>(pool);
     EXPECT_NE(line_with(one->report, "reporting"), "") << one->report;
     EXPECT_EQ(one->report.find("weak"), std::string::npos) << one->report;
