@@ -2,8 +2,8 @@
 #pragma once
 
 // The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
-// include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> 75 lines. These declarations are the binary interface of every
-// 64-bit ELF system; test/unit/os/loaded_files.cpp compares them with both.
+// include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> is 75 lines. These declarations are the
+// binary interface of every 64-bit ELF system; test/unit/os/loaded_files.cpp compares them with both headers.
 
 #include "pooled/config.hpp"
 
