@@ -116,7 +116,8 @@ def further(frame: pl.DataFrame) -> list[str]:
             said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
         said.append(
-            f"The malloc {choices[0].best_malloc} is good enough for this: the measurements show that no handle is faster."
+            f"The malloc {choices[0].best_malloc} is good enough for this: "
+            "the measurements show that no handle is faster."
         )
     return said
 
