@@ -55,6 +55,6 @@ help: ## Show this list
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
-	@echo "  make test PRESETS=\"gcc tsan\"    only those of CMakePresets.json; all but riscv64 when empty"
+	@echo "  make test PRESETS=\"gcc tsan\"    only those of CMakePresets.json; all when empty"
 	@echo "  make test PRESETS=gcc:unit      only one kind of test"
 	@echo "  make bench ARGS=\"--help\"        options of the benchmark driver"

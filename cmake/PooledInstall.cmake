@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
 # Install rules: headers, the exported CMake package and a pkg-config file.
-# Nothing here depends on the architecture, so the package lives under share/, and both it and the
-# .pc file find the headers relative to themselves: the prefix can be moved after installation.
+# None of these depends on the architecture, so the package lives under share/, and both it and the .pc file find the headers
+# relative to themselves: the prefix can be moved after installation. Where the compiled libraries are installed, the package
+# also names the directory for libraries: a prefix holds those of one architecture.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -44,13 +45,17 @@ if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
 else()
   set(pooled_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
-if(IS_ABSOLUTE "${pooled_pc_dir}")
-  set(pooled_pc_prefix "${CMAKE_INSTALL_PREFIX}")
-else()
-  # From the .pc file's own directory up to the prefix: one ".." a path element.
-  string(REGEX REPLACE "[^/]+" ".." pooled_pc_up "${pooled_pc_dir}")
-  set(pooled_pc_prefix "\${pcfiledir}/${pooled_pc_up}")
-endif()
+# Sets pooled_pc_prefix for a .pc file in `directory`.
+macro(pooled_find_pc_prefix directory)
+  if(IS_ABSOLUTE "${directory}")
+    set(pooled_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+  else()
+    # From the .pc file's own directory up to the prefix: one ".." a path element.
+    string(REGEX REPLACE "[^/]+" ".." pooled_pc_up "${directory}")
+    set(pooled_pc_prefix "\${pcfiledir}/${pooled_pc_up}")
+  endif()
+endmacro()
+pooled_find_pc_prefix("${pooled_pc_dir}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled.pc.in" "${PROJECT_BINARY_DIR}/pooled.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/pooled.pc" DESTINATION "${pooled_pc_dir}")
 if(POOLED_BUILD_LIBRARIES)
@@ -58,6 +63,8 @@ if(POOLED_BUILD_LIBRARIES)
   if(NOT IS_ABSOLUTE "${pooled_pc_libdir}")
     set(pooled_pc_libdir "\${prefix}/${pooled_pc_libdir}")
   endif()
+  set(pooled_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  pooled_find_pc_prefix("${pooled_pc_dir}")
   foreach(kind IN ITEMS shared static)
     string(TOUPPER ${kind} pooled_pc_macro)
     get_target_property(pooled_pc_library pooled_${kind} OUTPUT_NAME)

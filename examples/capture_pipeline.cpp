@@ -214,7 +214,7 @@ void read_packets(pcap_t* file, Packets& packets, queue& parsed, counters& count
     int status = 0;
     while ((status = pcap_next_ex(file, &header, &bytes)) == 1) {
         packet_ptr p = packets.acquire_for(0ms);
-        if (!p) parsed.push(batch);  // before waiting, let go of the packets that this thread holds
+        if (!p) parsed.push(batch);  // before waiting, pass on the packets that this thread holds
         while (!p) {
             count.waits.fetch_add(1, std::memory_order_relaxed);
             p = packets.acquire_for(100ms);

@@ -49,7 +49,7 @@ def _version(wanted: bool) -> None:
 
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say on standard error only what went wrong: no progress, no notes.")
+    bool, typer.Option("--quiet", "-q", help="Write only errors to standard error: no progress, no notes.")
 ]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -28,10 +30,29 @@ class Speech:
     quiet = False  # --quiet: errors alone
 
 
+def hanging(text: str, width: int) -> str:
+    """In lines of whole words; what goes on stands further in."""
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    """In lines that a terminal need not break, which it does in the middle of words."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(hanging(line, width) for line in text.split("\n"))
+
+
+def tell(text: str) -> None:
+    """Sentences of an answer, on standard output."""
+    typer.echo(_fitted(text, sys.stdout))
+
+
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
-        typer.echo(f"poolbench: {text}", err=True)
+        typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
 
 
 def progress_stream() -> TextIO | None:
@@ -41,7 +62,7 @@ def progress_stream() -> TextIO | None:
 
 def complain(text: str) -> None:
     """What went wrong, whether quiet or not."""
-    typer.echo(f"poolbench: {text}", err=True)
+    typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
 
 
 def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
@@ -111,10 +132,10 @@ def _complete_contender(incomplete: str) -> list[str]:
     return _starting_with(sorted(p.stem for p in directory.glob("*.hpp") if p.stem != "contender"), incomplete)
 
 
-MANY = "Several: repeat the option, or put commas between."
+MANY = "For several, repeat the option or use commas."
 WorkloadOption = Annotated[
     list[str] | None,
-    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" will do. {MANY}'),
+    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" is enough. {MANY}'),
 ]
 VariantOption = Annotated[
     list[str] | None,
@@ -136,21 +157,19 @@ ToolchainOption = Annotated[
 ]
 PreloadOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--preload", metavar="NAME=LIBRARY", help="A malloc that is not found by itself, or another copy of it."
-    ),
+    typer.Option("--preload", metavar="NAME=LIBRARY", help="The library of a malloc that is not found automatically."),
 ]
 BinOption = Annotated[
     list[str] | None,
     typer.Option(
         "--bin",
         metavar="TOOLCHAIN=PATH",
-        help="Use this pooled-bench (and the pooled-bench-O0 beside it) instead of building.",
+        help="Use this pooled-bench (and pooled-bench-O0 beside it); build nothing.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, max=2**31, help="Of the order in which things are measured.")]
+SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Seed for the order of the measurements.")]
 ResultsArgument = Annotated[
-    Path | None, typer.Argument(metavar="[RESULTS]", help="A results file. Default: the newest of your runs.")
+    Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
 ]
 
 
@@ -185,11 +204,11 @@ def profile_of(results: Results) -> str:
     return "full" if results.session.get("profile") == "full" else "quick"
 
 
-def origin(results: Results) -> str:
+def origin(results: Results, file: str = "") -> str:
     """File, machine, date, and whether the machine was busy: what is said before any figure."""
     from poolbench.system import hardware
 
-    return results.origin(hardware.describe())
+    return results.origin(hardware.describe(), file)
 
 
 def colours(stream=None) -> bool:

@@ -15,7 +15,6 @@ import polars as pl
 from rich import box
 from rich.console import Console, Group
 from rich.measure import Measurement
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -25,9 +24,10 @@ from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
 from poolbench.analysis.rows import Group as Cells
-from poolbench.options import colours
+from poolbench.options import colours, hanging
 from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
+from poolbench.plan.selection import short
 
 NONE = "–"
 PIPE_WIDTH = 180
@@ -178,7 +178,7 @@ def deciding(rows: Iterable[HeadlineRow]) -> str:
     open_ = [r for r in rows for lead in (r.over_glibc, r.over_best) if lead and lead.verdict is Verdict.undecided]
     if not open_:
         return ""
-    works = ",".join(dict.fromkeys(row.workload for row in open_))
+    works = ",".join(dict.fromkeys(short(row.workload) for row in open_))
     runs = max(len(row.ours[OURS]["values"]) for row in open_)
     return f"undecided: poolbench run -w {works} --samples {4 * runs} --fresh would halve the intervals"
 
@@ -235,7 +235,7 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         table.add_row(*row)
     out = console(stream)
     # A word that is broken over two lines is two words: where the columns do not fit, each row is a list.
-    out.print(table if _least_width(out, table) <= out.width else _stacked(sheet))
+    out.print(table if _least_width(out, table) <= out.width else _stacked(sheet, out.width))
     out.print()
 
 
@@ -244,16 +244,22 @@ def _least_width(out: Console, table: Table) -> int:
     return Measurement.get(out, out.options.update(width=10_000), table).minimum
 
 
-def _stacked(sheet: Sheet) -> Group:
+def _stacked(sheet: Sheet, width: int) -> Group:
+    """A row is its name and, below, as many figures a line as fit."""
     parts = [Text(sheet.title, style="bold"), Text("")]
     for row in sheet.rows:
         parts.append(Text(row[0]))
-        inner = Table.grid(padding=(0, 2))
+        line = Text()
         for name, value in zip(sheet.columns[1:], row[1:], strict=True):
-            if value:
-                inner.add_row("  " + name, value)
-        parts.append(inner)
-    return Group(*parts, Text(sheet.note))
+            if value in ("", NONE):
+                continue
+            figure = Text.assemble("  ", (f"{name}: ", "dim"), value)
+            if line and line.cell_len + figure.cell_len > width:
+                parts.append(line)
+                line = Text()
+            line.append_text(figure)
+        parts.append(line)
+    return Group(*parts, Text(""), Text(sheet.note))
 
 
 def markdown(sheet: Sheet) -> str:
@@ -359,8 +365,12 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
+def _decides(claim) -> list[str]:
+    return [f"decides: {claim.decide}"] if claim.decide else []
+
+
 def claim_lines(claim) -> list[str]:
-    return [*map(claim_test_text, claim.tests), *([f"decides: {claim.decide}"] if claim.decide else [])]
+    return [*map(claim_test_text, claim.tests), *_decides(claim)]
 
 
 def claims_sheet(claims: Iterable) -> Sheet:
@@ -374,9 +384,11 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     out = console(stream)
     claims = list(claims)
     for claim in claims:
-        out.print(Padding(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", (0, 0, 0, 0)))
-        for line in claim_lines(claim):
-            out.print(Padding(line, (0, 0, 0, 4)))
+        out.print(hanging(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", out.width))
+        for test in claim.tests:
+            out.print(hanging("    " + claim_test_text(test), out.width))
+        for line in _decides(claim):
+            out.print("    " + line, soft_wrap=True)  # half a command, copied, would do something else
     out.print(
         f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
     )

@@ -5,3 +5,5 @@
 
 #define POOLED_BUILDS_LIBRARY
 #include "pooled/pooled.hpp"
+
+#include "pooled/compat/pmr.hpp"

@@ -84,7 +84,7 @@ def aging(file: Path) -> str:
         text(
             left,
             20,
-            "ns a node, a list of 1 M nodes; lighter: in a fresh process, full: after five million replacements",
+            "ns per node, a list of 1 M nodes; light: in a fresh process, full colour: after five million replacements",
         )
     ]
     parts += [text(left + i * 110 + 18, 44, step) for i, step in enumerate(steps)]
@@ -123,7 +123,7 @@ def latency(file: Path) -> str:
         return top + height * (1 - math.log(value / low) / math.log(high / low))
 
     parts = [
-        text(50, 20, "ns that this part of the calls takes at most; one thread creates, another one drops; 48 bytes")
+        text(50, 20, "ns within which this share of the calls completes; one thread creates, another drops; 48 bytes")
     ]
     for i, name in enumerate(COLOURS):
         parts.append(f'<rect x="{50 + i * 100}" y="30" width="12" height="12" fill="{COLOURS[name]}"/>')

@@ -49,8 +49,10 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["concepts", "one-allocation", "object-pool", "counted-pointers", "teardown", "plugins", "modules", "debugging"]
-MORE = ["comparison", "migration", "mechanisms", "benchmarks", "dependencies"]
+GUIDE = ["pools", "object-pool", "counted-pointers", "teardown", "debugging", "plugins", "compiled-library", "modules"]
+INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
+MEASURE = ["benchmarks", "profile", "trace-format"]
+MOVE = ["comparison", "migration"]
 # Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
 # for them.
 STYLE = """\
@@ -58,6 +60,7 @@ STYLE = """\
 .md-typeset pre > code { font-size: .75em; }
 .md-typeset thead:not(:has(th:not(:empty))) { display: none; }
 .md-typeset__table td:first-child { white-space: normal; }
+@media (max-width: 44em) { .md-typeset table:not([class]) :is(th, td) { min-width: 4rem; padding: .6em .5em; } }
 """
 CONFIGURATION = """\
 site_name: pooled
@@ -99,7 +102,7 @@ def reference_page(header: str, names: str) -> str:
     story = list(itertools.takewhile(lambda line: line.startswith("//"), body))
     # In a story, what is indented by three spaces is code.
     lines = [line[2:].removeprefix(" ") for line in story]
-    said = "\n".join(f"    {line}" if line.startswith("  ") else line.replace("<", "&lt;") for line in lines)
+    said = "\n".join(f"    {line}" if line.startswith("  ") else reference.as_markdown(line) for line in lines)
     code = "\n".join(line for line in body[len(story) :] if not line.startswith("#include"))
     code = re.sub(r"\n{3,}", "\n\n", code).strip("\n")
     start = f"`#include <pooled/{header}>`, or `<pooled/pooled.hpp>`."
@@ -131,7 +134,10 @@ def redirect(text: str, source: Path, page: Path) -> str:
             break
         return "](NOT_IN_SITE)"
 
-    return re.sub(r"(!?)\[([^\]]*)\]\(NOT_IN_SITE\)", r"\2", LINK.sub(target, text))
+    def without_link(match: re.Match) -> str:
+        return f"`{match[2]}`" if re.fullmatch(r"[\w.-]*[/.][\w./-]+", match[2]) else match[2]  # a file's name is code
+
+    return re.sub(r"(!?)\[([^\]]*)\]\(NOT_IN_SITE\)", without_link, LINK.sub(target, text))
 
 
 def navigation() -> str:
@@ -146,7 +152,9 @@ def navigation() -> str:
         + part("Cookbook", ["cookbook/README.md", *(f"cookbook/{page}" for page in cookbook)])
         + part("Reference", [f"reference/{page['file']}.md" for page in reference.pages()])
         + part("Headers", [f"'{names}': {page_of(header)}" for header, names in HEADERS.items()])
-        + part("More", [*(f"{page}.md" for page in MORE), *migrations])
+        + part("Other libraries", [*(f"{page}.md" for page in MOVE), *migrations])
+        + part("Benchmarks", [f"{page}.md" for page in MEASURE])
+        + part("Internals", [f"{page}.md" for page in INSIDE])
     )
 
 

@@ -42,8 +42,9 @@ MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
 MARKDOWN_SUPPORT = NO
 AUTOLINK_SUPPORT = NO
-PREDEFINED = POOLED_ALWAYS_INLINE=inline POOLED_INLINE_ENTRY= POOLED_NOINLINE= POOLED_EXPORT= \\
-             POOLED_CALLER= POOLED_ACQUISITION_AT_CALLER= POOLED_HAS_STOP_TOKEN=1 POOLED_HAS_EXCEPTIONS=1 inline=
+PREDEFINED = POOLED_ALWAYS_INLINE=inline POOLED_INLINE_ENTRY= POOLED_NOINLINE= POOLED_EXPORT= POOLED_API= \\
+             POOLED_TRACKED_ENTRY= POOLED_CALLER= POOLED_ACQUISITION_AT_CALLER= \\
+             POOLED_HAS_STOP_TOKEN=1 POOLED_HAS_EXCEPTIONS=1 inline=
 QUIET = YES
 WARN_AS_ERROR = YES
 WARN_NO_PARAMDOC = NO
@@ -79,7 +80,7 @@ def marked(text: str) -> str:
             line = f"{behind[1]} ///< {escape(behind[2])}"
         lines[i] = line
     marked_text = text[:start] + "\n".join(lines) + "\n"
-    return marked_text.replace("pooled::inline POOLED_ABI_NAMESPACE", "pooled")
+    return re.sub(r"pooled::inline POOLED_ABI_\w+", "pooled", marked_text)
 
 
 @dataclass
@@ -118,8 +119,11 @@ def signature_of(member) -> str:
             if each.find("defval") is not None:
                 shown[-1] += f" = {text_of(each.find('defval'))}"
         lines.append(f"template <{', '.join(shown)}>")
+    constraint = ""
     if member.find("requiresclause") is not None:
-        lines.append(f"    requires {text_of(member.find('requiresclause'))}")
+        constraint = f"    requires {text_of(member.find('requiresclause'))}"
+    if constraint and parameters is not None:
+        lines.append(constraint)
     kind_of_type = text_of(member.find("type"))
     if kind == "typedef":
         lines.append(f"using {name} = {kind_of_type.removeprefix('typedef ')};")
@@ -128,8 +132,12 @@ def signature_of(member) -> str:
         lines.append(f"enum class {name} {{ {values} }};")
     else:
         given = text_of(member.find("initializer")) if kind == "variable" else ""
-        arguments = text_of(member.find("argsstring")).replace("=delete", " = delete").replace("=default", " = default")
-        lines.append(" ".join(f"{kind_of_type} {name}{arguments}{' ' + given if given else ''};".split()))
+        arguments = re.sub(r"(?<=[\w)>&*])=(?=[\w~{])", " = ", text_of(member.find("argsstring")))
+        explicit = "explicit " if member.get("explicit") == "yes" else ""
+        end = "" if constraint and parameters is None else ";"
+        lines.append(" ".join(f"{explicit}{kind_of_type} {name}{arguments}{' ' + given if given else ''}{end}".split()))
+        if not end:
+            lines.append(f"{constraint};")
     return "\n".join(lines)
 
 
@@ -205,7 +213,19 @@ def as_users_write(signature: str, name: str) -> str:
     text = re.sub(r"\b(?:detail::)?rc_ptr_of<(\w+), (?:Counting|counting_of<Sharing>)>", rf"{kind}rc_ptr<\1>", text)
     text = re.sub(r"\bweak_rc_ptr_of<(\w+), Counting>", rf"weak_{kind}rc_ptr<\1>", text)
     text = re.sub(r"\bbasic_(pool|object_pool)\b", name, text)
-    return text.replace("detail::", "").replace(", class OtherCounting", "").replace("  ", " ")
+    text = re.sub(r" && \(!std::same_as<Counting, OtherCounting>\)", "", text)
+    return re.sub(r", class (?:Other)?Counting\b", "", text.replace("detail::", "")).replace("  ", " ")
+
+
+def is_declared_by_base(each: Declaration, others: list[Declaration], name: str) -> bool:
+    """Whether `each` is a defaulted member of a class, and its base, which the page also shows, declares the same."""
+
+    def without_names(one: Declaration) -> str:
+        text = re.sub(r"^constexpr | = default|;$", "", as_users_write(one.signature, name))
+        return re.sub(r"(?<=[&>])\s*\w+(?=[,)])", "", text)
+
+    later = others[others.index(each) + 1 :]
+    return each.signature.endswith("= default;") and any(without_names(one) == without_names(each) for one in later)
 
 
 def example_of(name: str) -> str:
@@ -223,6 +243,14 @@ def pages() -> list[dict]:
         return tomllib.load(file)["page"]
 
 
+def as_markdown(comment: str) -> str:
+    """Marks names of code in a plain comment."""
+    name = r"(?:\b\w+::)+\w+(?:\(\))?|\b[a-z]\w*_\w*(?:\(\))?|\b\w+\(\)"
+    parts = comment.split("`")  # every second one is code already
+    parts[::2] = (re.sub(name, r"`\g<0>`", part.replace("<", "&lt;")) for part in parts[::2])
+    return "`".join(parts)
+
+
 def shown_declarations(found: list[Declaration], name: str) -> str:
     """The comment of a group, then its declarations, up to the next comment."""
     out, code = [], []
@@ -231,7 +259,7 @@ def shown_declarations(found: list[Declaration], name: str) -> str:
             out += ["```cpp", *code, "```", ""]
             code = []
         if each.comment:
-            out += [each.comment.replace("<", "&lt;"), ""]
+            out += [as_markdown(each.comment), ""]
         code.append(as_users_write(each.signature, name))
     return "\n".join([*out, *(["```cpp", *code, "```", ""] if code else [])])
 
@@ -243,9 +271,13 @@ def section_of(name: str, entry: dict, headers: Headers) -> str:
     found = [each for each in headers.of_namespace() if each.name in names]
     for one in classes:
         if headers.has_class(one):
-            found += headers.of_class(one)
+            members = headers.of_class(one)
+            for first in members[:1]:
+                first.starts_group = True
+            found += members
         elif "doxygen" in entry:
             raise SystemExit(f"reference.py: {SOURCE.name}: no header has class {one}")
+    found = [each for each in found if not is_declared_by_base(each, found, name)]
     return (
         f"## {name}\n\n{entry['text']}\n\n`#include <pooled/{entry['header']}>`, or `<pooled/pooled.hpp>`.\n\n"
         f"| | |\n|---|---|\n{rows}\n"

@@ -89,7 +89,7 @@ measurement run(const parameters& p) {
         const char* kind = std::is_same_v<C, pooled_contender> ? " --pool " : " --malloc ";
         const std::string command =
             "'" + path_of(each) + "'" + kind + std::string(each.arguments) + " " + std::to_string(count);
-        // It prints tenths of a millisecond: less can not be told from nothing.
+        // It prints tenths of a millisecond: less cannot be told from nothing.
         return {std::max(seconds_said(command), 1e-4), count * each.operations, {}};
     }
     throw std::invalid_argument("no program of this name");

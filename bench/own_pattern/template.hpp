@@ -16,7 +16,7 @@ struct message {
 };
 
 // Here: a queue of 1,000 messages; each operation appends one and drops the oldest. Where your code copies pointers, write
-// poolbench::shared_source: then the pointers that can not be copied are left out.
+// poolbench::shared_source: then the pointers that cannot be copied are left out.
 template <poolbench::source Source>
 class pattern {
 public:

@@ -21,7 +21,7 @@ concept fits = requires { typename ::pattern<C>; };
 // A pattern that copies pointers takes sources whose pointers can be copied.
 template <contender C>
 std::string_view why_not() {
-    return fits<C> ? "" : "the pattern copies pointers, and this one's can not be copied";
+    return fits<C> ? "" : "the pattern copies pointers, and this one's cannot be copied";
 }
 
 template <contender C>

@@ -32,7 +32,7 @@ concept source = bench::contender<S> && S::k_thread_safe;
 template <class S>
 concept shared_source = source<S> && std::copyable<typename S::template pointer<int>>;
 
-// The compiler must take it that somebody reads the object, so it can not leave out what makes it.
+// The compiler must take it that somebody reads the object, so it cannot leave out what makes it.
 using bench::keep_alive;
 
 }  // namespace poolbench

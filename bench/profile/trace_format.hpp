@@ -18,6 +18,7 @@ inline constexpr std::uint32_t k_header_bytes = 64 << 10;
 inline constexpr std::uint32_t k_block_bytes = 16 << 10;
 inline constexpr std::uint32_t k_most_windows = 1000;
 inline constexpr std::uint32_t k_path_bytes = 1024;
+inline constexpr std::uint32_t k_session_bytes = 1024;
 
 // While a window is open, every event of every thread is recorded.
 struct window {
@@ -44,6 +45,8 @@ struct file_header {
     std::uint64_t clock_cost_ticks;  // two readings of the counter, one after the other
     char program[k_path_bytes];
     window window_of[k_most_windows];
+    char session
+        [k_session_bytes];  // JSON; poolbench writes it when the process has ended: machine, date, its load
 };
 static_assert(sizeof(file_header) <= k_header_bytes);
 

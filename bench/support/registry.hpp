@@ -88,7 +88,7 @@ std::vector<std::string_view> variants() {
     return {};
 }
 
-// Why a contender can not take part, though it compiles; empty when it can.
+// Why a contender cannot take part, though it compiles; empty when it can.
 template <class Contender>
 std::string_view why_not() {
     return "";

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <list>
 #include <map>
@@ -157,6 +158,51 @@ auto p = pooled::make_shared<Packet>(42);   // 48 bytes of payload
 p.reset();
 }
 
+// page: docs/pools.md
+void pools() {
+    struct Packet { char data[1500]; };
+pooled::pool packets{{.name = "packets", .max_bytes = 64 << 20}};
+
+std::shared_ptr<Packet> a = packets.make_shared<Packet>();
+pooled::unique_ptr<Packet> b = packets.make_unique<Packet>();
+pooled::rc_ptr<Packet> c = packets.make_rc<Packet>();
+std::shared_ptr<float[]> samples = packets.make_shared<float[]>(512);
+
+std::vector<int, pooled::pool_allocator<int>> numbers{packets};     // any standard container
+std::pmr::string text{"any pmr container", packets.resource()};
+
+void* raw = packets.allocate(4096, 64);                             // 4096 bytes, aligned to 64
+packets.deallocate(raw, 4096, 64);                                  // the same size and alignment
+    numbers.push_back(1);
+    expect(a && b && c && samples && text.size() == 17 && packets.owns(&numbers[0]));
+
+std::vector<std::shared_ptr<Packet>> kept;
+try {
+    for (;;) kept.push_back(packets.make_shared<Packet>());
+} catch (pooled::exhausted const& e) {                              // a std::bad_alloc whose what() names pool and request
+    std::fprintf(stderr, "%s\n", e.what());
+}
+std::shared_ptr<Packet> one_more = packets.try_make_shared<Packet>();   // empty instead
+    expect(kept.size() > 40000 && !one_more);
+    kept.clear();
+
+packets.reserve<Packet>(1000);
+
+pooled::pool_stats const now = packets.stats();                     // does not slow down other threads
+std::printf("%llu blocks in use, %llu bytes from upstream\n", static_cast<unsigned long long>(now.in_use),
+            static_cast<unsigned long long>(now.upstream_bytes));
+std::string const json = now.to_json();                             // or `stream << now`, a table
+    expect(json.find("packets") != std::string::npos);
+
+pooled::pool all{{.name = "all", .max_bytes = 256 << 20}};
+pooled::pool audio{{.name = "audio", .upstream = all.resource()}};
+    expect(audio.make_shared<int>(1) != nullptr && all.stats().in_use != 0);
+
+pooled::local_pool nodes{{.name = "nodes"}};
+pooled::local_rc_ptr<Packet> n = nodes.make_rc<Packet>();           // counts without atomics
+    expect(n.use_count() == 1);
+}
+
 // page: docs/teardown.md
 struct Guard {
     ~Guard() { expect(true); }
@@ -278,7 +324,7 @@ std::pmr::vector<int> ports{packets.resource()};  // a std::pmr::memory_resource
 int main() {
     for (void (*page)() :
          {counted_pointers, atomic_alternative, arrays, debugging, migration_recycle, migration_recycle_later,
-          object_pools, one_allocation, teardown_scope, teardown_incremental, migration_bde,
+          object_pools, one_allocation, pools, teardown_scope, teardown_incremental, migration_bde,
           migration_foonathan, migration_pmr_before, migration_pmr, migration_pmr_later, readme})
         page();
     return g_is_right ? 0 : 1;

@@ -11,6 +11,7 @@
 //                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
+//   POOLED_TRACKED_STACKS     n       the tracked build records this many callers of each acquisition (a decimal literal); default 0
 //   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
 //   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
@@ -23,9 +24,10 @@
 //                                     POOLED_FAIL with the exception's what(): the one place for a program to hook into
 //   POOLED_FAIL(message)              what a failed check calls; must not return. Tests make it throw
 //   POOLED_HAS_MEMBARRIER     0 | 1   the platform can run a barrier on every thread of the process (Linux)
-//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for another system than Linux, where nobody has tested it
-//   POOLED_SHARED             0 | 1   the code of the slow paths and the state are those of libpooled.so, and not compiled in each
-//   POOLED_STATIC             0 | 1   source; or of libpooled.a. CMake's pooled::shared and pooled::static define them: docs/compiled.md
+//   POOLED_UNTESTED_PLATFORM  0 | 1   compile for a system other than Linux, which is untested
+//   POOLED_SHARED             0 | 1   the program links to libpooled.so, which contains the slow paths and the state, so sources
+//   POOLED_STATIC             0 | 1   do not compile them; or to libpooled.a. CMake's pooled::shared and pooled::static define
+//                                     the macros: docs/compiled-library.md
 //   POOLED_HAS_STOP_TOKEN     0 | 1   the standard library has std::stop_token (libc++ 19: with -fexperimental-library)
 
 #include "pooled/version.hpp"
@@ -61,6 +63,12 @@
 
 #ifndef POOLED_TRACKED
 #define POOLED_TRACKED 0
+#endif
+
+#ifndef POOLED_TRACKED_STACKS
+#define POOLED_TRACKED_STACKS 0
+#elif POOLED_TRACKED_STACKS != 0 && !POOLED_TRACKED
+#error "pooled: POOLED_TRACKED_STACKS has no effect without POOLED_TRACKED=1: define both"
 #endif
 
 #ifndef POOLED_SHARED
@@ -116,6 +124,13 @@
 #define POOLED_CODE POOLED_NOINLINE inline
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
 #endif
+// State of a template, which each file of a program has for itself where libpooled has all other state: its tables are of one
+// libpooled, and the dynamic linker may share such a variable between the users of two.
+#if defined(POOLED_BUILDS_LIBRARY) || POOLED_SHARED || POOLED_STATIC
+#define POOLED_TEMPLATE_STATE POOLED_HIDDEN inline constinit
+#else
+#define POOLED_TEMPLATE_STATE POOLED_EXPORT inline constinit
+#endif
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(name)
 
@@ -149,9 +164,19 @@
 #define POOLED_GUARD_BYTES 16
 #endif
 
+#ifndef POOLED_HAS_EXCEPTIONS
+#if defined(__cpp_exceptions)
+#define POOLED_HAS_EXCEPTIONS 1
+#else
+#define POOLED_HAS_EXCEPTIONS 0
+#endif
+#endif
+
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
-// sanitized, hardened and tracked builds, the gate's barrier, the standard library and its debug mode. POOLED_ABI_NAME is the
-// same as a string.
+// sanitized, hardened and tracked builds and the latter's stacks, the gate's barrier, the standard library, its debug mode and its string. Code that is
+// compiled for libpooled has names of its own, because half of it must not meet the whole of header-only code; they contain
+// what the library must have in common with its users besides. POOLED_ABI_BUILD is what is equal where layouts are, and the
+// namespace of what has one name with libpooled and without. POOLED_ABI_NAME and POOLED_ABI_LAYOUT are both as strings.
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
@@ -170,7 +195,9 @@
 #define POOLED_ABI_HARDENED
 #endif
 #if POOLED_TRACKED
-#define POOLED_ABI_TRACKED _tracked
+#define POOLED_ABI_TRACKED POOLED_ABI_WITH_STACKS(POOLED_TRACKED_STACKS)
+#define POOLED_ABI_WITH_STACKS(callers) POOLED_ABI_WITH_STACKS_OF(callers)
+#define POOLED_ABI_WITH_STACKS_OF(callers) _tracked##callers
 #else
 #define POOLED_ABI_TRACKED
 #endif
@@ -183,20 +210,45 @@
 #define POOLED_ABI_LIBRARY _libcpp
 #elif defined(_GLIBCXX_DEBUG)
 #define POOLED_ABI_LIBRARY _debug
+#elif defined(__GLIBCXX__) && !_GLIBCXX_USE_CXX11_ABI
+#define POOLED_ABI_LIBRARY _oldstring
 #else
 #define POOLED_ABI_LIBRARY
+#endif
+#if defined(POOLED_BUILDS_LIBRARY) || POOLED_SHARED || POOLED_STATIC
+#define POOLED_ABI_COMPILED _compiled
+#if POOLED_THREAD_SANITIZER
+#define POOLED_ABI_RACES _tsan
+#else
+#define POOLED_ABI_RACES
+#endif
+#if POOLED_HAS_EXCEPTIONS
+#define POOLED_ABI_FAILURE
+#else
+#define POOLED_ABI_FAILURE _noexcept
+#endif
+#else
+#define POOLED_ABI_COMPILED
+#define POOLED_ABI_RACES
+#define POOLED_ABI_FAILURE
 #endif
 #define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
     v##major##_##minor##_##patch##checked##blocks##hardened##tracked##barrier##library
 #define POOLED_ABI_EXPAND(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
     POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library)
-#define POOLED_ABI_NAMESPACE                                                                                \
+#define POOLED_ABI_BUILD                                                                                    \
     POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
                       POOLED_ABI_BLOCKS, POOLED_ABI_HARDENED, POOLED_ABI_TRACKED, POOLED_ABI_BARRIER,       \
                       POOLED_ABI_LIBRARY)
+#define POOLED_ABI_APPEND_TO(build, compiled, races, failure) build##compiled##races##failure
+#define POOLED_ABI_APPEND(build, compiled, races, failure) \
+    POOLED_ABI_APPEND_TO(build, compiled, races, failure)
+#define POOLED_ABI_NAMESPACE \
+    POOLED_ABI_APPEND(POOLED_ABI_BUILD, POOLED_ABI_COMPILED, POOLED_ABI_RACES, POOLED_ABI_FAILURE)
 #define POOLED_ABI_QUOTE(name) #name
 #define POOLED_ABI_STRING(name) POOLED_ABI_QUOTE(name)
 #define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
+#define POOLED_ABI_LAYOUT POOLED_ABI_STRING(POOLED_ABI_BUILD)
 
 #define POOLED_NOINLINE __attribute__((noinline))
 #define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
@@ -212,11 +264,15 @@
          .address = __builtin_return_address(0),               \
          .is_only_weak = __VA_ARGS__})
 #define POOLED_CALLER , std::source_location const& caller = std::source_location::current()
-#define POOLED_ACQUISITION_AT_CALLER \
-    ::pooled::detail::tracking::acquisition const acquisition({.source = caller})
+#define POOLED_ACQUISITION_AT_CALLER                           \
+    ::pooled::detail::tracking::acquisition const acquisition( \
+        {.source = caller, .address = __builtin_return_address(0)})
+#define POOLED_ACQUISITION_OF_MEMORY \
+    ::pooled::detail::tracking::acquisition const acquisition({.address = __builtin_return_address(0)})
 #else
 #define POOLED_CALLER
 #define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
+#define POOLED_ACQUISITION_OF_MEMORY static_cast<void>(0)
 #define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
 #define POOLED_TRACKED_ENTRY
 #define POOLED_ACQUISITION(...) static_cast<void>(0)
@@ -244,14 +300,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 #ifndef POOLED_FAIL
 #define POOLED_FAIL(message) ::pooled::detail::fail(message)
-#endif
-
-#ifndef POOLED_HAS_EXCEPTIONS
-#if defined(__cpp_exceptions)
-#define POOLED_HAS_EXCEPTIONS 1
-#else
-#define POOLED_HAS_EXCEPTIONS 0
-#endif
 #endif
 
 // Without exceptions, a function that finds no memory returns `failure`, as at the bound, and nothing is caught.

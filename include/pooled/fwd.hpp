@@ -9,12 +9,15 @@
 #include <memory>
 #include <type_traits>
 
+namespace pooled::inline POOLED_ABI_BUILD {
+class exhausted;
+}
+
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 struct pool_options;
 struct pool_stats;
 struct size_class_stats;
-class exhausted;
 enum class teardown : unsigned char;
 
 class pool;

@@ -15,7 +15,7 @@ from poolbench.plan.description import TIME
 # Contender -> what the user writes, simplest first: a more special one must earn its place.
 SHARED = {
     "pooled": "pooled::make_shared<T>(...)",
-    "pooled_instance": "pool.make_shared<T>(...), a pooled::pool of one's own",
+    "pooled_instance": "pool.make_shared<T>(...), a separate pooled::pool",
     "pooled_rc": "pooled::make_rc<T>(...), an rc_ptr of 8 bytes",
     "pooled_unordered": "pool.make_shared<T>(...), a pooled::pool with teardown::unordered",
     "pooled_scope": "pooled::make_shared<T>(...), dropped in a pooled::reclaim_scope",
@@ -27,7 +27,7 @@ STANDARD = {"make_shared": "std::make_shared<T>(...)", "new": "std::shared_ptr<T
 STANDARD_SOLE = {"make_unique": "std::make_unique<T>(...)"}
 # What changes more than the handle: told beside the choice, when it gains.
 RESERVED = {"pooled_reserved": "pooled::default_pool().reserve<T>(n), then pooled::make_shared<T>(...)"}
-OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and come back as they were left"}
+OBJECTS = {"pooled_objects": "object_pool<T>::acquire(): objects stay constructed and keep their state"}
 WRITTEN = {**SHARED, **SOLE, **STANDARD, **STANDARD_SOLE, **RESERVED, **OBJECTS}
 
 
@@ -54,8 +54,9 @@ class Choice:
 
     @property
     def malloc_is_enough(self) -> bool:
-        """Another malloc gains surely, and no less than we do."""
-        return self.malloc_over_glibc.verdict is Verdict.ahead and self.over_best.verdict is not Verdict.ahead
+        """It is shown that another malloc gains, and no less than we do."""
+        shown = self.over_best.verdict in (Verdict.even, Verdict.behind)
+        return self.malloc_over_glibc.verdict is Verdict.ahead and shown
 
 
 def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
@@ -103,7 +104,7 @@ def further(frame: pl.DataFrame) -> list[str]:
     said = []
     for name, what in (
         ("pooled_reserved", "Call reserve<T>(n) before: creating the first objects"),
-        ("pooled_objects", "If an object need not be built anew each time, an object_pool<T>: acquiring one"),
+        ("pooled_objects", "If objects may stay constructed, an object_pool<T>: acquiring one"),
     ):
         if name in times and "pooled" in times:
             gain = lead("pooled", [times["pooled"]], times[name])
@@ -112,9 +113,12 @@ def further(frame: pl.DataFrame) -> list[str]:
     choices = advise(frame)
     if choices and not any(choice.worth_it for choice in choices):
         if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
-            said.append("The malloc is good enough for this: it was shown that no handle of pooled gains.")
+            said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
     elif choices and all(choice.malloc_is_enough for choice in choices):
-        said.append(f"The malloc {choices[0].best_malloc} is good enough for this: no handle is surely faster than it.")
+        said.append(
+            f"The malloc {choices[0].best_malloc} is good enough for this: "
+            "the measurements show that no handle is faster."
+        )
     return said
 
 
@@ -145,51 +149,49 @@ def _times(gain: Lead) -> str:
 
 def _of_a_core(ns: float) -> str:
     """What so many nanoseconds an object are at a million objects a second."""
-    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"the time of {ns / 1000:.1f} cores"
+    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"{ns / 1000:.1f} cores"
 
 
 def in_words(choice: Choice) -> list[str]:
     """What to do, what it gains, and against what."""
-    told = {
-        Verdict.behind: "a sure loss",
-        Verdict.even: "shown to make no difference",
-        Verdict.undecided: "undecided (--samples 30 --budget 5m would tell more)",
-    }
-    malloc = choice.best_malloc
+    ours, malloc = choice.written, choice.best_malloc
+    objects = f"Objects that {choice.ownership}"
     if not choice.worth_it:
-        undecided = choice.over_glibc.verdict is Verdict.undecided
-        do = (
-            "nothing is shown yet, so keep the standard's pointer for now"
-            if undecided
-            else "keep the standard's pointer"
-        )
+        told = {
+            Verdict.behind: "a significant loss",
+            Verdict.even: "shown to make no difference",
+            Verdict.undecided: "undecided (--samples 30 --budget 5m may decide it)",
+        }
+        found = choice.over_glibc.verdict
+        yet = " for now, since nothing is shown yet" if found is Verdict.undecided else ""
         said = [
-            f"Objects that {choice.ownership}: {do}. {choice.written} measured "
-            f"{_times(choice.over_glibc)} its speed on glibc's malloc: {told[choice.over_glibc.verdict]}."
+            f"{objects}: keep the standard's pointer{yet}. "
+            f"{ours} has {_times(choice.over_glibc)} its speed on glibc's malloc: {told[found]}."
         ]
         if malloc != "glibc" and choice.malloc_over_glibc.verdict is Verdict.ahead:
             said.append(
-                f"  Preload {malloc}: with the same pointer it is {_times(choice.malloc_over_glibc)} as fast as "
-                f"glibc's malloc, and {_times(choice.over_best)} is what {choice.written} reaches of it."
+                f"  Preload {malloc}: the same pointer is {_times(choice.malloc_over_glibc)} as fast there as on "
+                f"glibc's malloc, and {ours} has {_times(choice.over_best)} that speed."
             )
         return said
     said = [
-        f"Objects that {choice.ownership}: take {choice.written}.",
-        f"  It gains {_times(choice.over_glibc)} over the standard's pointer on glibc's malloc: "
-        f"{choice.saved_ns:,.1f} ns an object, {_of_a_core(choice.saved_ns)} at a million objects a second.",
+        f"{objects}: take {ours}.",
+        f"  It is {_times(choice.over_glibc)} as fast as the standard's pointer on glibc's malloc, and saves "
+        f"{choice.saved_ns:,.1f} ns an object: {_of_a_core(choice.saved_ns)} at a million objects a second.",
     ]
     if malloc != "glibc":
-        best = f"the best malloc here, {malloc}"
+        best = f"the standard's pointer on {malloc}, the best malloc here"
         match choice.over_best.verdict:
             case Verdict.ahead:
-                said.append(f"  Over {best}, it gains {_times(choice.over_best)}.")
+                said.append(f"  It is {_times(choice.over_best)} as fast as {best}.")
             case Verdict.behind:
-                said[0] = f"Objects that {choice.ownership}: preload {malloc}, or take {choice.written}."
-                said.append(f"  Against {best}, it is a sure loss: {_times(choice.over_best)}.")
+                said[0] = f"{objects}: preload {malloc}, or take {ours}."
+                said.append(f"  It is {_times(choice.over_best)} as fast as {best}: a significant loss.")
             case Verdict.even:
-                said.append(f"  {best.capitalize()}, is as fast ({_times(choice.over_best)}): preloading it will do.")
+                said.append(f"  It is shown to be as fast as {best} ({_times(choice.over_best)}): preload {malloc}.")
             case _:
                 said.append(
-                    f"  Against {best}, it is undecided ({_times(choice.over_best)}): preloading that may do as well."
+                    f"  It is {_times(choice.over_best)} as fast as {best}: undecided. "
+                    f"Preloading {malloc} may do as well."
                 )
     return said

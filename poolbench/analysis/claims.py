@@ -17,6 +17,7 @@ import polars as pl
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
 from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, TIME, Where
+from poolbench.plan.selection import short
 
 FILE = Path(__file__).resolve().parent.parent / "claims.toml"
 OURS_BY = "pooled"  # of a claim that is our own promise
@@ -123,8 +124,7 @@ def _cell(frame: pl.DataFrame, sides: list[Where], common: Where, installed: Seq
 def _command(claim: dict, variant: str, wanted: list[_Wanted], profile: str) -> str:
     """One command for all tests of a claim."""
     profile = next((each.profile for each in wanted if each.profile), profile)
-    workload = claim["workload"]
-    words = ["poolbench run --profile", profile, "-w", workload.split("_")[0] if workload[0] == "e" else workload]
+    words = ["poolbench run --profile", profile, "-w", short(claim["workload"])]
     common = {**USUAL, **claim.get("where", {})}
     for option, column in (("-c", "contender"), ("-m", "malloc"), ("-t", "toolchain")):
         values = [side.get(column, common.get(column, "")) for each in wanted for side in each.sides]

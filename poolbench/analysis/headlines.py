@@ -72,7 +72,9 @@ class Row:
 def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequence[str]) -> Row | None:
     where = {"workload": workload, "measure": headline.measure, "toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
     here = matching(frame, {**where, **headline.where})
-    mallocs = {row["malloc"]: row for row in matching(here, {"contender": STANDARD}).iter_rows(named=True)}
+    order = {name: at for at, name in enumerate(installed)}  # glibc first
+    standard = matching(here, {"contender": STANDARD}).to_dicts()
+    mallocs = {row["malloc"]: row for row in sorted(standard, key=lambda row: order.get(row["malloc"], len(order)))}
     glibc = matching(here, {"malloc": "glibc"})
     ours = {name: row for name in OUR_HANDLES if (row := fastest(matching(glibc, {"contender": name})))}
     if not mallocs or OURS not in ours:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench advise: what to take for objects of one's own size, number and threads."""
+"""poolbench advise: recommends a handle and a pool for objects of a given size, number and threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import trial
-from poolbench.options import BinOption, fail, origin, pairs, say, seconds
+from poolbench.options import BinOption, fail, pairs, say, seconds, tell
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -127,15 +127,21 @@ def shape_cells(
 
 
 def advise(
-    size: Annotated[str, typer.Option(metavar="BYTES", help="Of an object (sizeof); several sizes: 48,256,1500.")],
-    threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Threads that create and drop at once.")],
-    live: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")],
-    pattern: Annotated[Pattern, typer.Option(help="What is done with them; see below.")],
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
-    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "40s",
-    output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
+    size: Annotated[str, typer.Option(metavar="BYTES", help="Size of an object (sizeof), or several: 48,256,1500.")],
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=MOST_THREADS, help="Threads that create and drop at the same time.")
+    ],
+    live: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
+    ],
+    pattern: Annotated[Pattern, typer.Option(help="What the threads do with them; see below.")],
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
+    ] = 5,
+    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "40s",
+    output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
     bins: BinOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Measure your own shape, and say which handle and pool to take.
 
@@ -152,23 +158,25 @@ def advise(
         results = trial.measured(
             "advise", cells, bench, libraries, seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output
         )
-    tell(results, as_json, f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread(s), {pattern}")
+    title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
+    _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)
 
 
-def tell(results: Results, as_json: bool, title: str) -> None:
+def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates
 
     frame = estimates(results)
     if as_json:
-        say(origin(results))
-        typer.echo(json.dumps({"shape": title, **trial.record(frame), "further": advice.further(frame)}, indent=1))
+        say(origin)
+        found = {"origin": origin, "shape": title, **trial.record(frame), "further": advice.further(frame)}
+        typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(origin(results) + "\n")
-    trial.tell(title, frame)
+    tell(origin + "\n")
+    trial.tell_advice(title, frame)
     for line in advice.further(frame):
-        typer.echo(line)
+        tell(line)
 
 
 def add_to(app: typer.Typer) -> None:

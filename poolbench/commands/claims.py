@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say
+from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say, tell
 
 EPILOG = """\b
 Examples:
@@ -31,9 +31,9 @@ class Format(enum.StrEnum):
 
 def claims(
     results: ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
+    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
 ) -> None:
-    """Judge the published claims, and our own promises, by what was measured.
+    """Judge the published claims, and our own promises.
 
     Each is shown with the figures and their 95% intervals: "holds" when the whole interval keeps the bounds, "does not
     hold" when all of it lies outside, else "undecided", with the command that would decide.
@@ -47,7 +47,7 @@ def claims(
     if form is Format.json:
         say(origin(read))
     else:
-        typer.echo(origin(read) + "\n")
+        tell(origin(read) + "\n")
     match form:
         case Format.text:
             tables.print_claims(found)

@@ -28,6 +28,7 @@ from poolbench.options import (
     selection_of,
     share,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
@@ -131,30 +132,35 @@ def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: 
 
 
 def compare(
-    first: Annotated[str | None, typer.Argument(help="The results file, or baseline, to compare with.")] = None,
+    first: Annotated[
+        str | None, typer.Argument(metavar="FIRST", help="The results file, or baseline, to compare with.")
+    ] = None,
     second: Annotated[
-        str | None, typer.Argument(help="The one that may be slower. Default: the newest in bench/results.")
+        str | None,
+        typer.Argument(metavar="SECOND", help="The one that may be slower. Default: the newest of your runs."),
     ] = None,
     bins: Annotated[
         list[Path] | None,
-        typer.Option("--bin", metavar="PATH", help="Twice: the old and the new pooled-bench, or checkout, in one run."),
+        typer.Option("--bin", metavar="PATH", help="Given twice: the old and the new pooled-bench or checkout."),
     ] = None,
     workload: WorkloadOption = None,
     variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="With --bin: process runs of each cell and side.")] = 7,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1000, help="With --bin: process runs of each cell and side.")
+    ] = 7,
     timeout: Annotated[
-        float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: a run that takes longer has failed.")
+        float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: time limit of a process run.")
     ] = "60s",
     output: Annotated[
-        Path | None, typer.Option(help="With --bin: the results file. Default: in bench/results.")
+        Path | None, typer.Option(help="With --bin: the results file. Default: beside your other runs.")
     ] = None,
     fail_above: Annotated[
-        float, typer.Option(parser=share, metavar="SHARE", help="A slowdown above this fails: 5% or 0.05.")
+        float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Compare two results files, or two executables in one run.
 
@@ -180,7 +186,7 @@ def compare(
     except (CannotWrite, build.BuildFailed) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say(f"interrupted; give the same --output to go on: {output}" if output else "interrupted")
+        say(f"interrupted; give the same --output to continue: {output}" if output else "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     found = compared(*sides, description.load(), same_session=bool(bins))
     if found is None:
@@ -203,6 +209,7 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         for head in heads:
             say(head)
         summary = {
+            "origin": heads,
             "fail_above": fail_above,
             "judged": found.judged,
             "interleaved": bool(bins),
@@ -220,7 +227,7 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         typer.echo(json.dumps(summary, indent=1))
         return
     for head in heads:
-        typer.echo(head)
+        tell(head)
     typer.echo("")
     shown = [each for each in found.cells if every or each.significant]
     groups = [each for each in found.groups if every or each.significant or not each.what.startswith("workload")]
@@ -231,8 +238,8 @@ def _tell(found, sides: list[Results], bins: list[Path] | None, fail_above: floa
         title = "Our cells, relative to the controls" + ("" if every else ": those that differ")
         tables.print_text(tables.difference_sheet(title, shown, fail_above))
     for cell, reason in found.failed:
-        typer.echo(f"FAILED in the second alone: {cell}: {reason}")
-    typer.echo(_in_words(found, sides, bool(bins), fail_above, REPEATS_WITHIN))
+        tell(f"FAILED in the second alone: {cell}: {reason}")
+    tell(_in_words(found, sides, bool(bins), fail_above, REPEATS_WITHIN))
 
 
 def _in_words(found, sides: list[Results], interleaved: bool, fail_above: float, repeats: float) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from poolbench import where
 from poolbench.system import counters, hardware, mallocs, toolchains
 
 EPILOG = """\b
@@ -72,7 +73,9 @@ def lines(found: dict):
     yield "Counters", list(found["counters"].items())
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
     """Show what this machine has, and what is missing.
 
     Compilers, standard libraries, mallocs, processor, caches, memory, huge pages, counters.
@@ -90,7 +93,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
         typer.echo("Nothing is missing.")
     for why in found["missing"]:
         typer.echo(f"Missing: {why}")
-    if found["missing"]:
+    if found["missing"] and where.in_checkout():
         typer.echo("`tools/setup bench` installs all of them where apt may be used.")
     if warning := hardware.busy_warning(found["busy_share"]):
         typer.echo(f"Warning: {warning}")

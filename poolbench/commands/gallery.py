@@ -16,7 +16,7 @@ from poolbench.results.read import BadResults, Results, read_measured
 
 EPILOG = """\b
 Examples:
-  poolbench gallery                              the newest results of each machine in bench/results
+  poolbench gallery                              the newest results of each machine among your runs
   poolbench gallery amd.jsonl intel.jsonl --output gallery.html --open
 \b
 Times of two machines do not compare; what compares is what pooling gains on each. The page's path is printed.
@@ -41,14 +41,17 @@ def newest_of_each_machine(paths: list[Path]) -> list[Results]:
 
 def gallery(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Default: the newest of each machine.")
+        list[Path] | None, typer.Argument(metavar="RESULTS", help="Default: the newest of each machine.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page. Default: gallery.html beside the results.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
-    """Compare machines on one page: what pooling gains on each, work by work."""
+    """Compare machines: what pooling gains on each.
+
+    One page, work by work.
+    """
     from poolbench.report import gallery as drawn
 
     try:

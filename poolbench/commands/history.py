@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands.pages import deliver
-from poolbench.options import WorkloadOption, fail, say, selection_of
+from poolbench.options import WorkloadOption, complain, fail, origin, say, selection_of, tell
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
 from poolbench.results import find
@@ -52,9 +52,7 @@ def of_this_machine() -> list[Results]:
 
 
 def history(
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Default: all of this machine.")
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="RESULTS", help="Default: all of this machine.")] = None,
     workload: WorkloadOption = None,
     over: Annotated[Over, typer.Option(help="glibc's malloc, or the best malloc measured.")] = Over.glibc,
     output: Annotated[
@@ -62,7 +60,10 @@ def history(
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
-    """Show how the gain changed from commit to commit, as a table and as charts."""
+    """Show how the gain changed from commit to commit.
+
+    A table, and a page with charts.
+    """
     from poolbench import tables
     from poolbench.report import gallery
     from poolbench.report import history as drawn
@@ -78,6 +79,11 @@ def history(
     kept = [each.only({cell for cell in each.cells() if chosen.takes("workload", cell.workload)}) for each in results]
     found = drawn.files_of(kept, description.load())
     title = gallery.TITLES[over]
+    for each in results:
+        if warning := each.warning():
+            complain(warning)
+        tell(origin(each))
+    typer.echo("")
     tables.print_text(drawn.sheet(found, str(over), title))
     deliver(
         output or results[-1].path.with_name("history.html"),

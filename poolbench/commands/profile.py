@@ -12,9 +12,11 @@ from typing import Annotated
 import typer
 
 from poolbench.measure.progress import Progress
-from poolbench.options import INTERRUPTED, SeedOption, complain, fail, progress_stream, say
+from poolbench.options import INTERRUPTED, SeedOption, complain, fail, origin, progress_stream, say, tell
 from poolbench.profile import launch
-from poolbench.system import build, mallocs, native
+from poolbench.results import record
+from poolbench.results.read import Results
+from poolbench.system import build, hardware, mallocs, native
 
 EPILOG_PROFILE = """\b
 Examples:
@@ -25,7 +27,7 @@ Examples:
 \b
 Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
 control blocks are still named, by their type information. Exit status: 0 reported; 1 nothing could be replayed or
-compiled; 2 the program can not be recorded; 130 interrupted.
+compiled; 2 the program cannot be recorded; 130 interrupted.
 """
 EPILOG_REPLAY = """\b
 Examples:
@@ -34,16 +36,21 @@ Examples:
 """
 DEFAULT_MEBIBYTES = 192
 STANDARD_ERROR = 2
+NOT_KEPT = "trace not kept (--keep DIRECTORY keeps it)"
 WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
 
-CommandArgument = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS]", show_default=False)]
-SamplesOption = Annotated[int, typer.Option(min=3, max=1000, help="Replays of each, a process a replay.")]
-TopOption = Annotated[int, typer.Option(min=1, max=50, help="Types of which the saving is measured.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
-OnlyOption = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Measure the saving only of what matches: 'TYPE at FILE:LINE'.")
+CommandArgument = Annotated[
+    list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="The program and its arguments.")
 ]
-NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count: no saving is predicted.")]
+SamplesOption = Annotated[
+    int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each variant, each in its own process.")
+]
+TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of types whose saving is measured.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+OnlyOption = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Measure the saving only where 'TYPE at FILE:LINE' matches.")
+]
+NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; do not predict savings.")]
 
 
 def _read(paths: list[Path]):
@@ -128,14 +135,27 @@ def _savings(found, samples: int, top: int, only: re.Pattern[str] | None, seed: 
     return saving.conclude(found, planned, ranked, times), planned
 
 
-def _record(found, savings) -> dict:
-    from poolbench.profile import report
-
-    return report.record(found, *(savings or (None, None)))
+def _origins(traces: list, kept: bool, again: bool) -> list[str]:
+    """Of the recording; `again`: and of the replay, which is another measurement, perhaps on another machine."""
+    first, rest = traces[0], len(traces) - 1
+    name = f"{first.path.name}{f' and {rest} more' if rest else ''}" if kept else NOT_KEPT
+    found = [origin(Results(first.path, sessions=[first.session] if first.session else [], finished=True), name)]
+    if again:
+        now = {"machine": hardware.describe(), "time": record.now(), "busy_share": hardware.busy_share()}
+        found.append(origin(Results(first.path, sessions=[now], finished=True), "replayed"))
+    return found
 
 
 def _report(
-    traces: list, samples: int, top: int, only: re.Pattern[str] | None, seed: int, replay: bool, as_json: bool
+    traces: list,
+    samples: int,
+    top: int,
+    only: re.Pattern[str] | None,
+    seed: int,
+    replay: bool,
+    as_json: bool,
+    kept: bool,
+    again: bool = False,
 ) -> None:
     from poolbench.profile import report, saving
 
@@ -146,6 +166,7 @@ def _report(
             "a longer run, or a larger input, shows more",
             1,
         )
+    origins = _origins(found.traces, kept, again and replay)
     savings, failed = None, ""
     if replay:
         try:
@@ -154,8 +175,13 @@ def _report(
         except (saving.ReplayFailed, build.BuildFailed) as error:
             failed = str(error)
     if as_json:
-        typer.echo(json.dumps(_record(found, savings), indent=1))
+        for each in origins:
+            say(each)
+        measured = report.record(found, *(savings or (None, None)))
+        typer.echo(json.dumps({"origin": origins, **measured}, indent=1))
     else:
+        for each in origins:
+            tell(each)
         report.tell(found, *(savings or (None, None)))
     if failed:
         raise fail(failed, 1)
@@ -167,7 +193,10 @@ def profile(
         Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
     ] = None,
     most: Annotated[
-        int, typer.Option("--most-mebibytes", min=1, max=1 << 16, help="Size bound of a process's trace.")
+        int,
+        typer.Option(
+            "--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Maximum size of the trace of a process."
+        ),
     ] = DEFAULT_MEBIBYTES,
     samples: SamplesOption = 7,
     top: TopOption = 6,
@@ -176,18 +205,26 @@ def profile(
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Record what a program allocates, and say what pooling would save, and where.
+    """Record a program; say what pooling would save, and where.
 
     Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
     them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
     """
+    from poolbench.profile import trace
+
     pattern = _pattern(only)
     try:
         launch.check(command[0])
         recorder = native.recorder(say)
         with launch.directory() as directory:
+            began, busy = record.now(), hardware.busy_share()
+            if warning := hardware.busy_warning(busy):
+                say(warning)
             status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
-            traces, bad = _read(sorted(directory.glob("*.pooltrace")))
+            paths = sorted(directory.glob("*.pooltrace"))
+            for path in paths:
+                trace.note(path, hardware.describe(), began, busy)
+            traces, bad = _read(paths)
             for why in bad:
                 complain(why)
             if not traces:
@@ -202,7 +239,7 @@ def profile(
             for each in traces if keep else ():
                 used = int.from_bytes(each.path.read_bytes()[32:40], "little")
                 say(f"kept: {launch.keep(each.path, used, keep)}")
-            _report(traces, samples, top, pattern, seed, not no_replay, as_json)
+            _report(traces, samples, top, pattern, seed, not no_replay, as_json, keep is not None)
     except launch.CannotRecord as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, OSError) as error:
@@ -213,7 +250,7 @@ def profile(
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="What --keep left.")],
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="A trace that --keep has kept.")],
     samples: SamplesOption = 7,
     top: TopOption = 6,
     only: OnlyOption = None,
@@ -221,16 +258,17 @@ def replay(
     seed: SeedOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Report recorded traces again, on this machine and with its mallocs.
+    """Report recorded traces again, on this machine.
 
-    Types are named by the program's file and debug information, if they are still where they were.
+    They are replayed with its mallocs. Types are named by the program's file and debug information, if they are still
+    where they were.
     """
     pattern = _pattern(only)
     found, bad = _read(traces)
     if bad:
         raise fail(bad[0])
     try:
-        _report(found, samples, top, pattern, seed, not no_replay, as_json)
+        _report(found, samples, top, pattern, seed, not no_replay, as_json, kept=True, again=True)
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from None
@@ -238,5 +276,6 @@ def replay(
 
 def add_to(app: typer.Typer) -> None:
     settings = {"allow_interspersed_args": False}
-    app.command(epilog=EPILOG_PROFILE, context_settings=settings)(profile)
+    usage = "[OPTIONS] --"
+    app.command(epilog=EPILOG_PROFILE, context_settings=settings, options_metavar=usage)(profile)
     app.command(epilog=EPILOG_REPLAY)(replay)

@@ -24,7 +24,7 @@ The page is one file: it needs no network, and works without scripts. Its path i
 
 
 def make(results: Results, output: Path | None, picture: Path | None = None) -> Path:
-    """Writes the page, beside the results unless told otherwise; ends the command when that can not be."""
+    """Writes the page, beside the results unless told otherwise; ends the command when that cannot be."""
     from poolbench.report import page
 
     descriptions = description.load()

@@ -33,6 +33,7 @@ from poolbench.options import (
     selection_of,
     share,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import description, matrix, program, scan
 from poolbench.plan.cell import Cell
@@ -47,7 +48,7 @@ Examples:
   poolbench run                                    the quick profile; finishes a run that was stopped
   poolbench run --profile full -w e1,e2 -t gcc     two experiments as published, on every malloc
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
-  poolbench run --profile full --budget 2h --output bench/results/full.jsonl
+  poolbench run --profile full --budget 2h --output full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
   poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
@@ -56,7 +57,7 @@ Examples:
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
-2 wrong command line or file; 130 interrupted: the next run goes on where this one stopped.
+2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
 """
 
 
@@ -192,40 +193,43 @@ def run(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Process runs of each cell at least.", show_default="5")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=1000, help="Minimum number of process runs of each cell.", show_default="5"
+        ),
     ] = None,
     precision: Annotated[
         float | None,
-        typer.Option(parser=share, metavar="SHARE", help="Enough when the interval is ± this. Default: 2% (full: 1%)."),
+        typer.Option(
+            parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE. Default: 2% (full: 1%)."
+        ),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Time for samples beyond the least: 90s, 10m, 2h."),
+        typer.Option(parser=seconds, metavar="TIME", help="Time for additional samples: 90s, 10m, 2h."),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            parser=seconds, metavar="TIME", help="A run that takes longer has failed. Default: 60s (full: 1h)."
-        ),
+        typer.Option(parser=seconds, metavar="TIME", help="Time limit of a process run. Default: 60s (full: 1h)."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Results file (taken up if it exists) or directory. Default: beside your other runs."),
+        typer.Option(help="Results file (continued if it exists) or directory. Default: beside your other runs."),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, even when a stopped run could be finished.")
+        bool, typer.Option("--fresh", help="Start a new run even if a stopped one could be completed.")
     ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     bins: BinOption = None,
     preload: PreloadOption = None,
     seed: SeedOption = SEED,
     pin: Annotated[
-        str | None, typer.Option(metavar="PROCESSORS", help="Measure on these alone, as in 2,3 or 0-3.")
+        str | None, typer.Option(metavar="PROCESSORS", help="Measure only on these processors, such as 2,3 or 0-3.")
     ] = None,
     scans: Annotated[
         list[str] | None,
         typer.Option(
-            "--scan", metavar="AXIS=RANGE", help="live=1e3..1e7, threads=1..8 or payload=48,1500: the cells along it."
+            "--scan", metavar="AXIS=RANGE", help="Measure a curve: live=1e3..1e7, threads=1..8 or payload=48,1500."
         ),
     ] = None,
     save_baseline: Annotated[
@@ -235,7 +239,7 @@ def run(
         ),
     ] = None,
     report: Annotated[
-        bool, typer.Option("--report", help="At the end print the summary and the claims, and draw the report.")
+        bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be measured.")] = False,
 ) -> None:
@@ -304,7 +308,7 @@ def run(
     except (CannotWrite, build.BuildFailed) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
+        say("interrupted; the same command continues from here")
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, descriptions)
@@ -324,7 +328,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    typer.echo(origin(results) + "\n")
+    tell(origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
     tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
     typer.echo(f"report: {make(results, None)}")

@@ -20,6 +20,7 @@ from poolbench.options import (
     results_of,
     say,
     selection_of,
+    tell,
 )
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
@@ -43,8 +44,8 @@ class Format(enum.StrEnum):
 
 def table(
     results: ResultsArgument = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.text,
-    summary: Annotated[bool, typer.Option("--summary", help="One line a work instead (text, markdown).")] = False,
+    form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
+    summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
     unfold: Annotated[
         bool, typer.Option("--unfold", help="Every contender, also where one row can stand for several of a kind.")
     ] = False,
@@ -54,7 +55,10 @@ def table(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
 ) -> None:
-    """Print the figures: medians, intervals, ratios, and what was published."""
+    """Print the figures: medians, intervals and ratios.
+
+    Beside them stands what was published, where an article has such a figure.
+    """
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 
@@ -77,7 +81,7 @@ def table(
     if form in (Format.csv, Format.json):
         say(origin(found))
     else:
-        typer.echo(origin(found) + "\n")
+        tell(origin(found) + "\n")
     match form:
         case Format.text:
             for sheet in sheets:

@@ -14,7 +14,7 @@ import typer
 from poolbench.measure.calibrate import CannotRun, calibrated
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, complain, fail, progress_stream, say
+from poolbench.options import INTERRUPTED, complain, fail, origin, progress_stream, say, tell
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program, ProgramError
 from poolbench.plan.selection import SelectionError
@@ -68,7 +68,11 @@ def measured(
         return carry_out(plan, say, progress_stream())
 
 
-def tell(title: str, frame: pl.DataFrame, operation: str = "") -> None:
+def origin_of(results: Results, output: Path | None) -> str:
+    return origin(results, "" if output else "results not kept (--output FILE keeps them)")
+
+
+def tell_advice(title: str, frame: pl.DataFrame, operation: str = "") -> None:
     """The table, and the advice in words."""
     from poolbench import tables
     from poolbench.analysis import advice
@@ -76,7 +80,7 @@ def tell(title: str, frame: pl.DataFrame, operation: str = "") -> None:
     tables.print_text(tables.advice_sheet(title, frame, operation))
     for choice in advice.advise(frame):
         for line in advice.in_words(choice):
-            typer.echo(line)
+            tell(line)
 
 
 def record(frame: pl.DataFrame) -> dict:

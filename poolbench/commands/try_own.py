@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench try: the standard patterns on a type of one's own, or a pattern of one's own."""
+"""poolbench try: the standard patterns on your own type, or your own pattern."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from poolbench.options import (
     ToolchainOption,
     VariantOption,
     fail,
-    origin,
     say,
     seconds,
     selection_of,
     stop_on_signal,
+    tell,
 )
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -47,6 +47,8 @@ Exit status: 0 measured; 1 a run or the build failed; 2 the header, the type or 
 
 TARGET_SECONDS = 0.1  # of one timed run
 STANDARD = ("make_shared", "make_unique")  # measured on every malloc
+ONE_AT_A_TIME = "create_drop"
+PATTERNS = (ONE_AT_A_TIME, "burst", "handoff", "replace", "list")
 
 
 def _cells(
@@ -98,40 +100,47 @@ def _new_pattern(path: Path) -> None:
     except FileExistsError as error:
         raise fail(f"{path} exists: name a new file") from error
     except OSError as error:
-        raise fail(f"{path} can not be written: {error.strerror}", 1) from error
+        raise fail(f"{path} cannot be written: {error.strerror}", 1) from error
     typer.echo(str(path))
     say(f"change it, then: poolbench try --pattern {path}")
 
 
 def try_own(
-    header: Annotated[Path | None, typer.Argument(metavar="[HEADER]", help="Of your type.")] = None,
-    type_name: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="As in my::Packet.")] = None,
+    header: Annotated[Path | None, typer.Argument(metavar="HEADER", help="The header that declares your type.")] = None,
+    type_name: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="The type, such as my::Packet.")
+    ] = None,
     arguments: Annotated[
-        str, typer.Option("--args", metavar="ARGUMENTS", help="Of its constructor, as C++ expressions.")
+        str, typer.Option("--args", metavar="ARGUMENTS", help="Arguments of its constructor, as C++ expressions.")
     ] = "",
     pattern: Annotated[
         Path | None, typer.Option("--pattern", metavar="FILE", help="Measure the pattern that this header defines.")
     ] = None,
     new_pattern: Annotated[
-        Path | None, typer.Option("--new-pattern", metavar="FILE", help="Write a pattern to begin with, and end.")
+        Path | None, typer.Option("--new-pattern", metavar="FILE", help="Write a template for a pattern, and exit.")
     ] = None,
     flags: Annotated[
-        str, typer.Option(metavar="OPTIONS", help="Of the compiler and the linker: '-Iinclude -DNAME -lfoo'.")
+        str, typer.Option(metavar="OPTIONS", help="Compiler and linker options: '-Iinclude -DNAME -lfoo'.")
     ] = "",
     sources: Annotated[
-        list[Path] | None, typer.Option("--source", metavar="FILE", help="A source file to build with it. Several.")
+        list[Path] | None,
+        typer.Option("--source", metavar="FILE", help="A source file to build with it; may be repeated."),
     ] = None,
     variant: VariantOption = None,
     live: Annotated[
-        int, typer.Option(min=1, max=1_000_000_000, help="Objects alive at once, of all threads.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
     ] = 10_000,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads; a hand-off takes two at least.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off needs at least two.")
+    ] = 1,
     toolchain: ToolchainOption = None,
-    samples: Annotated[int, typer.Option(min=2, max=1000, help="Process runs of each at least.")] = 5,
-    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for more of them.")] = "30s",
-    output: Annotated[Path | None, typer.Option(help="Keep the results in this new file.")] = None,
+    samples: Annotated[
+        int, typer.Option(metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
+    ] = 5,
+    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "30s",
+    output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
     seed: SeedOption = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Measure a type or a pattern of your own.
 
@@ -153,27 +162,31 @@ def try_own(
             "try", cells, bench, libraries,
             seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output, seed=seed,
         )  # fmt: skip
-    _tell(results, asked, live, as_json)
+    _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 
 
-def _tell(results: Results, asked: own.Own, live: int, as_json: bool) -> None:
+def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: bool) -> None:
     from poolbench.analysis.estimate import estimates, matching
 
     frame = estimates(results)
-    variants = dict.fromkeys(cell.variant for cell in results.cells())
+    # In the order of the command's help; the cells of a file are shuffled.
+    measured = {cell.variant for cell in results.cells()}
+    variants = sorted(measured, key=lambda name: PATTERNS.index(name) if name in PATTERNS else len(PATTERNS))
     parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     if as_json:
-        say(origin(results))
+        say(origin)
         told = {variant: trial.record(part) for variant, part in parts.items()}
-        typer.echo(json.dumps({"what": what, "header": str(asked.header), "live": live, "patterns": told}, indent=1))
+        found = {"origin": origin, "what": what, "header": str(asked.header), "live": live, "patterns": told}
+        typer.echo(json.dumps(found, indent=1))
         return
-    typer.echo(origin(results) + "\n")
+    tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
-        title = f"{what}, {variant}: {live:,} live" if asked.type_name else what
-        trial.tell(title, part, operations.get(variant, ""))
+        number = f": {live:,} live" if variant != ONE_AT_A_TIME else ""
+        title = f"{what}, {variant}{number}" if asked.type_name else what
+        trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
 
 

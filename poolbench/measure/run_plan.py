@@ -83,7 +83,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
         states = session.states_of(plan.cells, plan.descriptions, read(plan.path))
         there = sum(state.runs for state in states)
         say(f"going on with {plan.path}: {there} runs are there" if there else
-            f"{len(plan.cells)} cells, {plan.rule.least} runs of each at least, results: {plan.path}")  # fmt: skip
+            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least, results: {plan.path}")  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
         try:
             with pinned(plan.pin):
@@ -92,6 +92,10 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             shown.close()
         say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"
 
 
 def _rule_record(rule: Rule) -> dict:

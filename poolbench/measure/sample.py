@@ -78,7 +78,7 @@ def _parsed(stdout: str) -> dict | None:
 
 
 def _why_not_asked_for(found: dict, cell: Cell, malloc: Malloc) -> str:
-    """Empty when the process measured what it was asked to. The loader ignores a library that it can not open, and
+    """Empty when the process measured what it was asked to. The loader ignores a library that it cannot open, and
     the program would be measured under another's name."""
     path = str(found.get("malloc_path", ""))
     if found.get("malloc") == malloc.name:
@@ -100,7 +100,7 @@ def take(cell: Cell, program: Program, malloc: Malloc, limit: float) -> Result:
     try:
         ended = process.run(command, environment(malloc), limit)
     except OSError as error:
-        return Result(0.0, failure={"kind": "crash", "reason": f"can not be run: {error}", "command": command})
+        return Result(0.0, failure={"kind": "crash", "reason": f"cannot be run: {error}", "command": command})
     bad, found = _why_ended_badly(ended, limit), None
     if bad is None:
         found = _parsed(ended.stdout)

@@ -59,7 +59,9 @@ class Cell:
 
     def parameters(self) -> str:
         return ", ".join(
-            f"{value:,} {UNITS[name]}" for name in PARAMETERS if (value := getattr(self, name)) is not None
+            f"{value:,} {UNITS[name] if value != 1 else UNITS[name].removesuffix('s')}"
+            for name in PARAMETERS
+            if (value := getattr(self, name)) is not None
         )
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ UNOPTIMISED_SUFFIX = "-O0"
 
 
 class ProgramError(RuntimeError):
-    """An executable that can not be asked."""
+    """An executable that cannot be asked."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def load(toolchain: str, path: Path) -> Program:
             {workload["name"]: _workload(workload) for workload in listed["workloads"]},
         )
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
-        raise ProgramError(f"{path} can not be asked what it measures: {error}") from error
+        raise ProgramError(f"{path} cannot be asked what it measures: {error}") from error
 
 
 def load_with_siblings(toolchain: str, path: Path) -> list[Program]:

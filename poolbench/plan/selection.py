@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -57,6 +58,11 @@ class Selection:
             words = "; ".join(f"{axis} {', '.join(getattr(self, axis))}" for axis in AXES if getattr(self, axis))
             raise SelectionError(f"this profile has no cell of {words} at once")
         return chosen
+
+
+def short(workload: str) -> str:
+    """The fewest characters that name it on a command line: "e1" for e1_list_churn."""
+    return workload.split("_")[0] if re.match(r"e\d", workload) else workload
 
 
 def matches(axis: str, word: str, name: str) -> bool:

@@ -22,7 +22,7 @@ class CannotRecord(ValueError):
 
 
 def _is_dynamic(path: Path) -> bool | None:
-    """None: no ELF file. Raises CannotRecord for one that this machine's recorder can not be loaded into."""
+    """None: no ELF file. Raises CannotRecord for one that this machine's recorder cannot be loaded into."""
     with path.open("rb") as file:
         head = file.read(64)
         if head[:4] != b"\x7fELF":
@@ -47,7 +47,7 @@ def check(word: str) -> Path:
     try:
         dynamic = _is_dynamic(path)
     except (OSError, struct.error) as error:
-        raise CannotRecord(f"{path} can not be read: {error}") from error
+        raise CannotRecord(f"{path} cannot be read: {error}") from error
     if dynamic is False:
         raise CannotRecord(
             f"{path} is linked statically, so nothing can be preloaded into it: link it without -static to profile it"

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
+from poolbench import options
 from poolbench.profile.census import Census, Key, Kind
 from poolbench.profile.plan import Plan
 from poolbench.profile.saving import Saving, Savings
@@ -37,7 +36,11 @@ def share(value: float | None) -> str:
 
 
 def percent(saving: Saving) -> str:
-    return f"{saving.low * 100:.1f}–{saving.high * 100:.1f} %"
+    """A dash beside a sign is hard to read; how far below -100 % something would cost, nobody needs to know."""
+    low, high = saving.low * 100, saving.high * 100
+    if low >= 0:
+        return f"{low:.1f}–{high:.1f} %"
+    return f"below -100 to {high:.1f} %" if low < -100 else f"{low:.1f} to {high:.1f} %"
 
 
 def _row(kind: Kind, census: Census) -> list[str]:
@@ -74,9 +77,11 @@ def head(census: Census) -> str:
     windows = sum(len(each.windows) for each in census.traces)
     processes = f" in {len(census.traces)} processes" if len(census.traces) > 1 else ""
     inside = sum(kind.objects * kind.cost_ns for kind in census.kinds.values()) / 1e9 / max(census.cpu_seconds, 1e-9)
+    # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
+    told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
     return (
         f"{census.program}: {census.seconds:.2f} s, {census.cpu_seconds:.2f} s of processor time{processes}; "
-        f"{amount(census.objects)} allocations, {inside:.0%} of the processor time in malloc and free "
+        f"{amount(census.objects)} allocations, {told} the processor time in malloc and free "
         f"({sum(kind.samples for kind in census.kinds.values()):,} samples, {windows} windows)"
     )
 
@@ -111,18 +116,18 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     if max(each.high for each in every) < NEGLIGIBLE:
         found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
     elif savings.of_kind and not any(each.verdict == "saves" for each in every):
-        found.append("malloc is good enough here: nothing saves surely.")
+        found.append("malloc is good enough here: no change saves a significant share of the time.")
     return found
 
 
 def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
-    typer.echo(head(census) + "\n")
+    options.tell(head(census) + "\n")
     print_text(sheet(census))
     if savings is None or plan is None:
         return
-    typer.echo("What pooling would save (95% intervals; predicted from a replay, not measured):")
+    options.tell("What pooling would save (95% intervals; predicted from a replay, not measured):")
     for line in sentences(census, savings):
-        typer.echo(line)
+        options.tell(line)
 
 
 def _saving_record(saving: Saving | None) -> dict | None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Reading what the recorder wrote; the layout is that of bench/profile/trace_format.hpp, see docs/trace-format.md."""
+"""Reading what the recorder wrote, and noting on which machine it did; the layout is that of
+bench/profile/trace_format.hpp, see docs/trace-format.md."""
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,9 @@ MAGIC = b"pooltrc\n"
 VERSION = 1
 HEADER = struct.Struct("<8sIIIIIIQQQQQQQ1024s")
 WINDOW = struct.Struct("<4Q")
+MOST_WINDOWS = 1000
+SESSION = struct.Struct("<1024s")
+SESSION_AT = HEADER.size + MOST_WINDOWS * WINDOW.size
 BLOCK = struct.Struct("<4I")
 TEXT = struct.Struct("<4I")
 EVENTS, SAMPLES, TEXTS = 1, 2, 3
@@ -68,6 +73,7 @@ class Trace:
     stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)  # mangled
     modules: list[Module] = field(default_factory=list)
+    session: dict = field(default_factory=dict)  # machine, time, busy_share; empty: not noted
 
     @property
     def event_kinds(self) -> np.ndarray:
@@ -133,12 +139,30 @@ def _header(path: Path, data: bytes) -> tuple:
     return values
 
 
+def _session(text: bytes) -> dict:
+    try:
+        found = json.loads(text.split(b"\0", 1)[0])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("machine"), dict) else {}
+
+
+def note(path: Path, machine: dict, time: str, busy_share: float) -> None:
+    """Of a trace whose process has ended: on which machine and when, and how busy that was."""
+    shown = {name: machine.get(name) for name in ("cpu", "cores", "memory_mib")}
+    text = json.dumps({"machine": shown, "time": time, "busy_share": round(busy_share, 3)}).encode()
+    with path.open("r+b") as file:
+        if len(text) < SESSION.size and len(file.read(HEADER.size)) == HEADER.size:
+            file.seek(SESSION_AT)
+            file.write(SESSION.pack(text))
+
+
 def read(path: Path) -> Trace:
     """Raises BadTrace."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
     except (OSError, ValueError) as error:
-        raise BadTrace(f"{path} can not be read: {error}") from error
+        raise BadTrace(f"{path} cannot be read: {error}") from error
     values = _header(path, bytes(data[: HEADER.size]))
     header_bytes, block_bytes, window_count, pid, flags, used = values[2:8]
     begin_tick, begin_ns, last_tick, last_ns, last_cpu, clock_cost, program = values[8:]
@@ -162,6 +186,7 @@ def read(path: Path) -> Trace:
         event_threads=np.empty(0, np.uint32),
         samples=np.empty(0, SAMPLE),
         sample_threads=np.empty(0, np.uint32),
+        session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):

@@ -28,7 +28,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Loss:
-    """A contender that is surely faster than ours at the same work."""
+    """A contender that is significantly faster than ours at the same work."""
 
     where: str
     contender: str
@@ -96,7 +96,9 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
         ]
         if len(worst) > len(most):
             said.append(f"{len(worst) - len(most)} more are in the table below.")
-    figure = f"{len(worst)} measurements where something is faster" if lost else "nothing measured is surely faster"
+    figure = (
+        f"{len(worst)} measurements where something is faster" if lost else "nothing measured is significantly faster"
+    )
     if not rows:
         figure = "not measured"
     return [
@@ -123,8 +125,8 @@ def of_run(cells: int, runs: int, failed: int) -> str:
 
 
 def losses(groups: list[Group], samples: dict) -> list[Loss]:
-    """Where a contender behind a smart pointer is surely faster than ours, on any malloc. The limits (raw pointers, one
-    fixed slot) are no contenders in this sense."""
+    """Where a contender behind a smart pointer is significantly faster than ours, on any malloc. The limits (raw
+    pointers, one fixed slot) are no contenders in this sense."""
     found = []
     for group in groups:
         main = [row for row in group.rows if _counts(row)]

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jinja2
-
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines
 from poolbench.analysis.claims import OURS_BY
@@ -16,7 +14,7 @@ from poolbench.options import profile_of
 from poolbench.plan.description import Description
 from poolbench.report import across_files, findings
 from poolbench.report.drawn import Drawn, draw
-from poolbench.report.page import TEMPLATES
+from poolbench.report.page import TEMPLATES, template
 from poolbench.results.read import Results
 
 KINDS = ("glibc", "best")
@@ -97,11 +95,7 @@ def comparison(
     brand: str, heading: str, intro: str, machines: list[Machine], drawn: list[Drawn], sheets: list[tables.Sheet]
 ) -> str:
     """A page of several results files."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    return environment.get_template("comparison.html.j2").render(
+    return template("comparison.html.j2").render(
         brand=brand, heading=heading, intro=intro, machines=machines, drawn=drawn, sheets=sheets,
         css=(TEMPLATES / "page.css").read_text(),
     )  # fmt: skip

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, outliers, rows
@@ -179,7 +181,7 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     if any(row.over_best for row in timed):
         picture = draw("picture", "Time per object, the best malloc being 1", overview.picture_in_words(timed),
                        overview.picture(timed))  # fmt: skip
-    return _template().render(
+    return template("page.html.j2").render(
         machine_name=results.machine_name(),
         origin=results.origin(),
         busy="BUSY" in results.busy() or not results.finished,
@@ -221,13 +223,20 @@ def _scan_svg(results: Results, frame, descriptions: dict[str, Description]) -> 
     return None
 
 
+def _whole(text: str) -> Markup:
+    """With each interval in brackets unbroken: a browser would break a line behind its dots."""
+    return Markup(re.sub(r"\([^()]*…[^()]*\)", r'<span class="whole">\g<0></span>', str(escape(text))))
+
+
 @cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    return environment.get_template("page.html.j2")
+    environment.filters["whole"] = _whole
+    environment.globals["nothing"] = ("", tables.NONE)
+    return environment.get_template(name)
 
 
 def write(path: Path, text: str) -> None:
@@ -244,4 +253,4 @@ def write(path: Path, text: str) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        raise CannotWrite(f"{path} can not be written: {error.strerror}") from error
+        raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error

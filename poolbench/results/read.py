@@ -16,7 +16,7 @@ BUSY = 0.1  # more than this share of all processors at work for others makes ti
 
 
 class BadResults(ValueError):
-    """A file that can not be used: absent, of another schema, or without a single result."""
+    """A file that cannot be used: absent, of another schema, or without a single result."""
 
 
 @dataclass
@@ -81,12 +81,14 @@ class Results:
         found = {str(session["pinned"]).strip("[]") for session in self.sessions if session.get("pinned")}
         return [f"pinned to processor {' and '.join(sorted(found))}"] if found else []
 
-    def origin(self, here: dict | None = None) -> str:
-        """File, machine, date, and whether the machine was busy; `here` is the machine that asks."""
+    def origin(self, here: dict | None = None, file: str = "") -> str:
+        """File, machine, date, and whether the machine was busy; `here` is the machine that asks, `file` what to say in
+        place of the name of a file that is not kept."""
         machine = self.session.get("machine", {})
-        another = here is not None and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
+        known = bool(machine) and here is not None
+        another = known and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
         parts = [
-            f"{self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
+            f"{file or self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
             self.busy(),
             *self.pinned(),
@@ -153,7 +155,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         with path.open("rb") as file:
             yield from enumerate(file, 1)
     except OSError as error:
-        raise BadResults(f"{path} can not be read: {error.strerror}") from error
+        raise BadResults(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read(path: Path) -> Results:

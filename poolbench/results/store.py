@@ -33,7 +33,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as error:
-            raise CannotWrite(f"{path} can not be written: {error.strerror}") from error
+            raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error
         try:
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
                 raise CannotWrite(f"{path} is not a file")
@@ -71,7 +71,7 @@ class Store:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, before)
-            raise CannotWrite(f"{self.path} can not be written: {error.strerror}") from error
+            raise CannotWrite(f"{self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         os.close(self._file)

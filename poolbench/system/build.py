@@ -24,7 +24,7 @@ from poolbench.system.toolchains import Probed
 ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
-NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF")
+NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 
 
 class BuildFailed(RuntimeError):

@@ -26,7 +26,7 @@ TOLD_LINES = 4  # of the first error: what, where, and the caret
 
 
 class NotUsable(RuntimeError):
-    """The user's code, or flags, can not be measured; says why, in the compiler's words where it has some."""
+    """The user's code, or flags, cannot be measured; says why, in the compiler's words where it has some."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def split_flags(text: str, here: Path) -> tuple[list[str], list[str]]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise NotUsable(f"--flags '{text}' can not be split into words: {error}") from error
+        raise NotUsable(f"--flags '{text}' cannot be split into words: {error}") from error
     compiled, linked = [], []
     at = 0
     while at < len(words):

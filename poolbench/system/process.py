@@ -66,7 +66,7 @@ def _drain(selector: selectors.BaseSelector, tails: dict[int, _Tail], descriptor
 
 
 def run(command: list[str], environment: dict[str, str], limit: float) -> Ended:
-    """Raises OSError when the command can not be started."""
+    """Raises OSError when the command cannot be started."""
     started = time.monotonic()
     process = subprocess.Popen(
         command,

@@ -72,11 +72,11 @@ def probe(toolchain: Toolchain) -> Probed:
         if _output(command, PROBE) is None:
             words = " ".join((toolchain.compiler, *toolchain.flags))
             return Probed(
-                toolchain, version, why_absent=f"{words} can not link a program (Debian: {toolchain.packages})"
+                toolchain, version, why_absent=f"{words} cannot link a program (Debian: {toolchain.packages})"
             )
         stdlib = _output([program, "x"])
         if stdlib is None:
-            return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} can not be run")
+            return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib)
 
 

@@ -102,7 +102,7 @@ def test_the_page_fetches_nothing_and_what_a_file_says_is_text(results):
 def test_no_results_and_a_file_that_is_none_are_told(tmp_path):
     assert run("gallery").exit_code == 2
     result = run("gallery", tmp_path / "nowhere.jsonl")
-    assert result.exit_code == 2 and "can not be read" in result.stderr
+    assert result.exit_code == 2 and "cannot be read" in result.stderr
     assert run("history").exit_code == 2
 
 

@@ -63,7 +63,7 @@ def test_what_is_not_built_is_named_with_the_reason(bench):
 
 
 def test_an_executable_that_can_not_be_asked_is_named(tmp_path):
-    with pytest.raises(program.ProgramError, match="bench can not be asked"):
+    with pytest.raises(program.ProgramError, match="bench cannot be asked"):
         program.load("gcc", support.program(tmp_path / "bench", "raise SystemExit(3)"))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """`poolbench profile` and `poolbench replay`: what the recorder leaves, what is read from it, and bad input."""
 
+import dataclasses
 import json
 import shutil
 import struct
@@ -12,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.commands import profile
 from poolbench.profile import census, launch, naming, plan, proof, report, saving, symbols, trace
 from poolbench.profile.symbols import Frame
-from poolbench.system import native
+from poolbench.system import hardware, native
 from poolbench.system.mallocs import Malloc
 
 SOURCE = Path(__file__).with_name("profiled.cpp")
@@ -122,7 +124,7 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
         "short": (whole[:100], "is no trace, or cut off"),
         "newer": (whole[:8] + struct.pack("<I", 99) + whole[12:used], "has version 99 of the trace format"),
         "other": (b"#!/bin/sh\n" + bytes(9000), "is no trace: poolbench profile writes them"),
-        "empty": (b"", "can not be read"),
+        "empty": (b"", "cannot be read"),
     }
     for name, (content, message) in cases.items():
         path = tmp_path / name
@@ -130,7 +132,7 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
         result = CliRunner().invoke(cli.app, ["replay", str(path)])
         assert result.exit_code == 2 and message in result.stderr, name
     result = CliRunner().invoke(cli.app, ["replay", str(tmp_path / "nowhere")])
-    assert result.exit_code == 2 and "can not be read" in result.stderr
+    assert result.exit_code == 2 and "cannot be read" in result.stderr
 
 
 @needs_compiler
@@ -145,6 +147,28 @@ def test_the_command_reports_and_keeps(profiled, tmp_path):
     assert path.stat().st_size < 64 << 20
     again = CliRunner().invoke(cli.app, ["replay", "--no-replay", str(path)])
     assert again.exit_code == 0 and "my::Packet" in again.stdout
+    here = hardware.describe()
+    machine = f"{here['cpu']}, {here['cores']} cores; measured 20"
+    assert told["origin"][0].startswith(f"{path.name}: {machine}")
+    assert again.stdout.startswith(f"{path.name}: {machine}") and "quiet at the start" in again.stdout.splitlines()[0]
+
+
+@needs_compiler
+def test_a_trace_says_where_it_was_recorded_and_a_replay_where_it_was_replayed(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t", "kill")
+    assert found.session == {}
+    (origin,) = profile._origins([found], kept=True, again=False)
+    assert origin.startswith(f"{found.path.name}: unknown processor") and "on an unknown date" in origin
+    other = {"cpu": "Other CPU", "cores": 64, "memory_mib": 1, "kernel": "not noted"}
+    trace.note(found.path, other, "2026-11-02T12:30:00+00:00", 0.4)
+    noted = trace.read(found.path)
+    assert noted.session["machine"] == {"cpu": "Other CPU", "cores": 64, "memory_mib": 1}
+    assert len(noted.events) == len(found.events) and noted.windows == found.windows
+    recorded, replayed = profile._origins([noted], kept=True, again=True)
+    assert "Other CPU, 64 cores (NOT this machine); measured 2026-11-02 12:30 UTC; BUSY" in recorded
+    assert replayed.startswith("replayed: ") and "NOT this machine" not in replayed
+    (told,) = profile._origins([noted], kept=False, again=False)
+    assert told.startswith("trace not kept")
 
 
 @needs_compiler
@@ -361,6 +385,30 @@ def test_where_malloc_takes_no_time_the_report_says_so():
     large = saving.Saving(10, 0.2, 0.1, 0.3)
     found = report.sentences(known, saving.Savings({("T", "new"): small}, {"other": large}, small))
     assert not any("good enough" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.11, 0.14, "11.0–14.0 %"), (-0.02, 0.08, "-2.0 to 8.0 %"), (-32.6, 1.0, "below -100 to 100.0 %")],
+)
+def test_an_interval_below_nothing_is_read_without_a_dash_beside_a_sign(low, high, text):
+    assert report.percent(saving.Saving(1.0, 0.0, low, high)) == text
+
+
+def test_calls_that_seem_to_take_longer_than_the_program_are_not_told_as_a_share():
+    kind = census.Kind("T", "new", "x", objects=1e6)
+    kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 50 ns an object: 50 ms
+    heads = [
+        report.head(
+            census.Census(
+                "/p", [dataclasses.replace(synthetic([]), cpu_seconds=seconds)], {("T", "new"): kind}, [], [], []
+            )
+        )
+        for seconds in (0.1, 0.04)
+    ]
+    assert (
+        "50% of the processor time" in heads[0] and "125%" not in heads[1] and "all of the processor time" in heads[1]
+    )
 
 
 def test_a_saving_is_what_was_recorded_less_what_was_replayed():

@@ -198,7 +198,7 @@ def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
     assert (
         found.said[0].startswith("Behind a malloc: 0.5") and "tbb is 1.25× (1.20…1.30) as fast in “E5”" in found.said[1]
     )
-    assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is surely faster"
+    assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is significantly faster"
 
 
 def test_a_work_of_which_a_malloc_was_not_measured_has_no_ratio_in_the_answers(tmp_path):

@@ -153,7 +153,7 @@ def test_a_newer_schema_is_refused(run, tmp_path):
         (["--timeout", "-1"], "no duration"),
         (["--profile", "slow"], "--profile"),
         (["--bin", "gcc"], "NAME=PATH"),
-        (["--bin", "gcc=/nowhere/pooled-bench"], "can not be asked"),
+        (["--bin", "gcc=/nowhere/pooled-bench"], "cannot be asked"),
     ],
 )
 def test_a_wrong_word_on_the_command_line_ends_in_status_2_and_leaves_no_file(run, words, message):
@@ -253,7 +253,7 @@ def test_an_interrupt_ends_the_run_at_once_with_130_and_it_can_be_resumed(tmp_pa
     out, said = driver.communicate()
     assert time.monotonic() - asked < 2
     assert driver.returncode == status, said
-    assert "goes on from here" in said and "Traceback" not in said
+    assert "continues from here" in said and "Traceback" not in said
     assert out == ""
     assert read(tmp_path / "r.jsonl").sessions
 
@@ -275,7 +275,7 @@ def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
     driver = started(bench, path, preexec_fn=small_files)
     _, said = driver.communicate()
     assert driver.returncode == 1
-    assert "can not be written" in said and "Traceback" not in said
+    assert "cannot be written" in said and "Traceback" not in said
     assert not read(path).damaged
     last = started(bench, path)
     last.communicate()

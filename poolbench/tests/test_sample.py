@@ -101,7 +101,7 @@ def test_a_failures_output_is_kept(tmp_path):
 
 def test_a_missing_executable_is_a_failure():
     bench = Program("gcc", support.Path("/nowhere"), "-O3", "", "", "", "0", {})
-    assert "can not be run" in sample.take(support.cell(), bench, Malloc("glibc"), 1).failure["reason"]
+    assert "cannot be run" in sample.take(support.cell(), bench, Malloc("glibc"), 1).failure["reason"]
 
 
 def test_settings_of_the_mallocs_do_not_reach_the_process(monkeypatch):

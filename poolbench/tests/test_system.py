@@ -52,7 +52,7 @@ def test_a_compiler_that_is_not_installed_is_named_with_its_package():
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_a_compiler_without_its_standard_library_is_named():
     probed = toolchains.probe(Toolchain("x", "g++", ("-nostdinc++",), "none"))
-    assert "can not link a program" in probed.why_absent
+    assert "cannot link a program" in probed.why_absent
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")

@@ -74,7 +74,13 @@ def test_the_wheel_holds_every_package_and_the_sources_but_no_results_and_no_tes
     packages = {f"poolbench/{path.parent.name}/__init__.py" for path in PROJECT.glob("*/__init__.py")}
     assert packages - {"poolbench/tests/__init__.py"} <= set(names)
     assert {f"poolbench/workloads/{path.name}" for path in (PROJECT / "workloads").glob("*.toml")} <= set(names)
-    for name in ("include/pooled/pooled.hpp", "bench/CMakeLists.txt", "bench/profile/replay.cpp", "COMMIT"):
+    for name in (
+        "include/pooled/pooled.hpp",
+        "src/pooled.cpp",
+        "bench/CMakeLists.txt",
+        "bench/profile/replay.cpp",
+        "COMMIT",
+    ):
         assert f"poolbench/sources/{name}" in names
     assert not [
         name for name in names if "results/" in name and name.endswith((".jsonl", ".html")) or "/tests/" in name

@@ -219,19 +219,39 @@ TYPED_TEST(misuse_of, a_unique_ptr_is_reported_for_every_second_drop_of_a_deferr
     EXPECT_EQ(found, iterations());
 }
 
+// The bytes of a std::shared_ptr or std::weak_ptr.
+template <class Pointer>
+class stale {
+public:
+    explicit stale(Pointer const& p) {
+        std::memcpy(m_bytes.data(), static_cast<void const*>(&p), m_bytes.size());
+    }
+    [[nodiscard]] Pointer& get() { return *reinterpret_cast<Pointer*>(m_bytes.data()); }
+    [[nodiscard]] std::byte* control_block() const {
+        std::byte* found = nullptr;
+        std::memcpy(&found, m_bytes.data() + sizeof(void*), sizeof found);
+        return found;
+    }
+    // Requires a control block that was freed.
+    [[nodiscard]] std::string report_of_drop() {
+        std::byte* const control = control_block();
+        std::array<std::byte, 24> free{};
+        std::memcpy(free.data(), control, free.size());
+        std::string report = report_of([&] { get().reset(); });
+        std::memcpy(control, free.data(), free.size());  // else it is reported again when the block is used
+        return report;
+    }
+
+private:
+    alignas(Pointer) std::array<std::byte, sizeof(Pointer)> m_bytes;
+};
+
 // `p` is the last pointer to its block: drops it, and then a copy of its bytes.
 template <class Pointer>
 [[nodiscard]] std::string report_of_stale_drop(Pointer p) {
-    alignas(Pointer) std::array<std::byte, sizeof(Pointer)> stale;
-    std::memcpy(stale.data(), static_cast<void const*>(&p), stale.size());
-    std::byte* block = nullptr;
-    std::memcpy(&block, stale.data() + sizeof(void*), sizeof block);
+    stale copy(p);
     p.reset();
-    std::array<std::byte, 24> free{};
-    std::memcpy(free.data(), block, free.size());
-    std::string report = report_of([&] { reinterpret_cast<Pointer*>(stale.data())->reset(); });
-    std::memcpy(block, free.data(), free.size());  // else it is reported again when the block is used
-    return report;
+    return copy.report_of_drop();
 }
 
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_the_last_owner) {
@@ -263,13 +283,77 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_weak_ptr_after_the_
     EXPECT_EQ(found, iterations());
 }
 
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_to_an_array_after_the_last_owner) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    int found = 0;
+    auto const count = [&found](auto p) {
+        found += is_report(report_of_stale_drop(std::move(p)), "std::shared_ptr");
+    };
+    for (int i = 0; i < iterations(); ++i) {
+        count(this->pool.template make_shared<char[]>(this->any_size()));
+        count(this->pool.template make_shared<std::string[]>(this->any() % 20, "text"));
+        count(this->pool.template make_shared<aligned[3]>());
+        count(this->pool.template make_shared_for_overwrite<std::array<char, 3>[]>(this->any_size()));
+    }
+    EXPECT_EQ(found, 4 * iterations());
+    count(this->pool.template make_shared<std::string[]>(10'000));  // a large block
+    EXPECT_EQ(found, 4 * iterations() + 1);
+}
+
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_weak_ptr_to_an_array_after_the_last_one) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        auto owner = this->pool.template make_shared<std::string[]>(this->any() % 20);
+        std::weak_ptr<std::string[]> observer = owner;
+        owner.reset();
+        found += is_report(report_of_stale_drop(std::move(observer)), "std::weak_ptr");
+    }
+    EXPECT_EQ(found, iterations());
+}
+
+// Freed when the scope ends, not by the drop.
+TYPED_TEST(misuse_of,
+           a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_a_deferred_object_is_destroyed) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        auto last = this->pool.template make_shared<std::vector<int>>(3);
+        stale copy(last);
+        {
+            pooled::reclaim_scope const scope;
+            last.reset();
+        }
+        found += is_report(copy.report_of_drop(), "std::shared_ptr");
+    }
+    EXPECT_EQ(found, iterations());
+}
+
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_write_around_the_control_block_of_a_freed_array) {
+    constexpr std::ptrdiff_t k_elements = 100;
+    int written = 0;
+    for (std::ptrdiff_t const distance : {-8, -1, 8, 23, 24, 31}) {
+        auto owner = this->pool.template make_shared<char[]>(k_elements);
+        auto* const first = reinterpret_cast<std::byte*>(owner.get());
+        std::byte* const control = stale(owner).control_block();
+        owner.reset();
+        std::byte* const start = std::min(first, control);
+        std::ptrdiff_t const at = control + distance - start;
+        if (at < 0) continue;
+        ++written;
+        start[at] ^= std::byte{1};
+        EXPECT_TRUE(is_report(
+            report_of([&] { static_cast<void>(this->pool.template make_shared<char[]>(k_elements)); }),
+            ("offset " + std::to_string(at) + " was written after it was freed").c_str()));
+    }
+    EXPECT_GE(written, 4);
+}
+
 TYPED_TEST(misuse_of, a_pool_is_reported_for_a_shared_ptr_that_was_copied_after_the_last_owner) {
     auto owner = this->pool.template make_shared<std::string>("text");
-    alignas(8) std::array<std::byte, sizeof owner> stale;
-    std::memcpy(stale.data(), static_cast<void const*>(&owner), stale.size());
+    stale bytes(owner);
     owner.reset();
-    auto* const copy =
-        new std::shared_ptr<std::string>(*reinterpret_cast<std::shared_ptr<std::string>*>(stale.data()));
+    auto* const copy = new std::shared_ptr<std::string>(bytes.get());
     EXPECT_TRUE(
         is_report(report_of([&] { static_cast<void>(this->pool.template make_shared<std::string>("text")); }),
                   "offset 8 was written after it was freed"));

@@ -18,6 +18,7 @@ namespace {
 
 #include <pooled/pooled.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -29,6 +30,10 @@ namespace {
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -146,6 +151,30 @@ int run_dry() {
     return __LINE__ % 250;
 }
 
+// In a process whose address space ends soon. The alarm stops a loop that never ends.
+int run_out_of_memory() {
+    pid_t const child = fork();
+    if (child == 0) {
+        alarm(60);
+        rlimit const little{std::size_t{256} << 20, std::size_t{256} << 20};
+        if (setrlimit(RLIMIT_AS, &little) != 0) _exit(1);
+        pooled::pool pool;
+        std::array<std::shared_ptr<char[]>, 20'000> small;
+        std::array<std::shared_ptr<char[]>, 300> large;
+        auto const is_refused = [&pool](auto& all, std::size_t bytes) {
+            for (auto& each : all)
+                if ((each = pool.try_make_shared<char[]>(bytes)) == nullptr) return true;
+            return false;
+        };
+        bool const are_refused = is_refused(large, 1U << 20) && is_refused(small, 30'000);
+        large.fill(nullptr);
+        _exit(are_refused && pool.try_make_shared<char[]>(1U << 20) != nullptr ? 0 : 2);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return status == 0 ? 0 : __LINE__ % 250;
+}
+
 }  // namespace
 
 template <>
@@ -168,6 +197,9 @@ int main() {
     std::vector<int, pooled::allocator<int>> const vector(100);
     if (shared->value != 0 || unique->value != 1 || weak.lock() != counted || vector.size() != 100)
         status = __LINE__ % 250;
+#if !defined(_GLIBCXX_DEBUG) && POOLED_SANITIZE == 0
+    if (status == 0) status = run_out_of_memory();
+#endif
     if (status == 0) status = run_dry();
     if (status != 0) std::printf("line %d (modulo 250)\n", status);
     return status;

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSL-1.0
-# `conan create` with its test_package, in a Conan home of its own and without remotes.
+# `conan create` of the headers and of the shared library, with the test_package, in a separate Conan home and without remotes.
 # -Dconan= the command; -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags=
 file(REMOVE_RECURSE "${work}")
 set(ENV{CONAN_HOME} "${work}/home")
 set(ENV{CXX} "${compiler}")
 execute_process(COMMAND "${conan}" profile detect OUTPUT_QUIET ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${conan}" create "${source}/tools/packaging/conan" --no-remote -s compiler.cppstd=20
-                        -c tools.cmake.cmaketoolchain:generator=Ninja -c "tools.cmake.cmake_layout:test_folder=${work}/test"
-                        -c tools.cmake.cmaketoolchain:user_presets= -tf "${source}/tools/packaging/conan/test_package"
-                OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed WORKING_DIRECTORY "${work}")
-if(failed)
-  message(FATAL_ERROR "${said}")
-endif()
+foreach(options IN ITEMS "" "-o;pooled/*:header_only=False;-o;pooled/*:shared=True")
+  execute_process(COMMAND "${conan}" create "${source}/tools/packaging/conan" --no-remote -s compiler.cppstd=20 ${options}
+                          -c tools.cmake.cmaketoolchain:generator=Ninja -c "tools.cmake.cmake_layout:test_folder=${work}/test"
+                          -c tools.cmake.cmaketoolchain:user_presets= -tf "${source}/tools/packaging/conan/test_package"
+                  OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed WORKING_DIRECTORY "${work}")
+  if(failed)
+    message(FATAL_ERROR "${said}")
+  endif()
+endforeach()

@@ -8,6 +8,8 @@
 #include "plugins/side.hpp"
 #include "support/internals.hpp"
 
+#include <link.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +21,8 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace plugins;
 
@@ -213,6 +217,41 @@ void exchange_narrow(side const& a) {
         strings.emplace_back(std::string(static_cast<std::size_t>(i), 'x'));
 }
 
+// A child of a fork may use all pools, even where another thread held the loader's lock: that is never released there.
+void fork_beside_the_loader(std::vector<side const*> const& sides) {
+    g_step = "a fork while another thread holds the loader's lock";
+    struct {
+        std::atomic<bool> is_inside{false};
+        std::atomic<bool> may_end{false};
+    } loader;
+    for (side const* one : sides)
+        one->use_new_pool();
+    std::thread other([&loader] {
+        auto const wait = [](dl_phdr_info*, std::size_t, void* argument) {
+            auto& with = *static_cast<decltype(loader)*>(argument);
+            with.is_inside = true;
+            while (!with.may_end)
+                std::this_thread::yield();
+            return 1;
+        };
+        dl_iterate_phdr(wait, &loader);
+    });
+    while (!loader.is_inside)
+        std::this_thread::yield();
+    pid_t const child = fork();
+    if (child == 0) {
+        alarm(20);
+        for (side const* one : sides)
+            one->use_new_pool();
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    loader.may_end = true;
+    other.join();
+    CHECK(status == 0);
+}
+
 // A thread that used the library's pools ends after the library was closed.
 void outlive(library& plugin, int times) {
     g_step = "a thread outlives dlclose";
@@ -273,6 +312,7 @@ int main(int argc, char** argv) {
         }
     for (library& plugin : plugins)
         outlive(plugin, 20);
+    fork_beside_the_loader(sides);
     check_unused(sides, before);
     int owners = 0;
     for (side const* one : sides)

@@ -116,6 +116,10 @@ extern "C" __attribute__((visibility("default"))) side const* plugins_side() {
         s.owns_default_pool = [] {
             return !pooled::detail::g_registry.is_foreign(test::core_of(pooled::default_pool()));
         };
+        s.use_new_pool = [] {
+            pooled::pool fresh;
+            fresh.deallocate(fresh.allocate(64, 8), 64, 8);
+        };
         s.close = [] {
             g_objects.reset();
             g_local.reset();

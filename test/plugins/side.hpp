@@ -51,6 +51,7 @@ struct narrow_side {
     long (*alive)();            // objects of this side's classes
     std::uint64_t (*in_use)();  // blocks of this side's pools, the default pool included; after trimming them
     bool (*owns_default_pool)();
+    void (*use_new_pool)();
     void (*close)();
 };
 

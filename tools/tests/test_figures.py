@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Figures in README.md are those of the results files that it names: a median over the samples of a cell, rounded.
-Those of docs/mechanisms.md are those of docs/mechanisms.json.
+"""Figures in README.md and docs/benchmarks.md are those of the results files that they name: a median over the samples
+of a cell, rounded. Those of docs/mechanisms.md are those of docs/mechanisms.json.
 
 They compare the library with what it might have been, so nobody can measure them again with the code of today. The
 file says for each section which commit brought the figures, and on which machine they were measured."""
@@ -38,6 +38,46 @@ ROWS = {
     "slowest of 10,000": ({"workload": "e12_latency", "variant": "remote"}, "drop_p9999_ns", ""),
 }
 CONTENDERS = {"pooled": "pooled", "instance": "pooled_instance"}
+LARGE = {"workload": "e13_large", "payload": 65536}
+MEBIBYTE = {"workload": "e13_large", "payload": 1048576}
+LOOP = {"workload": "create_drop", "payload": 48}
+BURST = {"workload": "e2_packet_burst", "variant": "burst", "payload": 48}
+STEADY = {"workload": "e12_latency", "variant": "steady"}
+TREE = {"workload": "e8_teardown", "variant": "tree", "live": 2000000}
+MALLOCS = COLUMNS[:4]
+# What docs/benchmarks.md says where pooled loses, with N for each figure, and the figures: a cell, contender@malloc (of
+# several mallocs the least, with > the greatest), the figure, and by what to divide it.
+LOSSES = {
+    "N ns to create and drop one, N ns in a queue of 32: less than glibc (N and N), but tcmalloc takes N and N.": [
+        ({**LARGE, "variant": variant}, who)
+        for who in ("pooled", "make_shared@glibc", "make_shared@tcmalloc")
+        for variant in ("create_drop", "queue")
+    ],
+    "1 MiB takes N ns in the queue (glibc N), and N us when another thread drops it (mimalloc N us).": [
+        ({**MEBIBYTE, "variant": "queue"}, "pooled"),
+        ({**MEBIBYTE, "variant": "queue"}, "make_shared@glibc"),
+        ({**MEBIBYTE, "variant": "hand_over"}, "pooled", TIME, 1000),
+        ({**MEBIBYTE, "variant": "hand_over"}, "make_shared@mimalloc", TIME, 1000),
+    ],
+    "as raw pointers do (N ns): N ns, tcmalloc N.": [
+        ({"workload": "e1_list_churn", "variant": "text"}, who) for who in ("raw", "pooled", "make_shared@tcmalloc")
+    ],
+    "N ns to create and drop, N ns from the default pool. `make_rc` from the default pool takes N ns.": [
+        (LOOP, who) for who in ("pooled_instance", "pooled", "pooled_rc")
+    ],
+    "N ns, mimalloc N; a bump pointer takes N.": [(BURST, who) for who in ("pooled", "make_shared@mimalloc", "bump")],
+    "drop is N us and those of the mallocs are N to N us,": [
+        (STEADY, who, "drop_p9999_ns", 1000) for who in ("pooled", "make_shared", "make_shared>")
+    ],
+    "on another thread it is N us, the best malloc's N.": [
+        ({"workload": "e12_latency", "variant": "remote"}, who, "drop_p9999_ns", 1000)
+        for who in ("pooled", "make_shared")
+    ],
+    "The 99.9th, in steady replacement, is N us for `pooled` and N to N us for the mallocs.": [
+        (STEADY, who, "drop_p999_ns", 1000) for who in ("pooled", "make_shared", "make_shared>")
+    ],
+    "N ns per node, mimalloc N.": [(TREE, "pooled"), (TREE, "make_shared@mimalloc")],
+}
 
 
 def shown(cell: str) -> tuple[float, int] | None:
@@ -99,15 +139,22 @@ class FiguresTest(unittest.TestCase):
                 value = median_of(samples, {**cell, "contender": contender, "malloc": malloc}, figure)
                 self.assert_rounded(text, value, f"{title}, {column}")
 
+    def test_what_an_instance_costs_is_that_of_the_results_file(self):
+        file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
+        one, default = (
+            median_of(samples_of(file), {**LOOP, "contender": who}, TIME) for who in ("pooled_instance", "pooled")
+        )
+        self.assert_rounded(re.search(r"takes\s+([\d.]+) ns more per", README)[1], one - default, "an instance")
+
     def test_resident_memory_is_that_of_its_results_files(self):
         file = ROOT / re.search(r"^From \[(bench/results/[\w-]+\.jsonl)\]", README, re.MULTILINE)[1]
         live = {"workload": "e10_resident", "variant": "live", "contender": "pooled"}
-        words = re.search(r"([\d.]+) resident bytes a live `shared_ptr`.*?([\d.]+) MiB left after", README, re.DOTALL)
+        words = re.search(r"([\d.]+) resident bytes per live `shared_ptr`.*?([\d.]+) MiB left after", README, re.DOTALL)
         samples = samples_of(file)
         self.assert_rounded(words[1], median_of(samples, live, "resident_bytes_per_object"), "bytes a live object")
         self.assert_rounded(words[2], median_of(samples, live, "resident_mib_after_trim"), "MiB after trim()")
         words = re.search(
-            r"is ([\d.]+) times what is alive on average, ([\d.]+) times at worst\s+\(\[results\]\((.*?)\)", README
+            r"is ([\d.]+) times the live memory on average, ([\d.]+) times at worst\s+\(\[results\]\((.*?)\)", README
         )
         soak = json.loads((ROOT / words[3]).read_text(encoding="utf-8"))
         self.assert_rounded(words[1], soak["average"], "soak, average")
@@ -120,6 +167,49 @@ class FiguresTest(unittest.TestCase):
             self.assertRegex(each["commit"], r"^[0-9a-f]{10}$", title)
             self.assertRegex(each["date"], r"^\d{4}-\d\d-\d\d$", title)
             self.assertTrue(each["machine"], title)
+
+
+class LossesTest(unittest.TestCase):
+    def test_figures_where_pooled_loses_are_those_of_the_results_file(self):
+        page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+        section = " ".join(page.split("\n## Where pooled loses\n")[1].split("\n## ")[0].split())
+        samples = samples_of(ROOT / re.search(r"`(bench/results/[\w-]+\.jsonl)`", section)[1])
+        for sentence, figures in LOSSES.items():
+            found = re.search(re.escape(sentence).replace("N", r"(\d[\d.]*\d|\d)"), section)
+            self.assertTrue(found, sentence)
+            for text, (cell, who, *rest) in zip(found.groups(), figures, strict=True):
+                figure, unit = rest or (TIME, 1)
+                contender, _, malloc = who.rstrip(">").partition("@")
+                mallocs = [malloc or "glibc"] if malloc or contender != "make_shared" else MALLOCS
+                wanted = ({**cell, "contender": contender, "malloc": each} for each in mallocs)
+                values = [median_of(samples, each, figure) / unit for each in wanted]
+                self.assert_rounded(text, max(values) if who.endswith(">") else min(values), f"{sentence}: {who}")
+
+    def test_figures_at_the_published_counts_are_those_of_the_results_file(self):
+        page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+        section = page.split("\n## At the published counts")[1].split("\n## ")[0]
+        samples = samples_of(ROOT / re.search(r"\((?:\.\./)?(bench/results/[\w-]+\.jsonl)\)", section)[1])
+        published = {
+            "E1": {"workload": "e1_list_churn", "variant": "text"},
+            "E2, 48 B": BURST,
+            "E2, 1,500 B": {**BURST, "payload": 1500},
+        }
+        words = {"shared_ptr(new)": "new", "boost::fast_pool_allocator": "boost_fast_pool", "raw pointers": "raw"}
+        words |= {"pooled, incremental": "pooled_incremental", "pooled, in a reclaim_scope": "pooled_scope"}
+        wanted = {}
+        for line in section[section.index("| ns |") :].splitlines()[2:]:
+            if not line.startswith("|"):
+                break
+            title, *cells = (cell.strip() for cell in line.replace("`", "").strip("|").split("|"))
+            work, _, name = title.rpartition(": ")
+            if work:
+                wanted = next(cell for start, cell in published.items() if work.startswith(start))
+            for malloc, text in zip(MALLOCS, cells, strict=True):
+                if text:
+                    cell = {**wanted, "contender": words.get(name, name), "malloc": malloc}
+                    self.assert_rounded(text, median_of(samples, cell, TIME), f"{title}, {malloc}")
+
+    assert_rounded = FiguresTest.assert_rounded
 
 
 class CompiledLibraryTest(unittest.TestCase):

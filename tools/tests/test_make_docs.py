@@ -22,11 +22,17 @@ class MakeDocsTest(unittest.TestCase):
         for text, expected in {
             "[a](concepts.md#x)": "[a](concepts.md#x)",
             "[a](../bench/CMakeLists.txt)": "a",
+            "[bench/x.cpp](../bench/x.cpp)": "`bench/x.cpp`",
             "[a](../include/pooled/pool/pool.hpp)": "[a](headers/pool-pool.md)",
             "[a](../README.md)": "[a](index.md)",
             "[a](#here) [b](https://example.org)": "[a](#here) [b](https://example.org)",
         }.items():
             self.assertEqual(make_docs.redirect(text, source, page), expected)
+
+    def test_each_page_of_the_documentation_is_in_the_navigation(self):
+        docs = make_docs.ROOT / "docs"
+        pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+        self.assertEqual(pages - set(re.findall(r"[\w./-]+\.md", make_docs.navigation())), set())
 
     def test_public_headers_have_a_page(self):
         umbrella = (make_docs.ROOT / "include/pooled/pooled.hpp").read_text(encoding="utf-8")
@@ -43,6 +49,17 @@ class MakeDocsTest(unittest.TestCase):
             self.assertIn(entry["header"], make_docs.HEADERS)
             for fact in ("text", *reference.FACTS):
                 self.assertTrue(entry[fact].endswith("."), f"{name}: {fact}")
+            shown = reference.section_of(name, entry, headers)
+            self.assertEqual(re.findall(r"\bPOOLED_(?!VERSION)\w+|\bdetail\b|\b(?:Other)?Counting\b", shown), [], name)
+            code = "".join(re.findall(r"^```cpp\n(.*?)^```", shown, re.MULTILINE | re.DOTALL))
+            signatures = re.findall(
+                r"^(?:template.*\n(?: +requires.*\n)?)?\S.*(?:\n +requires.*)?;$", code, re.MULTILINE
+            )
+            self.assertEqual(len(signatures), len(set(signatures)), name)
+
+    def test_names_of_code_in_comments_are_marked(self):
+        shown = reference.as_markdown("Throws std::bad_alloc, see max_bytes, `x<y>`, stats(); a <b>.")
+        self.assertEqual(shown, "Throws `std::bad_alloc`, see `max_bytes`, `x<y>`, `stats()`; a &lt;b>.")
 
     @unittest.skipUnless(shutil.which("doxygen"), "doxygen is missing")
     @unittest.skipUnless(importlib.util.find_spec("material"), "Material for MkDocs is not in .venv")

@@ -10,11 +10,11 @@
 #include <cstdio>
 #include <new>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
+namespace pooled::inline POOLED_ABI_BUILD {
 
 // A bounded pool has reached `max_bytes` (or an object_pool `max_objects`), and no free block was found in any thread's
 // cache. The message states the request, the pool, and what to do.
-// Exported: a library built with -fvisibility=hidden catches what another one throws.
+// Exported, with the same name in libpooled and without it: a library built with -fvisibility=hidden catches what others throw.
 class POOLED_EXPORT exhausted : public std::bad_alloc {
 public:
     exhausted(char const* pool_name, std::size_t asked_bytes, std::size_t used_bytes,
@@ -39,7 +39,9 @@ private:
     std::array<char, 320> m_message{};
 };
 
-namespace detail {
+}  // namespace pooled::inline POOLED_ABI_BUILD
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // A reservation that exceeds the machine's memory.
 class not_enough_memory : public std::bad_alloc {
@@ -57,6 +59,4 @@ private:
     std::array<char, 192> m_message{};
 };
 
-}  // namespace detail
-
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

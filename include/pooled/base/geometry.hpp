@@ -31,11 +31,11 @@ inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;
 inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 
-// Pools that may exist at once. Id 0 is none: an address that the page map does not know. The thread table and the page map
-// store a pool as 16 bits.
+// Maximum number of pools at a time. Id 0 means no pool: an address that the page map does not know. The thread table and the
+// page map store a pool as 16 bits.
 inline constexpr std::uint32_t k_max_pools = 65536;
 
-// The slot of a pool in a thread's table: the first 31 pools have one each, the others share the last.
+// The slot of a pool in a thread's table: each of the first 31 pools has its own, and the others share the last one.
 inline constexpr std::uint32_t k_near_slots = 32;
 inline constexpr std::uint32_t k_far_slot = k_near_slots - 1;
 [[nodiscard]] constexpr std::uint32_t near_slot(std::uint32_t pool_id) noexcept {

@@ -31,21 +31,22 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Waits until the owner has left. It holds no lock inside, so this takes a few instructions, or its next time slice.
+// Waits until the owner has left the gate. The owner holds no lock inside, so this takes a few instructions, or its next time
+// slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);
 }
 
-// A forked child has none of its parent's threads but one; their caches are retired when someone looks at the caches of a
-// pool. Written in the child alone, before any other thread runs there.
+// A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
+// a pool's caches. Written only in the child, before any other thread runs there.
 POOLED_STATE(std::atomic<thread_state const*>, g_fork_survivor, {nullptr});
 POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
 POOLED_STATE(std::atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
 
 class cache_set {
 public:
-    // Threads that use a class a little have a small array for it: 16 addresses, then 64, then 256, or what the class has.
+    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, or the class's maximum.
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
 
@@ -57,7 +58,7 @@ public:
     cache_set(cache_set const&) = delete;
     cache_set& operator=(cache_set const&) = delete;
 
-    // Locked, with only caches in it whose owners exist.
+    // The set, locked, and with only those caches whose owners exist.
     class caches_mutex {
     public:
         explicit caches_mutex(cache_set& caches, bool is_shared) noexcept
@@ -74,7 +75,7 @@ public:
     };
     [[nodiscard]] caches_mutex& mutex() noexcept { return m_mutex; }
 
-    // Retires the caches of threads that a fork has left behind.
+    // Retires the caches of threads that do not exist in this forked child.
     void forget_dead() noexcept {
         if (m_forks_survived == g_forks_survived) [[likely]]
             return;
@@ -119,8 +120,8 @@ public:
         return true;
     }
 
-    // Returns blocks that the calling owner of `cache` did not need lately: a few blocks keep as many slabs from other classes.
-    // Without a lock; O(classes + blocks moved).
+    // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
+    // classes. Without a lock; O(classes + blocks moved).
     void flush_unused(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (cache.classes[c].least_held() == 0) continue;
@@ -148,7 +149,7 @@ public:
         for (thread_cache* cache = m_first; cache != nullptr; cache = cache->next)
             visit(*cache);
     }
-    // The gates of all owners but the caller; a local pool's owner is the caller.
+    // The gates of all owners except the caller; a local pool's owner is the caller.
     template <class Visit>
     void for_each_other_gate(Visit&& visit) noexcept {
         for_each([&](thread_cache& cache) {
@@ -156,14 +157,14 @@ public:
         });
     }
 
-    // From stop() to resume(), no thread but the caller uses its cache. O(threads).
+    // From stop() to resume(), only the caller uses its cache. O(threads).
     void stop() noexcept {
         stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
                  wait_until_idle);
     }
     void resume() noexcept {
         if (m_is_held || platform::is_barrier_refused()) return;
-        bool const is_fork = fork_gate::is_passed();  // within one, what it has stopped stays so
+        bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
         });
@@ -176,8 +177,7 @@ public:
             cache.gate.resume();
     }
 
-    // The same for longer, without the lock: until let_go(), no thread uses its cache, new threads and the caller
-    // included.
+    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller.
     void hold() noexcept {
         stop();
         m_is_held = true;
@@ -215,7 +215,7 @@ public:
         return true;
     }
 
-    // The same for all classes and large blocks; `then()` is called while nothing can move, with all classes locked.
+    // The same for all classes and large blocks; calls `then()` while all classes are locked, so that no block can move.
     template <class Then>
     auto steal_all(Then&& then) noexcept {
         stop();
@@ -229,7 +229,7 @@ public:
         return result;
     }
 
-    // All blocks of the size classes are gone, those in use, too. Returns the chunks, which the heap is to deallocate.
+    // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
     [[nodiscard]] chunk* discard(slab_heap& heap, upstream::call& under_way) noexcept {
         return steal_all([&] {
             for (class_index c = 0; c < k_class_count; ++c)
@@ -238,7 +238,7 @@ public:
         });
     }
 
-    // Empties the caches whose owners took no slow path since the last call: they are idle, or their hot blocks suffice.
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
     void steal_from_idle() noexcept {
         auto const for_each_idle = [this](auto&& visit) {
             for_each([&](thread_cache& cache) {
@@ -264,7 +264,7 @@ public:
         for_each([](thread_cache& cache) { cache.slow_calls_seen = cache.slow_calls; });
     }
 
-    // The cache's owner has ended, or is the caller and about to.
+    // The cache's owner has ended, or is the caller, which is about to end.
     void retire(thread_cache& cache) noexcept {
         for (class_index c = 0; c < k_class_count; ++c) {
             class_cache& one = cache.classes[c];
@@ -276,7 +276,7 @@ public:
         unlink(cache);
     }
 
-    // No owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
+    // Afterwards, no owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
     void abandon_all() noexcept {
         while (thread_cache* const cache = m_first) {
             unlink(*cache);

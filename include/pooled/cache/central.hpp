@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The central free list of one size class: the slabs of the class that have a free block. Threads' caches are refilled
-// from it and flushed to it, half a cache at a time.
+// The central free list of one size class: the slabs of the class that have a free block. Threads refill their caches from it
+// and flush them to it, half a cache at a time.
 //
 //   class_cache ◀─ refill: the lowest free blocks of a slab ─ slabs ─ flush: set their bits ◀─ class_cache
 //                                                               │ ▲
@@ -15,7 +15,7 @@
 // Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
 //             outside = capacity - free: blocks in threads' caches or in use
-// Everything but the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
+// Everything except the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
@@ -53,8 +53,8 @@ public:
     void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
 
-    // A free block for the thread that has `cache`; fills the cache's array with more. Requires an empty cache. Null when
-    // the class has no free block and the heap no free slab.
+    // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
+    // has no free block and the heap no free slab.
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (m_free == 0 && !add_slab()) return nullptr;
@@ -105,7 +105,7 @@ public:
         m_flushes.add(1);
     }
 
-    // The blocks that the cache's owner did not need since the last exchange: the oldest ones.
+    // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
     void flush_unused(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         span<void* const> const unused = cache.oldest(cache.least_held());
@@ -113,7 +113,7 @@ public:
         gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(unused.size())));
     }
 
-    // Everything, of a cache whose owner ended or is stopped.
+    // Takes everything out of a cache whose owner has ended or is stopped.
     void collect(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         span<void* const> const all = cache.oldest(k_max_cached_blocks);
@@ -126,7 +126,7 @@ public:
         gave(cache, count);
     }
 
-    // The cache's owner ended: what it freed for others stays counted.
+    // The cache's owner has ended: its remote frees stay counted.
     void retire(class_cache& cache) noexcept {
         m_retired_remote_frees.add(cache.net_frees());
         collect(cache);
@@ -134,8 +134,8 @@ public:
         cache.release();
     }
 
-    // Reserves slabs that are partly in use, until `count` blocks of them are free. Returns how many are, at most `count`.
-    // O(slabs).
+    // Reserves slabs that are partly in use, until they have `count` free blocks. Returns the number of their free blocks, at
+    // most `count`. O(slabs).
     [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
@@ -143,19 +143,19 @@ public:
         return detail::min(free, count);
     }
 
-    // The heap is about to take all slabs back, with the blocks in use.
+    // The heap is about to take back all slabs, including blocks in use.
     void discard() noexcept {
         m_slabs = slab_list();
         m_free = m_capacity = m_slab_bytes = std::uint64_t{0};
     }
 
-    // The slabs that are partly in use: gives their free pages back to the system. Returns how many bytes,
-    // without those that were given back before and not used since. O(slabs).
+    // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
+    // were returned before and not used since. O(slabs).
     std::size_t purge() noexcept;
 
     [[nodiscard]] std::uint64_t free() const noexcept { return m_free; }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
-    // Clamped: another thread may be between the two counters.
+    // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept {
         std::uint64_t const capacity = m_capacity;
         return capacity - detail::min<std::uint64_t>(capacity, m_free);
@@ -165,14 +165,14 @@ public:
     [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
     [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
 
-    // The most blocks used at once. `unused`: blocks that are outside and were in a cache all the time since this was last
-    // asked; exact when they are known of all threads.
+    // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
+    // whole time since the last call; exact when this is known for all threads.
     std::uint64_t note_high_water(std::uint64_t unused) noexcept {
         m_high_water = detail::max<std::uint64_t>(m_high_water, outside() - detail::min(outside(), unused));
         return m_high_water;
     }
 
-    // From here on, returned blocks are counted one by one.
+    // From now on, returned blocks are counted individually.
     void close() noexcept { m_is_closed = true; }
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed; }
 
@@ -198,7 +198,7 @@ private:
         cache.begin_interval();
     }
 
-    // Requires that so many are free. Calls visit(address) for each, ascending within a slab.
+    // Requires that this number of blocks is free. Calls visit(address) for each, ascending within a slab.
     template <class Visit>
     POOLED_ALWAYS_INLINE void take(std::uint32_t count, Visit&& visit) noexcept {
         m_free.subtract(count);

@@ -33,7 +33,7 @@ public:
         return hot;
     }
 
-    // False when there is a hot block already.
+    // False when there already is a hot block.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_hot(void* block) noexcept {
         if (m_hot != nullptr) [[unlikely]]
             return false;
@@ -110,8 +110,8 @@ public:
         return m_array;
     }
 
-    // Of an array that was just filled: the blocks that are used before pop_cold() prefetches. For writing: they may be in
-    // the caches of the processor that freed them.
+    // Prefetches the blocks that are used first, before pop_cold() prefetches any, after the array was filled. For writing,
+    // because they may be in the cache of the processor that freed them.
     static void prefetch(void* const* array, std::uint32_t n) noexcept {
         for (std::uint32_t i = 1; i <= k_ahead && i <= n; ++i)
             __builtin_prefetch(array[n - i], 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Excludes a thread from its own cache while another thread works on it. The owner passes twice per operation and pays two
-// plain stores and a load; a thread that steals (takes blocks cached elsewhere, or destroys the pool) pays a system call.
-// So free blocks in a sleeping thread's cache can always be reached, and the fast path has no locked instruction.
+// Keeps a thread out of its own cache while another thread works on it. For each operation, the owner enters and leaves, which
+// takes two plain stores and a load; a thread that steals (takes blocks from other threads' caches, or destroys the pool) makes
+// a system call. So free blocks in a sleeping thread's cache can always be taken, and the fast path has no locked instruction.
 //
 //   owner: enter                          stealing thread, one at a time
 //     busy = 1                              stop = 1
@@ -51,7 +51,7 @@ public:
         m_stop.store(k_stopped, std::memory_order_relaxed);
         return true;
     }
-    // The same for a fork: the owner resumes when it next needs the gate, so a fork writes to each page once.
+    // The same for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
     void stop_for_fork() noexcept {
         if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
             m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);
@@ -84,14 +84,14 @@ private:
     typename Atomics::template atomic<std::uint32_t> m_stop{0};
 };
 
-// The side of the stealing thread. `for_each(visit)` calls visit(gate) on each gate that is to be stopped, and always on the same ones;
-// `barrier()` is platform::heavy_barrier, or what stands for it with other atomics; `wait(gate)` returns once the gate is
-// idle. Afterwards no owner is inside, until its gate is resumed.
+// The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
+// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `wait(gate)` returns once the gate is idle.
+// Afterwards no owner is inside, until its gate is resumed.
 template <class ForEach, class Barrier, class Wait>
 void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
     bool any = false;
     for_each([&](auto& each) { any = each.stop() || any; });
-    if (!any) return;  // those that are stopped have been idle since
+    if (!any) return;  // gates that were stopped earlier are still idle
     barrier();
     for_each([&](auto& each) { wait(each); });
 }

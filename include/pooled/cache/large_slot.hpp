@@ -27,10 +27,10 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE large_block* take(std::size_t bytes, std::size_t align) noexcept {
         return m_bytes == bytes && (address_of(m_payload) & (align - 1)) == 0 ? remove() : nullptr;
     }
-    // Where the payload of the block begins that was kept last.
+    // The start of the payload of the block that was kept last.
     [[nodiscard]] void* payload() const noexcept { return m_payload; }
 
-    // False when there is a block already, or all threads must be able to find this one.
+    // False when there already is a block, or when all threads must be able to find this one.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put(large_block& b) noexcept {
         if (m_block != nullptr || b.reserved_for != nullptr || b.total > k_most_bytes) return false;
         m_block = &b;
@@ -48,11 +48,11 @@ public:
     }
 
     [[nodiscard]] bool empty() const noexcept { return m_block == nullptr; }
-    // Whether there is a block of about that size. A hint for other threads.
+    // Whether there is a block of about this size. A hint for other threads.
     [[nodiscard]] bool may_serve(std::size_t bytes) const noexcept {
         return !empty() && m_total >= bytes && m_total / 2 <= bytes;
     }
-    // Of the block that is kept; require one.
+    // Properties of the kept block; require one.
     [[nodiscard]] std::size_t bytes() const noexcept { return m_bytes; }
     [[nodiscard]] std::size_t total() const noexcept { return m_total; }
 

@@ -37,13 +37,13 @@ class pool_core;
 struct thread_cache;
 struct thread_state;
 
-// A thread's caches of pools beyond the near slots. In the metadata arena, and all of them in a list (far_arrays), so that a
-// forked child finds those of threads that it does not have.
+// A thread's caches of pools beyond the near slots. They lie in the metadata arena and are all in a list (far_arrays), so that
+// a forked child finds those of threads that do not exist there.
 struct far_array {
     thread_state* owner;
     far_array* next;  // the list: guarded by the registry's lock
     far_array* previous;
-    std::uint32_t count;  // of the caches that follow
+    std::uint32_t count;  // number of caches that follow
 
     [[nodiscard]] thread_cache** caches() noexcept { return reinterpret_cast<thread_cache**>(this + 1); }
     [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t count) noexcept {
@@ -51,15 +51,15 @@ struct far_array {
     }
 };
 
-// Two cache lines: the adjacent-line prefetcher of Intel processors fetches pairs, and a neighbour's cache is written to by
-// another thread.
+// Two cache lines, because the adjacent-line prefetcher of Intel processors fetches pairs, and another thread writes to the
+// next cache.
 struct alignas(2 * k_cache_line) thread_cache {
     template <class T>
     using plain = std_atomics::plain<T>;
 
     detail::gate<> gate;
     std::uint32_t pool_id = 0;
-    observed<std::uint32_t> slow_calls;  // of the owner; what does not change is idle
+    observed<std::uint32_t> slow_calls;  // of the owner; unchanged: the owner is idle
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
     plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
@@ -68,7 +68,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     plain<thread_cache*> next_closed = nullptr;  // in the owner's `closed`
     plain<thread_cache*> next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
     plain<thread_cache*> previous = nullptr;
-    class_cache recycled;  // what the pool's extension keeps here
+    class_cache recycled;  // used by the pool's extension
     large_slot large;
     std::array<class_cache, k_class_count> classes;
 
@@ -88,17 +88,17 @@ struct thread_state {
     thread_cache* recent = nullptr;
     far_array* far = nullptr;
     bool armed = false;  // the exit hook will run
-    bool ended = false;  // it has run: no caches any more
+    bool ended = false;  // it has run: the thread has no caches any more
     thread_cache* owned = nullptr;
-    // Caches of pools that were closed, which the thread has yet to free. Guarded by the registry's lock; others may look.
+    // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
     std_atomics::atomic<thread_cache*> closed{nullptr};
 
-    // A user of a cache in `far` passes this gate, too: a fork stops the thread here, not at each of those caches.
+    // To use a cache in `far`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
     detail::gate<> far_gate;
 
-    // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool as
-    // last time and continues; an index would make it wait for the map's loads before it knows the cache (measured in E7: 2.55
-    // against 2.88 ns).
+    // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool
+    // as last time and continues; with an index, it would have to wait for the map's loads before it knows the cache (measured
+    // in E7: 2.55 against 2.88 ns).
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* find_recent(std::uint32_t pool_id) noexcept {
         if (pool_id == recent_id) [[likely]] {
             if (recent == nullptr) __builtin_unreachable();
@@ -112,7 +112,7 @@ struct thread_state {
         return cache;
     }
 
-    // Requires a cache of this thread that is about to go.
+    // Requires a cache of this thread that is about to be freed.
     void forget(thread_cache const* cache) noexcept {
         if (recent == cache) recent_id = k_no_pool_id;
     }
@@ -128,7 +128,7 @@ static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_STATE(thread_local thread_state, t_state, {});
 
-// All far arrays. Guarded by the registry's lock, as `far` of every thread is when it changes: a fork sees both agree.
+// All far arrays. Guarded by the registry's lock, as are changes of `far` in every thread, so that a fork sees both agree.
 class far_arrays {
 public:
     [[nodiscard]] far_array* first() const noexcept { return m_first; }
@@ -157,7 +157,7 @@ public:
         if (one.next != nullptr) one.next->previous = one.previous;
         g_metadata.deallocate(&one, far_array::bytes(one.count));
     }
-    // In a forked child, which has no other thread.
+    // Called in a forked child, which has no other thread.
     void remove_others(thread_state const& survivor) noexcept {
         for (far_array *one = m_first, *next = nullptr; one != nullptr; one = next) {
             next = one->next;
@@ -169,7 +169,7 @@ private:
     far_array* m_first = nullptr;
 };
 
-// The owner's pass to a cache that may be one in `far`. No lock is taken while it lasts.
+// Lets the owner enter the far gate if its cache is one in `far`. No lock may be taken while this object exists.
 class far_pass {
 public:
     POOLED_ALWAYS_INLINE explicit far_pass(std::uint32_t pool_id) noexcept : m_is_far(pool_id >= k_far_slot) {

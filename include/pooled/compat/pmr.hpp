@@ -13,18 +13,20 @@
 
 #include "pooled/compat/pmr/pool_resource.hpp"
 #include "pooled/config.hpp"
-#include "pooled/pool/core.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/compat/pmr/resource_pool.hpp"
+#endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
 
 // Any thread may call.
-class synchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing::shared> {
+class synchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing{true}> {
 public:
     using pool_resource::pool_resource;
 };
 
 // For one thread at a time.
-class unsynchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing::local> {
+class unsynchronized_pool_resource : public detail::pool_resource<pooled::detail::sharing{false}> {
 public:
     using pool_resource::pool_resource;
 };

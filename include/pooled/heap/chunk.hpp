@@ -25,8 +25,8 @@ struct alignas(k_cache_line) chunk {
     chunk* previous = nullptr;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    map_entry outer;           // what the page map said of this memory before: upstream may be a pool
-    std::uint64_t number = 0;  // next_region(), when it came from upstream
+    map_entry outer;           // the page map's former entry for this memory, since upstream may be a pool
+    std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t slab_count = 0;
     std::uint32_t held = 0;
 

@@ -34,7 +34,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
     return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
 }
 
-// Makes the tables ready for memory that upstream gave. False when the system has no memory for them.
+// Makes the tables ready for memory from upstream. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
 #if POOLED_CHECKED
     return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes) &&
@@ -61,7 +61,7 @@ public:
         bool is_shared;
         std::size_t slab_bytes;
         std::size_t chunk_bytes;
-        bool starts_small;  // each chunk is as large as all before it together: small pools are cheap
+        bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
     };
 
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
@@ -69,12 +69,11 @@ public:
     [[nodiscard]] upstream& from() const noexcept { return m_upstream; }
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_shape.slab_bytes; }
 
-    // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null
-    // when the bound is reached. Throws what upstream throws; nothing is taken then. O(slabs).
-    // If upstream does not have that much in one piece, it is asked for half as much, down to one slab.
-    // `under_way` must be settled once other threads can find the chunk.
+    // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null when the bound is
+    // reached. Throws what upstream throws; nothing is taken then. O(slabs). If upstream does not have that much in one piece,
+    // half as much is requested, down to one slab. `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
-        // A block larger than this pool's slabs gets a chunk to itself.
+        // A block larger than this pool's slabs gets its own chunk.
         std::size_t const slab_bytes =
             detail::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
         std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
@@ -97,7 +96,7 @@ public:
         g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
     }
 
-    // The free bytes [first, end) of a slab: its pages may change from here on. Those of a slab without a class did before.
+    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a slab without a class could already.
     void end_free([[maybe_unused]] slab const& s, [[maybe_unused]] std::size_t first,
                   [[maybe_unused]] std::size_t end) const noexcept {
 #if POOLED_CHECKED
@@ -108,7 +107,7 @@ public:
     }
 
 private:
-    // Null: the bound is reached, or upstream has not so much and may have a part of it.
+    // Null when the bound is reached, or when upstream does not have that much but may have less.
     [[nodiscard]] chunk* allocate_exactly(std::size_t bytes, std::size_t slab_bytes,
                                           upstream::call& under_way) {
         std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;

@@ -29,8 +29,8 @@ namespace free_mark {
 POOLED_STATE(std::uintptr_t, g_secret, = 0);
 POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begins with
 
-// Once, before the first pool. Odd: no mark is an address of a block, nor zero. Its two highest bits differ: no mark is an
-// address of anything, so that a call through it always ends the program.
+// Called once, before the first pool. The secret is odd, so no mark is zero or the address of a block. Its two highest bits
+// differ, so no mark is a valid address, and a call through it always ends the program.
 inline void choose() noexcept {
     constexpr std::uintptr_t k_high = std::uintptr_t{1} << 62;
     g_secret = (static_cast<std::uintptr_t>(platform::random_bits()) & (k_high - 1)) | k_high | 1;
@@ -53,7 +53,7 @@ POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     __builtin_memcpy(block, &word, sizeof(word));
 }
-// False: it was marked already.
+// False when the block already had its mark.
 [[nodiscard]] POOLED_ALWAYS_INLINE bool put_on_if_off(void* block) noexcept {
     std::uintptr_t const word = mark_of(block);
     if (first_word(block) == word) [[unlikely]]
@@ -64,7 +64,7 @@ POOLED_ALWAYS_INLINE void put_on(void* block) noexcept {
 POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     std::uintptr_t const word = 0;
     __builtin_memcpy(block, &word, sizeof(word));
-    asm volatile("" : : "r"(block) : "memory");  // it is no dead store to what is uninitialised from here on
+    asm volatile("" : : "r"(block) : "memory");  // keeps the store, which to the compiler has no effect
 }
 
 }  // namespace free_mark

@@ -21,14 +21,14 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct large_block;
 
-// The offset of the next large block in its region: otherwise the first bytes of all would map to the same few cache sets.
-// Any thread may call.
+// Computes the offset of the next large block in its region. With equal offsets, the first bytes of all blocks would map to the
+// same few cache sets. Any thread may call.
 class offset_sequence {
 public:
     static constexpr std::size_t k_offsets = 64;
     static constexpr std::size_t k_bytes = k_offsets * k_cache_line;
 
-    // An odd step visits all offsets, neighbours in time far apart. `slack`: bytes to spare.
+    // An odd step visits all offsets, with successive ones far apart. `slack`: spare bytes in the region.
     [[nodiscard]] std::uint16_t next(std::size_t align, std::size_t slack) noexcept {
         std::size_t const offsets = detail::min(k_offsets, slack / k_cache_line + 1);
         std::uint32_t const n = m_regions.fetch_add(1, std::memory_order_relaxed);
@@ -37,7 +37,7 @@ public:
     }
 
 private:
-    std::atomic<std::uint32_t> m_regions{0};  // ever made
+    std::atomic<std::uint32_t> m_regions{0};  // number ever made
 };
 
 // Blocks that only requests of one size and alignment may use, and those of the same type's other forms.
@@ -45,7 +45,7 @@ struct large_reservation {
     std::size_t bytes;
     std::size_t align;
     large_block* idle = nullptr;
-    std::size_t count = 0;  // blocks reserved, idle or in use; 0: it has ended
+    std::size_t count = 0;  // reserved blocks, idle or in use; 0: the reservation has ended
     large_reservation* next = nullptr;
 
     // Headers and control blocks of one type differ by a few words.
@@ -56,23 +56,23 @@ struct large_reservation {
 };
 
 struct alignas(k_cache_line) large_block {
-    std::byte* base = nullptr;  // what upstream gave
+    std::byte* base = nullptr;  // start of the region from upstream
     std::size_t total = 0;
     std::size_t align = 0;
     void* payload = nullptr;  // null while it is idle
-    std::size_t bytes = 0;    // what was asked
-    map_entry outer;          // what the page map said before: upstream may be a pool
+    std::size_t bytes = 0;    // requested bytes
+    map_entry outer;          // the page map's former entry, since upstream may be a pool
     large_block* next = nullptr;
     std::uint32_t idle_since = 0;  // in periods of release_unused()
     std::uint16_t offset = 0;
     large_reservation* reserved_for = nullptr;
-    std::uint64_t number = 0;  // next_region(), when it came from upstream
+    std::uint64_t number = 0;  // value of next_region() when the region came from upstream
 
 #if POOLED_CHECKED
     std::byte* filled = nullptr;  // since it was freed; null: it is not
     std::size_t filled_bytes = 0;
 
-    // The memory is about to be used again, or to go.
+    // Called before the memory is used again, or returns to upstream.
     void end_free(char const* pool_name) noexcept {
         if (filled != nullptr) fill::verify_free(pool_name, filled, filled_bytes);
         filled = nullptr;
@@ -91,14 +91,14 @@ struct alignas(k_cache_line) large_block {
     }
 };
 
-// In a list of reservations: the one for exactly that, or null.
+// The reservation in the list for exactly this size and alignment, or null.
 [[nodiscard]] inline large_reservation* find(large_reservation* r, std::size_t bytes,
                                              std::size_t align) noexcept {
     while (r != nullptr && (r->bytes != bytes || r->align != align))
         r = r->next;
     return r;
 }
-// One with an idle block: for exactly that, or for another block of the same type. Null when there is none.
+// A reservation with an idle block, for exactly this request or for another block of the same type. Null when there is none.
 [[nodiscard]] inline large_reservation* find_idle(large_reservation* r, std::size_t bytes,
                                                   std::size_t align) noexcept {
     large_reservation* const exact = detail::find(r, bytes, align);

@@ -108,8 +108,8 @@ public:
         return m_is_closed;
     }
 
-    // Sets aside a block in use that a thread keeps, and takes again for the same size: only payload and mark change. Without
-    // the lock; requires that no other thread can reach it.
+    // Sets aside a block in use, which its thread keeps, and takes it again for the same size: only payload and mark change.
+    // Without the lock; requires that no other thread can reach the block.
     void set_aside(large_block& b) const noexcept {
         b.payload = nullptr;
         g_page_map.set_idle(b.base, true);
@@ -119,7 +119,7 @@ public:
         g_page_map.set_idle(b.base, false);
         return b.payload = payload;
     }
-    // Requires a block that is set aside: it becomes idle, and counts as idle for a while already.
+    // Requires a block that is set aside: it becomes idle, and counts as idle for some time already.
     void take_back(large_block& b) noexcept {
         scoped_lock const lock(m_mutex);
         keep(b);
@@ -127,7 +127,7 @@ public:
         static_cast<void>(count_deallocated(b.bytes));
     }
 
-    // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, and what
+    // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, throws what
     // upstream throws; the heap is then as before. O(count · granules).
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
         large_reservation& r = reservation_for(bytes, align);
@@ -186,9 +186,9 @@ public:
     }
 
     enum class idle : unsigned char {
-        all,         // ends reservations
-        unreserved,  // all but what is reserved
-        unused,      // what is not reserved and was idle for a whole period: one ends now
+        all,         // everything, which ends reservations
+        unreserved,  // everything that is not reserved
+        unused,      // everything not reserved that was idle for a whole period, which ends now
     };
     // Returns kept blocks to upstream, and the number of their bytes to the caller. O(kept blocks).
     std::size_t release_idle(idle which) noexcept {
@@ -238,7 +238,7 @@ public:
         return {m_in_use, m_in_use_bytes, m_idle_bytes};
     }
 
-    // From here on deallocations are counted. Returns the blocks in use.
+    // From now on, deallocations are counted. Returns the number of blocks in use.
     [[nodiscard]] std::uint64_t close() noexcept {
         scoped_lock const lock(m_mutex);
         return m_is_closed = true, m_in_use + m_leaving;
@@ -269,8 +269,8 @@ private:
     static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
 
-    // Whole granules, if the bound allows, so that the page map claims no foreign memory. A bounded pool spends nothing on
-    // offsets and buckets.
+    // Whole granules, if the bound allows, so that the page map claims no foreign memory. A bounded pool uses no memory for
+    // offsets and bucket sizes.
     [[nodiscard]] std::size_t total_for(std::size_t bytes, std::size_t align) const {
         std::size_t const exact = detail::max<std::size_t>(bytes, 1);
         if (exact > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), k_size_max);
@@ -323,7 +323,7 @@ private:
         g_metadata.deallocate(&b, sizeof(large_block));
     }
 
-    // The rest requires the lock.
+    // The functions that follow require the lock.
     void use(large_block& b, void* payload, std::size_t bytes) noexcept {
         b.end_free(m_upstream.pool_name());
         b.payload = payload;
@@ -352,7 +352,7 @@ private:
         return m_is_closed;
     }
 
-    // Takes one out of its bucket; null when none fits.
+    // Takes a block out of its bucket; null when none fits.
     [[nodiscard]] large_block* take_unreserved(std::size_t bytes, std::size_t align) noexcept {
         std::size_t const first =
             large_buckets::at_most(round_up(detail::max<std::size_t>(bytes, 1), k_granule_bytes));
@@ -381,7 +381,7 @@ private:
     optional_mutex m_mutex;
     std::uint32_t m_period = 0;
     std::uint64_t m_in_use = 0;
-    std::uint64_t m_leaving = 0;  // on their way to upstream, by deallocate()
+    std::uint64_t m_leaving = 0;  // bytes that deallocate() is returning to upstream
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
     std::size_t m_reserved_idle_bytes = 0;  // of those

@@ -4,7 +4,7 @@
 // The checked build's record of blocks: one bit for each 16 bytes of addresses. Blocks have at least 16 bytes, so each has a
 // bit of its own.
 //
-//   g_live_map     a block in use starts here; in the library's own memory: a pool that was not destroyed
+//   g_live_map     a block in use starts here; in the library's own memory: a pool that was not destroyed is here
 //   g_filled_map   a free block starts here that was filled when it was freed
 //
 // Any thread may call; O(1). Not compiled in other builds.
@@ -25,7 +25,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class live_map {
 public:
-    // Makes the leaves for [base, base + bytes), so that set() calls no system later. False without memory for them.
+    // Makes the leaves for [base, base + bytes), so that set() makes no system call later. False: no memory.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
         std::uintptr_t const last = (address_of(base) + bytes - 1) / k_min_block_bytes / k_leaf_units;
         for (std::uintptr_t i = address_of(base) / k_min_block_bytes / k_leaf_units; i <= last; ++i)
@@ -61,7 +61,7 @@ private:
         void* const pages = platform::map_pages(k_leaf_units / 8, platform::k_page_bytes);
         if (pages == nullptr) return nullptr;
         word_type* expected = nullptr;
-        // acq_rel: publishes zero pages, or sees those of a thread that was faster.
+        // acq_rel: publishes the zero pages, or sees those of a thread that was faster.
         if (m_leaves[index].compare_exchange_strong(expected, static_cast<word_type*>(pages),
                                                     std::memory_order_acq_rel))
             return static_cast<word_type*>(pages);

@@ -10,7 +10,7 @@
 //
 // No word holds a malloc block's address in a form that a leak checker recognizes, so the map hides no leak.
 //
-// Any thread may call; without a lock. A block's words are its owner's. O(bytes / 16); find: O(1).
+// Any thread may call; without a lock. The words of a block belong to its owner. O(bytes / 16); find: O(1).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -33,7 +33,7 @@ public:
     [[nodiscard]] void* allocate(void* stand_in, std::size_t bytes, std::size_t align) noexcept {
         void* p = nullptr;
         if (align < sizeof(void*)) align = sizeof(void*);
-        // Not aligned_alloc: it needs a multiple of the alignment, and a tool would treat the rest as requested bytes.
+        // Not aligned_alloc, which requires a multiple of the alignment: a tool would treat the rest as requested bytes.
         if (align <= alignof(std::max_align_t))
             p = std::malloc(bytes);
         else if (::posix_memalign(&p, align, bytes) != 0)
@@ -56,7 +56,7 @@ public:
         return reinterpret_cast<void*>((*l)[unit % k_leaf_units].load(std::memory_order_relaxed));
     }
 
-    // Require a block in use, by what find() said of it.
+    // Require a block in use, and the result of find() for it.
     [[nodiscard]] static void* start_of(void const* stand_in) noexcept {
         return reinterpret_cast<void*>(~record_of(stand_in).complement);
     }
@@ -74,7 +74,7 @@ private:
         std::uintptr_t complement;
         std::size_t bytes;
     };
-    static constexpr std::size_t k_unit_bytes = 16;                    // what malloc aligns to
+    static constexpr std::size_t k_unit_bytes = 16;                    // the alignment of malloc
     static constexpr std::size_t k_leaf_units = std::size_t{1} << 24;  // 256 MiB of addresses
     using leaf = std::array<std::atomic<std::uintptr_t>, k_leaf_units>;
 
@@ -98,7 +98,7 @@ private:
             void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
             if (pages == nullptr) return false;
             leaf* expected = nullptr;
-            // Zero pages are an empty leaf. release: pairs with the acquire in leaf_at().
+            // A leaf of zero pages is empty. release: pairs with the acquire in leaf_at().
             if (!__atomic_compare_exchange_n(&m_leaves[i], &expected, static_cast<leaf*>(pages), false,
                                              __ATOMIC_RELEASE, __ATOMIC_RELAXED))
                 platform::unmap_pages(pages, sizeof(leaf));
@@ -114,7 +114,7 @@ private:
         }
     }
 
-    // Not std::atomic: a million constructors are more than Clang evaluates for a constant.
+    // Not std::atomic, because Clang does not evaluate a million constructors for a constant.
     std::array<leaf*, std::size_t{1} << 20> m_leaves{};  // 48 bits of addresses
 };
 

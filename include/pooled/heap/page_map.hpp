@@ -14,8 +14,8 @@
 // would take one load, but all headers would map to the same few cache sets, and foreign addresses could not be looked up.
 // An entry is written when a chunk arrives from upstream and when it returns; slabs change their class without a write.
 //
-// Any thread may call anything. Entries are relaxed: a thread that frees a block got its address from a thread that had it
-// after the entry was written. O(1); assign: O(granules).
+// Any thread may call any function. Entries are relaxed, because a thread that frees a block received its address, directly or
+// indirectly, from the thread that wrote the entry. O(1); assign: O(granules).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
@@ -52,7 +52,7 @@ public:
     [[nodiscard]] constexpr bool is_idle() const noexcept { return (m_bits & idle) != 0; }
     // Requires an entry that is not large, and memory that cannot return to upstream because a block there is in use.
     [[nodiscard]] slab* slab_at() const noexcept { return static_cast<slab*>(descriptor()); }
-    // Requires an entry that is large; likewise.
+    // Requires a large entry; otherwise the same.
     [[nodiscard]] large_block* large_at() const noexcept { return static_cast<large_block*>(descriptor()); }
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
@@ -69,7 +69,7 @@ private:
     std::uint64_t m_bits = 0;
 };
 
-// Bounds of all memory that pools ever had: imprecise, but sufficient for a prefetch.
+// Bounds of all memory that pools have ever had: not exact, but sufficient for a prefetch.
 struct address_span {
     std::uintptr_t first = 0;
     std::uintptr_t bytes = 0;
@@ -82,7 +82,7 @@ public:
     page_map(page_map const&) = delete;
     page_map& operator=(page_map const&) = delete;
 
-    // Empty for addresses outside of all pools.
+    // The entry is empty for addresses outside all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
         if (address >> k_address_bits != 0) [[unlikely]]
@@ -137,7 +137,7 @@ private:
     static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
     using leaf = std::array<std::atomic<std::uint64_t>, k_leaf_entries>;
 
-    // acquire: pairs with the release in make_leaf; the leaf's pages are seen mapped.
+    // acquire: pairs with the release in make_leaf; the mapped pages of the leaf are seen.
     [[nodiscard]] leaf* leaf_of(std::uintptr_t address) const noexcept {
         return m_root[address >> k_leaf_span_bits].load(std::memory_order_acquire);
     }
@@ -159,7 +159,7 @@ private:
         void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
         if (pages == nullptr) return false;
         leaf* expected = nullptr;
-        // Zero pages are a leaf of empty entries. release: pairs with the acquire in leaf_of.
+        // A leaf of zero pages has only empty entries. release: pairs with the acquire in leaf_of.
         if (!m_root[index].compare_exchange_strong(expected, static_cast<leaf*>(pages),
                                                    std::memory_order_release, std::memory_order_relaxed))
             platform::unmap_pages(pages, sizeof(leaf));
@@ -168,7 +168,7 @@ private:
 
     std::array<std::atomic<leaf*>, std::size_t{1} << (k_address_bits - k_leaf_span_bits)> m_root{};
     std::atomic<std::uintptr_t> m_complement_of_first{
-        0};  // all zero bytes until used: no page of a program's file
+        0};  // all zero until used, so it takes no space in a program's file
     std::atomic<std::uintptr_t> m_end{0};
 };
 

@@ -18,12 +18,12 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Slabs that only one or two size classes may use: those in which the objects of one type are allocated.
+// Slabs for only one or two size classes, in which the objects of one type are allocated.
 struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
     slab_list free;
     reservation* next = nullptr;
-    bool is_settled = false;  // no reserve() is under way for it
+    bool is_settled = false;  // no reserve() is in progress for it
 
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
 };
@@ -31,7 +31,7 @@ struct reservation {
 // The reservations of one heap, the latest first. O(reservations) unless noted.
 class reservation_list {
 public:
-    // Not in the list yet. Throws std::bad_alloc. Without a lock.
+    // Makes a reservation that is not in the list yet. Throws std::bad_alloc. Without a lock.
     [[nodiscard]] static reservation& make(std::array<class_index, 2> classes) {
         auto* const r = ::new (g_metadata.allocate(sizeof(reservation))) reservation;
         r->classes = classes;
@@ -42,7 +42,7 @@ public:
         r.next = m_first;
         m_first = &r;
     }
-    // Requires one in the list, without a slab; destroys it.
+    // Destroys a reservation that is in the list and has no slab.
     void remove(reservation& r) noexcept {
         reservation** link = &m_first;
         while (*link != &r)

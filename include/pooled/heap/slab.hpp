@@ -43,9 +43,9 @@ struct alignas(k_cache_line) slab {
     std::uint32_t bytes = 0;
     std::uint32_t total = 0;
     std::uint32_t free = 0;
-    std::uint16_t first_word = 0;  // no bit is set in a word before it
+    std::uint16_t first_word = 0;  // no bit is set in any earlier word
     std::uint8_t size_class = static_cast<std::uint8_t>(k_no_class);
-    std::uint16_t purged_pages = 0;  // a bit each: given back to the system, and not handed out since
+    std::uint16_t purged_pages = 0;  // one bit per page: returned to the system, and not used since
     [[no_unique_address]] slab_marks marks;
     std::array<std::uint64_t, k_words> bits{};
 
@@ -87,14 +87,14 @@ struct alignas(k_cache_line) slab {
         });
     }
 
-    // The pages that lie completely within [first, end), bytes from the base: bits as in purged_pages.
+    // The pages that lie completely within [first, end), which are offsets in bytes from the base. Bits as in purged_pages.
     [[nodiscard]] static constexpr std::uint16_t pages(std::size_t first, std::size_t end) noexcept {
         std::size_t const from = (first + platform::k_page_bytes - 1) / platform::k_page_bytes;
         std::size_t const to = end / platform::k_page_bytes;
         return static_cast<std::uint16_t>(from < to ? (1U << to) - (1U << from) : 0);
     }
 
-    // Of these, those in whole pages of the system, which may be larger.
+    // Of these pages, those in complete pages of the system, which may be larger.
     [[nodiscard]] std::uint16_t system_pages(std::size_t first, std::size_t end) const noexcept {
         std::uintptr_t const at = address_of(base);
         auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
@@ -125,7 +125,7 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
-    // Of one word, at most `left` blocks. Returns how many of these are left to be taken.
+    // Takes at most `left` blocks from one word. Returns how many remain to be taken.
     template <class Visit>
     std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
         constexpr unsigned k_group = 8;
@@ -194,7 +194,7 @@ struct alignas(k_cache_line) slab {
                 }
                 word |= bit;
                 ++block;
-                if constexpr (k_hardened) {  // no order, but near each other
+                if constexpr (k_hardened) {  // not ordered, but close to each other
                     if (block == end) break;
                     std::uintptr_t const in_word = address_of(*block) - first - w * k_word_bits * block_bytes;
                     if (in_word >= k_word_bits * block_bytes) break;

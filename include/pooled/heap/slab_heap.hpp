@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The memory of a pool in slabs: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any
-// other class, and returns empty chunks. It knows nothing of threads' caches.
+// The memory of a pool in slabs: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any other
+// class, and returns empty chunks. It knows nothing about threads' caches.
 //
 //   upstream ─▶ chunk ─▶ slabs: free ◀──▶ of a size class          reserved ◀──▶ of one of the classes it is reserved for
 //
 // Invariants: each slab of each chunk is in m_free, in one reservation's list, or has a class;
 //             chunk.held = its slabs that have a class or are reserved; m_free_slabs = slabs in m_free.
-// Any thread may call; one lock; below it only the metadata arena's is taken. It is not held while upstream runs. O(1) unless
-// noted.
+// Any thread may call; one lock, under which only that of the metadata arena is taken. It is not held while upstream runs. O(1)
+// unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
@@ -68,7 +68,7 @@ public:
         }
     }
 
-    // A slab of class `c` with all blocks free, or null: grow() then.
+    // A slab of class `c` with all blocks free; null: the caller must call grow().
     [[nodiscard]] slab* take(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
         slab* const s = find(c);
@@ -124,7 +124,7 @@ public:
         friend class slab_heap;
         slab_heap& m_heap;
         reservation& m_reservation;
-        std::size_t m_grown = 0;  // bytes of chunks
+        std::size_t m_grown = 0;  // bytes of added chunks
         bool m_is_settled = false;
     };
 
@@ -133,7 +133,7 @@ public:
     // O(slabs).
     [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
         std::size_t const block_bytes = k_geometry[c].block_bytes;
-        // Counted again when enough were added: other threads may have taken some meanwhile.
+        // Counted again after enough were added, because other threads may have taken some meanwhile.
         for (std::size_t have = 0; (have = claim(by.m_reservation, c, count)) < count;) {
             if (!m_source.from().may_give((count - have) * block_bytes)) return false;
             while (have < count) {
@@ -151,7 +151,7 @@ public:
         if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
         return true;
     }
-    // A slab that is partly in use: it is reserved from here on. False when it is already, for other classes.
+    // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
         scoped_lock const lock(m_mutex);
         if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
@@ -217,7 +217,7 @@ public:
         return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
     }
 
-    // The fewest slabs that were free at once since the last call, which were therefore not needed.
+    // The smallest number of slabs that were free at any moment since the last call; so many were not needed.
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
         scoped_lock const lock(m_mutex);
         return std::exchange(m_fewest_free, m_free_slabs);
@@ -225,7 +225,7 @@ public:
 
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }
 
-    // Walks every structure. O(slabs).
+    // Checks every structure. O(slabs).
     [[nodiscard]] bool is_valid() noexcept {
         scoped_lock const lock(m_mutex);
         std::size_t listed = 0;
@@ -249,7 +249,7 @@ public:
     }
 
 private:
-    // The functions that follow require the lock, but for those that say otherwise.
+    // The functions that follow require the lock, unless noted.
 
     // A free slab that holds a block of `c`. Only the last slab of a chunk can be too short.
     [[nodiscard]] slab* find(class_index c) noexcept {
@@ -284,7 +284,7 @@ private:
         c.next = m_chunks;
         if (m_chunks != nullptr) m_chunks->previous = &c;
         m_chunks = &c;
-        // The list then begins with the lowest: memory is used from the bottom up.
+        // The list then begins with the lowest, so that memory is used from the bottom up.
         for (std::size_t i = c.slab_count; i-- != 0;)
             m_free.push_front(c.slabs()[i]);
         m_free_slabs += c.slab_count;
@@ -314,7 +314,7 @@ private:
         }
         if (grown != 0) release_chunks(grown);
     }
-    // An earlier one for the same classes takes over what `r` has.
+    // If there is an earlier reservation for the same classes, it takes over the slabs of `r`.
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
         reservation* const earlier = m_reservations.find_settled(r.classes);
@@ -367,7 +367,7 @@ private:
         make_free(s);
     }
 
-    // Without the lock, which is held for one slab at a time: no thread uses the slab while its pages are written.
+    // Takes the lock for one slab at a time, so that no thread uses the slab while its pages are written.
     void touch_free(reservation& r) noexcept {
         std::size_t left = 0;
         {

@@ -26,9 +26,9 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 template <bool Hardened>
 class basic_slab_marks {
 public:
-    // The size class whose free blocks are all marked; another number when some may not be.
+    // The size class whose free blocks are all marked; another number when some may not be marked.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint32_t whole_class() const noexcept { return m_whole_class; }
-    // Whether the block that starts `offset` bytes behind the base may be one in use.
+    // Whether the block that starts `offset` bytes behind the base may be in use.
     [[nodiscard]] bool may_be_in_use(std::size_t offset) const noexcept {
         return (m_unmarked_pages >> (offset / platform::k_page_bytes) & 1U) == 0;
     }
@@ -41,7 +41,7 @@ public:
         settle();
     }
     void unassign() noexcept { m_whole_class = k_none; }
-    // These pages are zero from here on.
+    // These pages are zero from now on.
     void forget(std::uint16_t pages) noexcept {
         m_unmarked_pages = static_cast<std::uint16_t>(m_unmarked_pages | pages);
         if (m_whole_class != k_none) settle();

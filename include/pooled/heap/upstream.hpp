@@ -28,7 +28,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Calls to any upstream that the thread is in.
+// Number of calls to any upstream in which the thread is.
 POOLED_STATE(thread_local std::uint32_t, t_upstream_calls, = 0);
 
 class upstream {
@@ -55,10 +55,10 @@ public:
             m_has_begun = true;
             m_next = std::exchange(m_with.m_calls_under_way, this);
             ++t_upstream_calls;
-            // acq_rel: what follows is not seen before it.
+            // acq_rel: what follows is not seen earlier.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
         }
-        // Everything received is recorded: under the lock under which it was.
+        // Called when everything received is recorded, under the lock under which it was recorded.
         void settle() noexcept {
             scoped_lock const lock(m_with.m_mutex);
             m_bytes = 0;
@@ -128,12 +128,17 @@ public:
         discount(bytes, under_way);
     }
 
-    // Only pages of the operating system can be given back one by one, and touched in advance.
+    // Only pages of the operating system can be returned individually, and touched in advance.
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
     [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
     [[nodiscard]] std::size_t room() const noexcept { return m_max - used(); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
+    // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
+    // trying again: the calls that ended include that request.
+    [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
+        return POOLED_HAS_EXCEPTIONS == 0 && room() >= bytes;
+    }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
 
@@ -142,9 +147,9 @@ public:
         return m_calls_ended.load(std::memory_order_acquire);
     }
 
-    // False when no call has ended since calls_ended() was `before`, and none is under way: what a thread did not find in
-    // the meantime, it would not find now. Waits for one that is under way; but not in a thread that is itself in a call,
-    // and uses a pool there, nor in one that forks: the other one may be waiting for it.
+    // False when no call has ended since calls_ended() was `before`, and none is in progress: then another search would find
+    // nothing new. Waits for a call in progress, except in a thread that is itself in a call and uses a pool there, or that
+    // forks: the other call may be waiting for this thread.
     [[nodiscard]] bool wait_for_call(std::uint64_t before) const noexcept {
         for (unsigned attempt = 0; calls_ended() == before; ++attempt) {
             // acquire: pairs with the release in ~call.
@@ -156,8 +161,8 @@ public:
         return true;
     }
 
-    // Around a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on stacks that the
-    // child may reuse, so they are read here.
+    // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
+    // stacks that the child may reuse, so they are read here.
     void before_fork() noexcept {
         if (m_calls_under_way == nullptr && m_others.calls == 0) return;
         m_others = {};
@@ -178,7 +183,7 @@ public:
         }
         m_others.first = own;
     }
-    // In the child. Returns how many of them were returning a large block.
+    // Called in the child. Returns how many of these calls were returning a large block.
     [[nodiscard]] std::uint64_t forget_others() noexcept {
         if (m_others.calls == 0) return 0;
         *m_others.first = nullptr;
@@ -207,7 +212,7 @@ private:
             link = &(*link)->m_next;
         *link = one.m_next;
         --t_upstream_calls;
-        // release: both pair with the acquires in calls_ended() and wait_for_calls(); what was moved is seen.
+        // release: both pair with the acquires in calls_ended() and wait_for_calls(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
         m_under_way.fetch_sub(1, std::memory_order_release);
     }
@@ -220,7 +225,7 @@ private:
             sanitizer::add_root(given, bytes);
             return given;
         }
-        // The first chunk of a pool keeps small pages, so that a pool of ten objects does not take 2 MiB of memory.
+        // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
         bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
         void* const p =
             platform::map_pages(mapped(bytes), huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
@@ -258,11 +263,11 @@ private:
     mutex m_mutex;
     call* m_calls_under_way = nullptr;
     struct {
-        call** first = nullptr;  // the link to the first of them
+        call** first = nullptr;  // the link to the first of these calls
         std::size_t bytes = 0;
         std::int32_t calls = 0;
         std::uint64_t leaving = 0;
-    } m_others;  // of other threads, during a fork
+    } m_others;  // calls of other threads, during a fork
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

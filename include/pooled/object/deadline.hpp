@@ -70,7 +70,7 @@ public:
     explicit until_stopped(std::stop_token token) noexcept : m_token(std::move(token)) {}
     [[nodiscard]] static std::chrono::nanoseconds remaining() noexcept { return k_longest_sleep; }
 
-    // Stops the waiter when a stop is or was requested, as long as the result exists. Allocates no memory.
+    // While the result exists, stops the waiter when a stop is requested, or was requested before. Allocates no memory.
     [[nodiscard]] auto watch(waiter& w) const {
         return std::stop_callback(m_token, [&w]() noexcept { w.stop(); });
     }

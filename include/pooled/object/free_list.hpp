@@ -42,15 +42,15 @@ public:
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
     [[nodiscard]] thread_cache* attach() noexcept { return g_registry.attach(m_core); }
 
-    // Null: the caller must take the slow path. A cache that has no more than `spare` gives none.
+    // Null: the caller must take the slow path. A cache with at most `spare` addresses returns none.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
         return take_from(t_state.near[m_index], spare);
     }
-    // False: still the caller's. `is_stale` is read inside the gate: it may change while all are stopped.
+    // False: the caller keeps the address. `is_stale` is read inside the gate: it may change while all are stopped.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put_cached(void* p, bool const& is_stale) noexcept {
         return put_into(t_state.near[m_index], p, is_stale);
     }
-    // The same in a process with so many pools that those do not find this one's cache.
+    // The same in a process with so many pools that those two functions do not find this pool's cache.
     [[nodiscard]] void* take_far(std::uint32_t spare) noexcept {
         return m_index == k_far_slot ? take_from(t_state.find(m_core.id()), spare) : nullptr;
     }
@@ -64,15 +64,15 @@ public:
         return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
     }
 
-    // From here on: under the lock. `mine` is the calling thread's cache, or null.
+    // The functions that follow require the lock. `mine` is the calling thread's cache, or null.
 
-    // Takes over what was reserved, and gives the old memory for it.
+    // Takes over the reserved memory, and returns the old memory in exchange.
     void move_to(list& room) noexcept {
         if (room.capacity() == 0) return;
         room.assign(m_list.begin(), m_list.end());
         room.swap(m_list);
     }
-    // `count` places for addresses to be added, of which the last is taken first.
+    // `count` places for new addresses, of which the last is taken first.
     [[nodiscard]] void** add(std::size_t count) noexcept {
         m_list.resize(m_list.size() + count);
         return m_list.data() + (m_list.size() - count);
@@ -84,7 +84,7 @@ public:
         return sum;
     }
 
-    // From the caller's cache, the list, and then all caches. Null: at this moment none was free.
+    // Takes an address from the caller's cache, the list, or any other cache. Null: at one moment none was free.
     [[nodiscard]] void* pop(thread_cache* mine, std::size_t capacity) noexcept {
         if (void* const own = mine != nullptr ? mine->recycled.pop() : nullptr) {
             refill(mine, capacity);
@@ -102,7 +102,7 @@ public:
         return last;
     }
 
-    // The caller's next address; null if it would come from another thread's cache.
+    // The address that the caller would get next; null if it would come from another thread's cache.
     [[nodiscard]] void* peek(thread_cache* mine) noexcept {
         void* const own = mine != nullptr ? mine->recycled.pop() : nullptr;
         if (own == nullptr) return m_list.empty() ? nullptr : m_list.back();
@@ -117,7 +117,7 @@ public:
         static_cast<void>(mine->recycled.push(p));
     }
 
-    // Everything; `then(addresses)` is called while all owners are stopped.
+    // Takes everything; `then(addresses)` is called while all owners are stopped.
     template <class Then>
     [[nodiscard]] list take_all(Then&& then) noexcept {
         m_core.caches().stop();
@@ -129,15 +129,15 @@ public:
         return all;
     }
 
-    // The cache's owner ended: it keeps neither addresses nor memory.
+    // Called when the cache's owner has ended: takes the cache's addresses and frees its memory.
     void retire(thread_cache& cache) noexcept {
         collect(cache);
         cache.recycled.release();
     }
 
 private:
-    // As many as a thread caches of blocks of 1 KiB. While there are few for each thread, none are cached: the lock is cheaper
-    // than a steal.
+    // The same number as a thread caches of blocks of 1 KiB. While there are only few for each thread, none are cached, because
+    // the lock is cheaper than a steal.
     static constexpr std::uint32_t k_most_cached = 64;
     static constexpr std::size_t k_least_share = 4;
 
@@ -158,7 +158,7 @@ private:
         return is_put;
     }
 
-    // The newest half a cache, if it is empty: the newest is the first that comes out.
+    // If the cache is empty, refills it with half a cache of the newest addresses; the newest is taken first.
     void refill(thread_cache* mine, std::size_t capacity) noexcept {
         if (m_list.empty() || !has_room(mine, capacity) || mine->recycled.held() != 0) return;
         std::size_t const count = detail::min<std::size_t>((m_limit + 1) / 2, m_list.size());
@@ -167,7 +167,7 @@ private:
         m_list.resize(left);
     }
 
-    // Whether the thread may cache addresses, of `capacity` that there are.
+    // Whether the thread may cache addresses, if there are `capacity` in total.
     [[nodiscard]] bool has_room(thread_cache* mine, std::size_t capacity) noexcept {
         std::size_t threads = 0;
         m_core.caches().for_each([&](thread_cache&) { ++threads; });

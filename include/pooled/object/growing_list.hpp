@@ -3,14 +3,14 @@
 
 // A free_list of objects that are made in steps: a thread that takes the last one, or finds none, makes more, within the limits.
 //
-// One thread at a time makes a step, the grower, and holds no lock meanwhile; others that find nothing wait for it. `Maker`
-// has three members, which only the grower calls:
+// One thread at a time, the *grower*, makes a step, and holds no lock meanwhile; other threads that find nothing wait for it.
+// `Maker` has three members, which only the grower calls:
 //   make(count, before)   makes `count` objects where there were `before`; may throw
 //   keep(void** out)      commits them and writes their addresses. Under the lock; must not throw
 //   undo()                destroys them, after make() threw or the list got no memory
 //
 // Invariants: capacity − in use = idle; the list has space for capacity
-//             a thread leaves idle == 0 behind only when no step may be made, or one is being made
+//             when a call returns, idle == 0 only if no step may be made, or one is being made
 // take() and put(): O(1), but for a step. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
@@ -30,7 +30,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct growth_limits {
     std::size_t initial;
-    std::size_t step;  // 0: no more than `initial`
+    std::size_t step;  // 0: at most `initial`
     std::size_t max;   // 0: none
 };
 
@@ -47,19 +47,19 @@ public:
         if (m_limits.initial != 0) grow(m_limits.initial);
     }
 
-    // Null when there is none and no step may be made, or when the grower calls. Throws what a step throws; nothing has changed
-    // then. A lack of memory while one is left is not yet a failure.
+    // Null when there is none and no step may be made, or when the grower calls. Throws what a step throws; the list is then
+    // unchanged. A step that runs out of memory is not yet a failure while one object is left.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take() {
         void* const found = m_free.take_cached(m_spare);
         return found != nullptr ? found : take_slow();
     }
 
-    // False: it is stale, and the caller's. Otherwise the list may be gone. `is_stale` changes only within take_all().
+    // False: it is stale, and the caller keeps it. Otherwise the list may be gone. `is_stale` changes only within take_all().
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put(void* p, bool const& is_stale) noexcept {
         return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
     }
 
-    // One less is in use: it was not put back.
+    // An object in use was not put back: counts one less.
     void lose(bool const& is_stale) noexcept {
         scoped_lock const lock(m_free.mutex());
         if (!is_stale) set_capacity(m_capacity - 1);
@@ -88,13 +88,13 @@ public:
         scoped_lock const lock(m_free.mutex());
         return detail::min<std::size_t>(m_free.idle(), m_capacity);
     }
-    // None is free, and no step may be made, or there was no memory for the last.
+    // No object is free, and no step may be made, or there was no memory for the last step.
     [[nodiscard]] bool is_exhausted() noexcept {
         return idle() == 0 && (next_step() == 0 || m_is_short_of_memory);
     }
 
-    // Reports inconsistent counts, and calls `look` on this thread's next address unless that is in another thread's cache: under
-    // the lock, so that no other thread takes it meanwhile. O(1).
+    // Reports inconsistent counts. Calls `look` on this thread's next address, unless that is in another thread's cache, under
+    // the lock, so that no other thread takes the address meanwhile. O(1).
     template <class Look>
     void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
@@ -147,7 +147,7 @@ private:
         return true;
     }
 
-    // Without the lock, by the grower.
+    // Called without the lock, by the grower.
     void grow(std::size_t count) {
         free_list::list room;
         POOLED_TRY {
@@ -200,13 +200,13 @@ private:
     free_list m_free;
     observed<std::uint32_t>
         m_spare;  // what a thread's cache keeps for take_slow(): 1 while a step may be made
-    observed<bool> m_is_short_of_memory;  // the last step failed for want of it
+    observed<bool> m_is_short_of_memory;  // the last step failed because memory ran out
     growth_limits const m_limits;
     observed<std::size_t> m_capacity;
     observed<std::size_t> m_steps;
     Maker m_maker;
     thread_state const* m_grower = nullptr;
-    std::atomic<std::uint32_t> m_growths{0};  // that ended
+    std::atomic<std::uint32_t> m_growths{0};  // steps that ended
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

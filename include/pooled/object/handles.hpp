@@ -12,10 +12,12 @@
 #include "pooled/config.hpp"
 #include "pooled/object/recycler.hpp"
 #include "pooled/object/slot.hpp"
+#include "pooled/pool/tracking.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/deleter.hpp"
 #include "pooled/smart/make_rc.hpp"
 #include "pooled/smart/rc_from_this.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 #include "pooled/teardown/block_type.hpp"
 
 #include <atomic>
@@ -85,6 +87,13 @@ public:
         return object;
     }
 
+    // Requires a slot with a header.
+    [[nodiscard]] static bool is_only_weak(void const* slot) noexcept {
+        auto const& header = *reinterpret_cast<count_header const*>(
+            static_cast<std::byte const*>(slot) + Recycler::layout::k_offset - sizeof(count_header));
+        return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;
+    }
+
 private:
     static slot& slot_of(void* header) noexcept {
         return Recycler::layout::slot_of(
@@ -116,8 +125,8 @@ private:
         Recycler::of(s).recycle(s);
     }
 
-    // Released at once, never deferred: an object seldom drops others when it is released, and a thread may wait for it.
-    // Therefore `finish` is the same as `retire`.
+    // Released immediately, never deferred: an object rarely drops others when it is released, and a thread may be waiting for
+    // it. So `finish` is the same as `retire`.
     static constexpr block_type k_type{.retire = retire,
                                        .retire_observed = retire_observed,
                                        .finish = retire,
@@ -132,6 +141,7 @@ private:
 template <class T, class Recycler>
 struct shared_handle {
     using pointer = std::shared_ptr<T>;
+    static constexpr tracking::weak_test k_is_only_weak = &standard_control_block::is_only_weak;
 
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
@@ -143,6 +153,7 @@ struct shared_handle {
 template <class T, class Recycler>
 struct unique_handle {
     using pointer = unique_ptr<T>;
+    static constexpr tracking::weak_test k_is_only_weak = nullptr;
 
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
@@ -154,6 +165,7 @@ struct unique_handle {
 template <class T, class Recycler, class Counting>
 struct rc_handle {
     using pointer = rc_ptr_of<T, Counting>;
+    static constexpr tracking::weak_test k_is_only_weak = &recycled_object<T, Recycler>::is_only_weak;
 
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {

@@ -9,8 +9,8 @@
 //
 // Invariants: capacity = outside + size        outside: in a thread's cache, or with a caller
 //             in use = outside − Σ held of the caches
-// Requires the stock's lock, and that the owner of a given cache is the caller or is kept out. Last in, first out. O(1),
-// but for a refill, a flush and collect(): O(objects moved).
+// Requires the stock's lock, and that the owner of the cache passed to a function is the caller or is kept out. Last in, first
+// out. O(1), but for a refill, a flush and collect(): O(objects moved).
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/cache/class_cache.hpp"
@@ -39,7 +39,7 @@ public:
     // The largest capacity so far. An object is added only when no other is idle, so it is the most in use at once.
     [[nodiscard]] std::size_t high_water() const noexcept { return m_high_water; }
 
-    // An idle object; null when there is none here.
+    // An idle object; null when the list has none.
     [[nodiscard]] slot* pop() noexcept {
         slot* const s = m_idle.pop();
         if (s != nullptr) ++m_outside;
@@ -81,7 +81,7 @@ public:
         cache.release();
     }
 
-    // The caller has one object more, or one less.
+    // Counts one more, or one less, object of the caller.
     void add_outside() noexcept {
         ++m_outside;
         m_high_water = detail::max(m_high_water, capacity());

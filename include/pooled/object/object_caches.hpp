@@ -46,7 +46,7 @@ public:
     }
 
     // False when the cache is stopped, full or missing, or when the object is of an earlier generation; it is then still the
-    // caller's. Otherwise the pool may be gone.
+    // caller's. Otherwise the pool may no longer exist.
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(slot& s) noexcept {
         if constexpr (Sharing == sharing::shared)
@@ -55,7 +55,7 @@ public:
             return s.generation == generation() && m_core.local_cache().recycled.push(&s);
     }
 
-    // The same in a process with so many pools that pop() and push() do not find this one's caches. Otherwise null, false.
+    // The same in a process with so many pools that those do not find this pool's caches. Otherwise null and false.
     [[nodiscard]] slot* pop_far() noexcept {
         far_pass const pass(m_core.id());
         return m_index == k_far_slot && pass ? pop_from(t_state.find(m_core.id())) : nullptr;

@@ -33,13 +33,16 @@
 #include "pooled/object/recycler.hpp"
 #include "pooled/object/stats.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/live_report.hpp"
 #include "pooled/pool/pool.hpp"
 #include "pooled/pool/reserve.hpp"
 #include "pooled/pool/stats.hpp"
+#include "pooled/pool/tracking.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 
 #include <concepts>
 #include <cstddef>
+#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <string_view>
@@ -99,7 +102,10 @@ public:
         : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle),
                                                         detail::make_factory<T>(std::move(factory))))) {}
 
-    ~basic_object_pool() { m_recycler->close(); }
+    ~basic_object_pool() {
+        detail::report_at_close(*this);
+        m_recycler->close();
+    }
     basic_object_pool(basic_object_pool const&) = delete;
     basic_object_pool& operator=(basic_object_pool const&) = delete;
 
@@ -108,34 +114,40 @@ public:
     // on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> acquire(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<shared>(k_or_throw, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> acquire_unique(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<unique>(k_or_throw, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer acquire_rc(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<rc>(k_or_throw, std::forward<Args>(args)...);
     }
 
     // The same; empty when exhausted, or when there is no memory for another object.
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE std::shared_ptr<T> try_acquire(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<shared>(k_or_empty, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE unique_ptr<T> try_acquire_unique(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<unique>(k_or_empty, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
-    [[nodiscard]] POOLED_ALWAYS_INLINE rc_pointer try_acquire_rc(Args&&... args) {
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<rc>(k_or_empty, std::forward<Args>(args)...);
     }
 
@@ -143,37 +155,45 @@ public:
     // release an object, so they return at once.
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] std::shared_ptr<T> acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<shared>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr<T> acquire_unique_for(std::chrono::duration<Rep, Period> at_most,
-                                                   Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<unique>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
+                                                                 Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<rc>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] std::shared_ptr<T> acquire_until(std::chrono::time_point<Clock, Duration> deadline,
-                                                   Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<shared>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr<T> acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline,
-                                                     Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<unique>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] rc_pointer acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline,
-                                              Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
+    acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
         return get<rc>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
     }
 
@@ -181,20 +201,25 @@ public:
     // Wait until a stop is requested, and are empty then, also if the stop was requested before the call and objects are idle.
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] std::shared_ptr<T> acquire(std::stop_token const& token, Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> acquire(std::stop_token const& token,
+                                                                  Args&&... args) {
         if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
         return get<shared>(wait<until_stopped>(token), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] unique_ptr<T> acquire_unique(std::stop_token const& token, Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> acquire_unique(std::stop_token const& token,
+                                                                    Args&&... args) {
         if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
         return get<unique>(wait<until_stopped>(token), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
-    [[nodiscard]] rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
         if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
         return get<rc>(wait<until_stopped>(token), std::forward<Args>(args)...);
     }
 #endif
@@ -253,6 +278,16 @@ public:
 
     [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
 
+    // How many objects are in use; in the tracked build also where they were acquired and how long ago, and which of them only weak
+    // pointers keep. For people: the text is not fixed.
+    template <class Traits>
+    void live_report(std::basic_ostream<char, Traits>& out) const {
+        object_counts const counts = m_recycler->count();
+        out << "object_pool '" << name() << "': " << counts.capacity - counts.idle << " objects in use, "
+            << counts.idle << " idle";
+        detail::report_objects(m_recycler->core(), out);
+    }
+
 private:
     friend struct object_pool_access;
 
@@ -273,7 +308,13 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
                                                                     Args&&... args) {
         Handle const handle;
-        return handle.own(m_recycler->acquire(otherwise, std::forward<Args>(args)...));
+        [[maybe_unused]] tracking::site const where = tracking::take();
+        slot* const s = m_recycler->acquire(otherwise, std::forward<Args>(args)...);
+        typename Handle::pointer owner = handle.own(s);
+        // Here, where its counts were written; nobody else can have released it.
+        tracking::on_acquire(m_recycler->core().id(), s, recycler_type::layout::k_bytes, where,
+                             Handle::k_is_only_weak);
+        return owner;
     }
 
     recycler_type* m_recycler;

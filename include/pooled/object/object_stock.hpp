@@ -65,38 +65,38 @@ public:
     [[nodiscard]] std::size_t bound() const noexcept { return m_bound; }
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
-    // For when the cache gave nothing. Nothing: the bound is reached, and at one moment no object was idle anywhere.
+    // Called when the cache has no object. Empty: the bound is reached and, at one moment, no object was idle.
     [[nodiscard]] POOLED_API grant take();
     // The same, but waits as long as `deadline` says.
     template <class DeadlinePolicy>
     [[nodiscard]] grant wait(DeadlinePolicy const& deadline);
-    // For when the cache took nothing. False: the object is of an earlier generation. Otherwise the stock may be gone.
+    // Called when the cache did not take the object. False: it is of an earlier generation. Otherwise the stock may be gone.
     [[nodiscard]] POOLED_API bool put(slot& s) noexcept;
 
     // How many objects the caller is to build, so that there are `count`; they count under the bound from now on.
     [[nodiscard]] POOLED_API std::size_t set_aside(std::size_t count) noexcept;
     // A slot whose object was just built; the caller hands it out.
     POOLED_API void add_used(slot& s) noexcept;
-    // A slot that is out, whose object was just built in place of one that is destroyed.
+    // A slot in use, whose object was just built in place of a destroyed one.
     POOLED_API void add_rebuilt(slot& s) noexcept;
-    // The same; it goes to the first waiter, or is idle.
+    // The same; the first waiter gets the object, or it becomes idle.
     POOLED_API void add_fresh(slot& s) noexcept;
 
     // Whether an object is counted in m_used, or in m_objects alone.
     enum class counted : bool { as_built, as_used };
     // An object is destroyed, or was not built after all; the first waiter may build one in its place. True when the pool's
-    // handle is gone and this was the last object: the caller then destroys the stock.
+    // handle was destroyed and this was the last object: the caller then destroys the stock.
     [[nodiscard]] POOLED_API bool remove(counted how) noexcept;
 
     // So many of those that the caller was to build are not built after all.
     POOLED_API void cancel(std::size_t count) noexcept;
-    // All idle objects, wherever they are; from now on they are counted as built. `outdate`: the others are destroyed when
-    // they are released.
+    // Takes all idle objects, wherever they are; from now on they are counted as built. `outdate`: the other objects are
+    // destroyed when they are released.
     enum class in_use : bool { keep, outdate };
     [[nodiscard]] POOLED_API slot_chain take_idle(in_use what) noexcept;
-    // take_idle(outdate), for the end: owners are kept out from now on.
+    // take_idle(outdate) for the last time: owners are kept out from now on.
     [[nodiscard]] POOLED_API slot_chain close() noexcept;
-    // The handle is gone, after close(). True when no object is out.
+    // The handle was destroyed; called after close(). True when no object is in use.
     [[nodiscard]] POOLED_API bool abandon() noexcept;
 
     [[nodiscard]] POOLED_API object_counts count() noexcept;
@@ -153,7 +153,7 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
         {
             scoped_lock const own(m_mutex);
             if (grant const g = take_locked(cache)) return g;
-            if (m_caches.is_local()) return {};  // nobody else can release one
+            if (m_caches.is_local()) return {};  // no other thread can release one
             if (m_is_central) {
                 m_waiters.push(self);
                 break;
@@ -171,7 +171,7 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
 
 #if POOLED_HAS_CODE
 
-// Requires the lock. Nothing: none is idle in the stock and, in central mode, anywhere; and none may be built.
+// Requires the lock. Empty: no object is idle in the stock (in central mode: anywhere), and none may be built.
 POOLED_CODE grant object_stock::take_locked(thread_cache* cache) noexcept {
     if (slot* const idle = uses(cache) ? m_used.pop(cache->recycled) : m_used.pop()) {
         ++m_hits;
@@ -273,7 +273,7 @@ POOLED_CODE bool object_stock::remove(counted how) noexcept {
     {
         scoped_lock const own(m_mutex);
         if (how == counted::as_used) m_used.remove_outside();
-        granted = m_waiters.grant_first({nullptr, 1});  // m_objects counts the waiter's object then
+        granted = m_waiters.grant_first({nullptr, 1});  // m_objects then counts the waiter's object
         if (granted == nullptr) --m_objects;
         is_last = m_is_abandoned && m_objects == 0;
     }
@@ -290,7 +290,7 @@ POOLED_CODE void object_stock::cancel(std::size_t count) noexcept {
                 return;
             }
         }
-        static_cast<void>(remove(counted::as_built));  // never the last: the builder holds the handle
+        static_cast<void>(remove(counted::as_built));  // never the last object: the builder holds the handle
     }
 }
 
@@ -361,7 +361,7 @@ POOLED_CODE bool object_stock::abandon() noexcept {
     return m_objects == 0;
 }
 
-// Reads the caches without stopping their owners, so it clamps: an object may be counted in two places at that moment.
+// Reads the caches without stopping their owners, and therefore clamps: an object may be counted in two places at that moment.
 POOLED_CODE object_counts object_stock::count() noexcept {
     scoped_lock const lock(core().caches().mutex());
     scoped_lock const own(m_mutex);

@@ -18,7 +18,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 struct object_pool_options {
-    // Shown in errors; the first 47 characters are kept.
+    // Shown in errors; cut to 47 characters.
     std::string_view name = "object_pool";
 
     // Objects built with the pool.

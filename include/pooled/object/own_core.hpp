@@ -9,6 +9,7 @@
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <memory>
 #include <new>
@@ -22,6 +23,7 @@ struct own_core {
     template <class Extension, class... Arguments>
     [[nodiscard]] static Extension& make(pool_options const& options, Arguments&&... arguments) {
         pool_core& core = g_registry.make(options, Sharing);
+        [[maybe_unused]] tracking::for_itself const block{};
         void* const memory =
             detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(Extension), alignof(Extension));
         if (memory == nullptr) {

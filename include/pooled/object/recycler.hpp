@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a block of
-// its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with that block.
+// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a
+// block of its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with
+// that block.
 //
 //   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
@@ -24,6 +25,7 @@
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <cstddef>
 #include <limits>
@@ -59,9 +61,9 @@ public:
     [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
-    // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the three
-    // below. Null if that gave none. Throws what building the object, validate and on_acquire throw; nothing has changed then,
-    // except that an invalid object without a replacement is gone.
+    // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the
+    // three below. Null if that gave none. Throws what building the object, validate and on_acquire throw; the pool is then
+    // unchanged, except that an invalid object without a replacement was destroyed.
     template <class Otherwise, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* acquire(Otherwise&& otherwise, Args&&... args);
 
@@ -77,9 +79,9 @@ public:
     void recycle(slot& s) noexcept;
 
     // Builds objects until there are `count`. Throws std::length_error when the bound or the address space does not allow that,
-    // and what building throws; nothing has changed then.
+    // and what building throws; the pool is then unchanged.
     void reserve(std::size_t count);
-    // Destroys what is idle. Returns how many.
+    // Destroys all idle objects. Returns their number.
     std::size_t discard_idle(in_use what) noexcept;
 
 private:
@@ -181,6 +183,7 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
 
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::recycle(slot& s) noexcept {
+    tracking::on_recycle(&s);
     if (!caches().template push<Sharing>(s)) [[unlikely]]
         recycle_slow(s);
 }
@@ -259,8 +262,11 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
 
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::build_one() {
-    void* const memory =
-        detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    void* memory = nullptr;
+    {
+        [[maybe_unused]] tracking::for_itself const until_acquired{};
+        memory = detail::try_allocate_bytes(in_pool<Sharing>(core()), layout::k_bytes, layout::k_align);
+    }
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
     POOLED_TRY { create_in(*s); }
@@ -286,7 +292,7 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
     POOLED_TRY { create_in(s); }
     POOLED_CATCH(...) {
         free_slot(s);
-        static_cast<void>(remove(counted::as_used));  // never the last: the caller holds the handle
+        static_cast<void>(remove(counted::as_used));  // never the last object: the caller holds the handle
         POOLED_RETHROW;
     }
     add_rebuilt(s);
@@ -310,7 +316,7 @@ std::size_t recycler<T, Lifecycle, Sharing>::discard(slot_chain&& slots) noexcep
     for (; slot* const s = slots.pop(); ++count) {
         destroy_object(*s);
         free_slot(*s);
-        static_cast<void>(remove(counted::as_built));  // never the last: the handle is still there
+        static_cast<void>(remove(counted::as_built));  // never the last object: the handle still exists
     }
     return count;
 }
@@ -336,6 +342,12 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     if (!is_factor)
         POOLED_THROW(std::invalid_argument(
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
+    double const first_growth =
+        options.growth_factor * static_cast<double>(detail::max<std::size_t>(options.initial_objects, 1));
+    detail::check_fits_memory<T>(
+        first_growth < static_cast<double>(detail::bound_of(options)) ? static_cast<std::size_t>(first_growth)
+                                                                      : detail::bound_of(options),
+        "pooled: object_pool_options: growth_factor grows beyond what the address space holds");
     detail::check_fits_memory<T>(
         options.initial_objects,
         "pooled: object_pool_options: initial_objects is more than the address space holds");

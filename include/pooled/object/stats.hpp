@@ -17,15 +17,15 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 struct object_pool_stats {
     std::string name;
     std::uint64_t capacity = 0;        // objects that exist
-    std::uint64_t in_use = 0;          // those that only weak_ptrs refer to included
+    std::uint64_t in_use = 0;          // including those that only weak_ptrs refer to
     std::uint64_t idle = 0;            // wherever they are
     std::uint64_t high_water = 0;      // most ever in use at once
     std::uint64_t waiting = 0;         // threads that wait for an object
     std::uint64_t max_objects = 0;     // hard bound
     std::uint64_t built = 0;           // objects ever built
     std::uint64_t slot_bytes = 0;      // of an object with its control block
-    std::uint64_t upstream_bytes = 0;  // taken from upstream and not given back
-    std::uint64_t upstream_calls = 0;  // allocations asked of upstream, ever
+    std::uint64_t upstream_bytes = 0;  // taken from upstream and not returned
+    std::uint64_t upstream_calls = 0;  // total allocations requested from upstream
 
     [[nodiscard]] std::string to_json() const;
 };

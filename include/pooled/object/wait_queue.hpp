@@ -5,7 +5,7 @@
 // own: the thread that releases an object grants it to the first waiter and wakes that thread alone, so no thread overtakes and no
 // wake-up is lost.
 //
-//   waiting ──set_grant──▶ granted       the grant is the waiter's, whatever comes after
+//   waiting ──set_grant──▶ granted       the grant belongs to the waiter, whatever happens later
 //      └───stop──▶ stopped ──set_grant──▶ granted
 //
 // A waiter that is stopped, or past its deadline, leaves the queue under the lock, and checks there whether it has a grant.
@@ -39,14 +39,14 @@ public:
     basic_waiter(basic_waiter const&) = delete;
     basic_waiter& operator=(basic_waiter const&) = delete;
 
-    // Its own thread only. Sleeps until it is granted or stopped, or for as long as the deadline policy says.
+    // Called only by the waiter's own thread. Sleeps until it is granted or stopped, or as long as the deadline policy says.
     template <class DeadlinePolicy>
     void wait(DeadlinePolicy const& deadline) noexcept {
         [[maybe_unused]] auto const watch = deadline.watch(*this);
         for (auto left = deadline.remaining(); is_waiting() && left.count() > 0; left = deadline.remaining())
             Atomics::wait_while(m_state, k_waiting, left.count());
     }
-    // acquire: pairs with the release in set_grant(); what granted() returns is seen.
+    // acquire: pairs with the release in set_grant(); the result of granted() is seen.
     [[nodiscard]] bool is_granted() const noexcept {
         return m_state.load(std::memory_order_acquire) == k_granted;
     }

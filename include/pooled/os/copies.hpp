@@ -5,15 +5,15 @@
 //
 // Every executable and shared library that includes the headers defines the state. The dynamic linker merges the definitions
 // whose names it sees. It keeps the others separate (an executable without -rdynamic, RTLD_LOCAL, a version script); each of
-// those is a copy. Every file has an ELF note, hidden names or not, and the loader lists the notes of all loaded files:
+// those is a copy. Each file has an ELF note, even if names are hidden, and the loader lists the notes of all loaded files:
 //
 //   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?
 //                                  type_owners       each run of 64 type numbers: who destroys the object?
 //                                  pool_ids          which pool ids are taken
 //
-// These structures are an interface between versions of the library: plain, extended only at their ends, and used without a
-// lock, since a fork may happen at any moment. A file named in the directory stays loaded (pin_this_library()).
+// These structures are an interface between versions of the library: they are plain, are extended only at their ends, and are
+// used without a lock, since a fork may happen at any moment. A file named in the directory stays loaded (pin_this_library()).
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
@@ -26,10 +26,6 @@
 #include <cstdint>
 #include <cstdio>
 
-#if defined(__ELF__)
-#include <dlfcn.h>
-#endif
-
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_copy_interface = 1;
@@ -40,13 +36,13 @@ inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default
 
 // One page map and the pools in it.
 struct memory_copy {
-    // Which of the blocks that start at an address is meant, when one pool is another one's upstream: the one whose region came
-    // last (region_of); of copies that do not say, the higher.
+    // When one pool is another one's upstream, blocks of both may start at the same address. The one whose region came last
+    // (region_of) is meant; if a copy does not provide region_of, the one with the higher value here.
     enum : int { none = 0, large_block = 1, slab_block = 2 };
 
     std::uint32_t bytes = 0;      // sizeof
-    char const* abi = nullptr;    // equal: the same layouts
-    memory_copy* next = nullptr;  // registered before
+    char const* abi = nullptr;    // equal for copies with the same layouts
+    memory_copy* next = nullptr;  // the one registered before this one
     int (*find)(void const* p) = nullptr;
     void (*deallocate)(void* p) = nullptr;  // requires find(p) != none
     void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
@@ -58,7 +54,7 @@ struct memory_copy {
     }
 };
 
-// What block_type offers, for objects whose number another copy gave.
+// The operations of block_type, for objects whose type number another copy assigned.
 struct type_copy {
     using operation = void (*)(void* header);
 
@@ -68,15 +64,15 @@ struct type_copy {
     operation free = nullptr;
 };
 
-// Zero bytes in every file, until one makes it the process's.
+// All zero in every file; the first copy that needs it makes its own the directory of the process.
 struct copy_directory {
     std::atomic<std::uint32_t> bytes{0};  // sizeof
     std::atomic<memory_copy*> memory_copies{nullptr};
     std::array<std::atomic<type_copy const*>, k_type_runs> type_owners{};
     std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
-    std::atomic<std::uint64_t> regions{0};  // that came from upstream so far; from 0.2.0 on
+    std::atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far; from 0.2.0 on
 
-    // release: pairs with the acquire in first(); the record is seen whole.
+    // release: pairs with the acquire in first(); the record is seen completely written.
     void add(memory_copy& one) noexcept {
         one.next = memory_copies.load(std::memory_order_relaxed);
         while (!memory_copies.compare_exchange_weak(one.next, &one, std::memory_order_release)) {}
@@ -93,8 +89,8 @@ struct copy_directory {
         return *oldest;
     }
 
-    // The copy, other than `self`, that has a block which starts at `p`; null: none. A region that lies in a block of another
-    // copy came after that copy's own.
+    // The copy, other than `self`, that has a block which starts at `p`; null: none. If a region lies in a block of another
+    // copy, it came later than that copy's region.
     [[nodiscard]] memory_copy* owner_of(void const* p, memory_copy const& self) const noexcept {
         memory_copy* best = nullptr;
         int best_kind = memory_copy::none;
@@ -131,7 +127,7 @@ struct copy_directory {
         pool_ids[id / 64].fetch_and(~(std::uint64_t{1} << id % 64), std::memory_order_release);
     }
 
-    // The first number of a run that is `owner`'s from now on, not below `lowest`; 0: all are taken.
+    // Claims a run of type numbers for `owner` and returns its first number, at least `lowest`; 0: all are taken.
     [[nodiscard]] std::uint32_t claim_types(type_copy const& owner, std::uint32_t lowest) noexcept {
         for (std::uint32_t run = lowest / k_types_per_run; run < k_type_runs; ++run) {
             type_copy const* expected = nullptr;
@@ -140,7 +136,7 @@ struct copy_directory {
         }
         return 0;
     }
-    // Requires that nobody has used a number of the run.
+    // Requires that no number of the run was ever used.
     void release_types(std::uint32_t first_number) noexcept {
         type_owners[first_number / k_types_per_run].store(nullptr, std::memory_order_relaxed);
     }
@@ -150,12 +146,12 @@ struct copy_directory {
     }
 };
 
-// What the note points to. Null until this file has found the directory.
+// The note points to this. Null until this file has found the directory.
 struct copy_link {
     std::atomic<copy_directory*> directory{nullptr};
 };
 
-// Hidden: one each in every executable and shared library, whatever else they share.
+// Hidden, so every executable and shared library has its own, whatever else they share.
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit copy_directory g_own_directory;
@@ -163,7 +159,7 @@ POOLED_HIDDEN inline constinit std::atomic<std::uint32_t> g_is_pinned{0};
 
 #if defined(__ELF__)
 
-// R: --gc-sections keeps it. The offset needs no relocation when the file is loaded.
+// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded.
 #define POOLED_COPY_NOTE                                                               \
     ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
     ".balign 4\n"                                                                      \
@@ -181,8 +177,8 @@ struct copy_note {
     std::array<char, 8> name{'p', 'o', 'o', 'l', 'e', 'd'};
 };
 
-// Calls visit(copy_link&) for each note of one loaded file. The notes are looked for at every multiple of 4, so that it does
-// not matter how a linker aligned those of others.
+// Calls visit(copy_link&) for each note of one loaded file. It looks for notes at every multiple of 4, because linkers align
+// other notes in different ways.
 template <class Visit>
 void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     copy_note const wanted;
@@ -199,17 +195,20 @@ void for_each_link(loaded_file const& file, Visit&& visit) noexcept {
     }
 }
 
+// With the variables of the calling file: the dynamic linker may call another file's search_directory().
 struct directory_search {
-    bool may_make;  // the calling file's own, if no other has one
+    bool may_make;  // whether to use the calling file's own directory if no other file has one
+    copy_directory& own;
+    copy_link& link;
     copy_directory* found = nullptr;
 };
 
-// The loader's lock is held around each dl_iterate_phdr (glibc, where it may be taken again), so that copies do this one
-// after the other. Elsewhere files are not unloaded, or are no copies of their own.
+// The loader holds its lock during each dl_iterate_phdr (in glibc, where it is recursive), so copies do this one after the
+// other. On other systems, files are not unloaded, or do not have separate copies.
 inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<directory_search*>(argument);
     auto const look = [](loaded_file* file, std::size_t, void* result) noexcept {
-        // acquire: pairs with the release below; the directory is seen constructed.
+        // acquire: pairs with the release below; the constructed directory is seen.
         for_each_link(*file, [&](copy_link& link) {
             if (copy_directory* const d = link.directory.load(std::memory_order_acquire))
                 static_cast<directory_search*>(result)->found = d;
@@ -218,10 +217,10 @@ inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept 
     };
     pooled_iterate_files(look, &search);
     if (search.found == nullptr && search.may_make) {
-        g_own_directory.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
-        search.found = &g_own_directory;
+        search.own.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
+        search.found = &search.own;
     }
-    if (search.found != nullptr) g_copy_link.directory.store(search.found, std::memory_order_release);
+    if (search.found != nullptr) search.link.directory.store(search.found, std::memory_order_release);
     return 1;
 }
 
@@ -233,7 +232,7 @@ struct file_search {
 inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept {
     auto& search = *static_cast<file_search*>(argument);
     bool is_here = false;
-    // A static one is called this by musl.
+    // The name that musl gives a static executable.
     bool is_executable = file->dlpi_name == nullptr || *file->dlpi_name == '\0' ||
                          __builtin_strcmp(file->dlpi_name, "/proc/self/exe") == 0;
     for (int i = 0; i < file->dlpi_phnum; ++i) {
@@ -246,21 +245,21 @@ inline int search_file(loaded_file* file, std::size_t, void* argument) noexcept 
     return is_here ? 1 : 0;
 }
 
-// A weak reference: an executable without libdl has no library to pin. dlsym and not dlopen: of that the linker warns in a
-// static executable.
+// A weak reference: an executable without libdl has no library to pin. dlsym rather than dlopen, because the linker warns about
+// dlopen in a static executable.
 [[gnu::weakref("dlsym")]] static void* dlsym_if_any(void* handle, char const* name);
 
-// Requires a file that is loaded. Takes the loader's lock.
+// Requires a loaded file. Takes the loader's lock.
 [[nodiscard]] inline bool keep_loaded(char const* file) noexcept {
     using dlopen_type = void* (*)(char const*, int);
     auto const open = dlsym_if_any != nullptr
-                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(RTLD_DEFAULT, "dlopen"))
+                          ? reinterpret_cast<dlopen_type>(dlsym_if_any(k_all_files, "dlopen"))
                           : nullptr;
-    return open != nullptr && open(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+    return open != nullptr && open(file, k_keep) != nullptr;
 }
 
-// From here on, dlclose() leaves the calling file where it is: threads that end, other copies and the process's exit call
-// into it. Not under a lock of the library. A file that cannot be pinned is reported, once.
+// From now on, dlclose() does not unload the calling file, because threads that end, other copies and the exit of the process
+// call into it. Must not be called under a lock of the library. Reports, once, a file that cannot be pinned.
 POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
     if (g_is_pinned.load(std::memory_order_relaxed) != 0) return;
     file_search self{.address = &g_is_pinned};
@@ -273,30 +272,30 @@ POOLED_HIDDEN POOLED_NOINLINE inline void pin_this_library() noexcept {
                      self.name);
 }
 
-// Null when no copy has one and the calling file is not to make it. O(loaded files) at the first call, then one load.
+// Null when no copy has a directory and the calling file may not make one. O(loaded files) at the first call, then one load.
 POOLED_HIDDEN POOLED_NOINLINE inline copy_directory* find_directory(bool may_make) noexcept {
     if (copy_directory* const known = g_copy_link.directory.load(std::memory_order_acquire)) return known;
-    directory_search search{.may_make = may_make};
+    directory_search search{.may_make = may_make, .own = g_own_directory, .link = g_copy_link};
     pooled_iterate_files(search_directory, &search);
     return search.found;
 }
 
 #else
 
-// Without ELF the copies do not find each other: each is on its own.
+// Without ELF, the copies do not find each other: each works alone.
 inline void pin_this_library() noexcept {}
 inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; }
 
 #endif
 
-// The number of a region that came from upstream, in the order in which all copies of the process had them; 0: not known.
+// The number of a region that came from upstream: all copies of the process count in one sequence. 0: not known.
 [[nodiscard]] inline std::uint64_t next_region() noexcept {
     copy_directory* const all = detail::find_directory(true);
     if (all->bytes.load(std::memory_order_relaxed) < sizeof(copy_directory)) return 0;
     return all->regions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Pins the calling file first: what it enters into the directory stays. Not under a lock of the library.
+// Pins the calling file first, so that its entries in the directory stay valid. Not under a lock of the library.
 [[nodiscard]] inline copy_directory& directory() noexcept {
     detail::pin_this_library();
     return *detail::find_directory(true);

@@ -19,8 +19,8 @@
 // A program's fork handlers run before and after the library's, in the order of registration. Some of them therefore run, and
 // may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free.
 //
-// Invariant: place.inside == 1 while its owner is in a critical section, or about to see that it may not be; counter = the
-//            number of such threads without a place. In a child, other threads may have been about to enter: those without a
+// Invariant: place.inside == 1 while its owner is in a critical section, or is about to find that it may not enter one;
+//            counter = number of such threads without a place. In a child, other threads may have been about to enter: those without a
 //            place count in the other one of two tables.
 // Any thread may call. O(1); begin() and forget_others() O(places).
 
@@ -39,7 +39,16 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// `Places`: threads that may have one; 256 take 16 KiB. test/model runs the class under a model checker.
+// Of one thread. One variable of the library, not of the class template: the dynamic linker may share that between the users of
+// two libpooled.
+struct fork_gate_thread {
+    std::uint32_t locks;  // held by the thread
+    std::uint32_t forks;  // sets of fork handlers in progress on the thread
+    void* own;            // its place, or null
+};
+POOLED_STATE(thread_local fork_gate_thread, t_fork_gate, {});
+
+// `Places`: how many threads may have a place of their own; 256 take 16 KiB. test/model runs the class under a model checker.
 template <class Atomics = platform_atomics, std::size_t Places = 256>
 class basic_fork_gate {
 public:
@@ -48,33 +57,33 @@ public:
     basic_fork_gate& operator=(basic_fork_gate const&) = delete;
 
     POOLED_NOINLINE void enter() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (self.locks++ != 0 || self.forks != 0) return;
         if (self.own == nullptr) return enter_counted();
         for (;;) {
-            self.own->inside.store(1, std::memory_order_relaxed);
+            place_of(self).inside.store(1, std::memory_order_relaxed);
             Atomics::light_barrier();
             // acquire: pairs with the release in end().
             if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
                 return;
-            self.own->inside.store(0, std::memory_order_release);
+            place_of(self).inside.store(0, std::memory_order_release);
             Atomics::wait_while(m_is_forking, 1);
         }
     }
     // release: pairs with the loads in wait_until_zero(); what was done inside is seen.
     POOLED_NOINLINE void leave() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (--self.locks != 0 || self.forks != 0) return;
         if (self.own != nullptr)
-            self.own->inside.store(0, std::memory_order_release);
+            place_of(self).inside.store(0, std::memory_order_release);
         else
             counter().fetch_sub(1, std::memory_order_release);
     }
 
-    // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. When all places that
-    // it may have are taken, it goes on counting.
+    // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. If all places that it
+    // may take are owned, it continues to use the counters.
     void own_place() noexcept {
-        per_thread& self = own_state();
+        fork_gate_thread& self = own_state();
         if (self.own != nullptr || self.forks != 0) return;
         std::size_t const first = number();
         for (std::size_t i = 0; i < k_probes; ++i) {
@@ -92,12 +101,13 @@ public:
     }
     // The calling thread ends. Requires that it is not inside, and not between begin() and end().
     static void release_place() noexcept {
-        if (place* const own = std::exchange(own_state().own, nullptr))
-            own->is_owned.store(0, std::memory_order_release);  // pairs with the acquire in own_place()
+        if (void* const own = std::exchange(own_state().own, nullptr))
+            static_cast<place*>(own)->is_owned.store(
+                0, std::memory_order_release);  // pairs with the acquire in own_place()
     }
 
-    // Around the handlers of a fork, which nest: there is a set for each part of the library that was used. One thread forks
-    // at a time. From begin() to end(), no other thread is inside.
+    // Called before and after the handlers of a fork, which nest: each part of the library that was used has a set of them. One
+    // thread forks at a time. From begin() to end(), no other thread is inside.
     void begin() noexcept {
         if (own_state().forks++ != 0) return;
         m_turn.lock();
@@ -105,7 +115,7 @@ public:
         m_is_forking.store(1, std::memory_order_seq_cst);
         for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
             wait_until_zero(one.inside);
-        // Only who is inside makes a place its own: from here on they stay as they are, or are given up. acquire: pairs with the
+        // Only a thread that is inside takes a place, so from here on places can only be released. acquire: pairs with the
         // release in release_place(); what was done inside is seen.
         auto const is_owned = [](place const& one) {
             return one.is_owned.load(std::memory_order_acquire) != 0;
@@ -121,7 +131,7 @@ public:
         Atomics::wake_all(m_is_forking);
         m_turn.unlock();
     }
-    // In the child, before end(). Writes to no page without need.
+    // In the child, before end(). Writes only to pages that need it.
     void forget_others() noexcept {
         for (place& one : m_places)
             if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed) != 0) {
@@ -134,7 +144,7 @@ public:
         m_table.store(other, std::memory_order_relaxed);
     }
 
-    // The calling thread forks.
+    // Whether the calling thread is forking.
     [[nodiscard]] static bool is_passed() noexcept { return own_state().forks != 0; }
 
 private:
@@ -149,11 +159,6 @@ private:
     };
     struct alignas(64) padded_counter {
         atomic<std::uint32_t> inside{0};
-    };
-    struct per_thread {
-        std::uint32_t locks;  // that it holds
-        std::uint32_t forks;  // sets of handlers that it is between
-        place* own;
     };
 
     POOLED_NOINLINE void enter_counted() noexcept {
@@ -184,9 +189,11 @@ private:
         return m_counters[m_table.load(std::memory_order_relaxed)][number() % k_counters].inside;
     }
 
-    [[nodiscard]] static per_thread& own_state() noexcept { return Atomics::per_thread(t_thread); }
-
-    POOLED_EXPORT static inline constinit thread_local per_thread t_thread{};
+    [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate); }
+    // Requires that the thread has one.
+    [[nodiscard]] static place& place_of(fork_gate_thread const& thread) noexcept {
+        return *static_cast<place*>(thread.own);
+    }
 
     std::array<place, Places> m_places{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};

@@ -4,7 +4,7 @@
 // The arena for the library's own structures: pools, thread caches, descriptors of chunks. It never calls malloc, so a pool can
 // implement malloc; it is never destroyed, so it works in static destructors; all pools share it.
 //
-//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: so the address of a piece
+//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: the address of a piece
 //                                             gives its region, and an unused region returns to the system
 //   pieces over 16 KiB are pages of their own
 //
@@ -34,10 +34,10 @@ public:
     metadata_arena(metadata_arena const&) = delete;
     metadata_arena& operator=(metadata_arena const&) = delete;
 
-    // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more.
+    // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
     [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 
-    // The same; throws std::bad_alloc.
+    // As allocate, but throws std::bad_alloc instead of returning null.
     [[nodiscard]] void* allocate(std::size_t bytes) {
         if (void* const p = try_allocate(bytes)) return p;
         POOLED_THROW(std::bad_alloc());
@@ -46,8 +46,7 @@ public:
     // Requires a result of allocate with the same `bytes`.
     POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
 
-    // Makes room for `count` pieces of `bytes`, so that the next as many allocations ask the system for nothing. Throws
-    // std::bad_alloc.
+    // Reserves `count` pieces of `bytes`, so that the next `count` such allocations make no system call. Throws std::bad_alloc.
     POOLED_API void reserve(std::size_t bytes, std::size_t count);
 
 private:
@@ -63,11 +62,11 @@ private:
     struct alignas(k_unit) region {
         region* next = nullptr;
         region* previous = nullptr;
-        piece* free = nullptr;  // that were in use before
+        piece* free = nullptr;  // pieces that were in use before
         std::uint32_t piece_bytes;
         std::uint32_t capacity;
         std::uint32_t live = 0;
-        std::uint32_t cut = 0;  // pieces that were ever in use
+        std::uint32_t cut = 0;  // number of pieces that were ever in use
 
         explicit region(std::size_t size) noexcept
             : piece_bytes(static_cast<std::uint32_t>(size)),
@@ -93,10 +92,10 @@ private:
         return round_up(bytes == 0 ? 1 : bytes, bytes > k_largest_piece ? platform::k_page_bytes : k_unit);
     }
     static constexpr std::size_t list_of(std::size_t piece_size) noexcept {
-        return (piece_size / k_unit - 1) % k_lists;  // the compiler then sees the index in range
+        return (piece_size / k_unit - 1) % k_lists;  // so that the compiler knows that the index is in range
     }
 
-    // What is cached and recycled is reached from here, for a leak checker, too.
+    // Everything that is cached and recycled can be reached from here, also by a leak checker.
     [[nodiscard]] static void* map(std::size_t bytes, std::size_t align) noexcept {
         void* const pages = platform::map_pages(bytes, align);
         sanitizer::add_root(pages, bytes);
@@ -107,7 +106,7 @@ private:
         platform::unmap_pages(p, bytes);
     }
 
-    // The rest requires the lock.
+    // The functions that follow require the lock.
     [[nodiscard]] bool add_region(std::size_t size) noexcept {
         void* const pages = map(k_region_bytes, k_region_bytes);
         if (pages == nullptr) return false;
@@ -131,7 +130,7 @@ private:
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};
     std::array<std::uint32_t, k_lists> m_empty{};  // regions without a piece in use
-    std::array<std::uint32_t, k_lists> m_keep{};   // of those, how many stay: reserve() made them, or one
+    std::array<std::uint32_t, k_lists> m_keep{};   // how many of those stay: reserve() made them, or one
 };
 
 POOLED_STATE(metadata_arena, g_metadata);

@@ -35,7 +35,7 @@ private:
     raw_mutex m_mutex;
 };
 
-// A lock that a pool of one thread does not take.
+// A lock that does nothing in a pool for one thread.
 class optional_mutex {
 public:
     constexpr explicit optional_mutex(bool is_shared) noexcept : m_is_shared(is_shared) {}
@@ -52,7 +52,7 @@ private:
     bool m_is_shared;
 };
 
-// std::scoped_lock for one lock, and what std::unique_lock is used for here: <mutex> costs each user of the library 550 lines.
+// Replace std::scoped_lock for one lock, and std::unique_lock as used here: <mutex> costs each user 550 lines.
 template <class Mutex>
 class scoped_lock {
 public:

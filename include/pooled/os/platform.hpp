@@ -32,19 +32,23 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 
-inline constexpr std::size_t k_page_bytes =
-    4096;  // the unit that sizes are rounded to; real pages may be larger
+// Of the kernel's interface, whose headers would be included in every user's code: test/unit/os/platform.cpp compares them.
+inline constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
+inline constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
+inline constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+inline constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
 
-// The real pages: 16 or 64 KiB on some processors. What the kernel is given is rounded to them by ourselves, because madvise
-// rounds lengths up, to pages that are in use.
+inline constexpr std::size_t k_page_bytes =
+    4096;  // the unit to which sizes are rounded; actual pages may be larger
+
+// The actual page size: 16 or 64 KiB on some processors. This file rounds arguments to it before it calls the kernel, because
+// madvise rounds lengths up and would include pages that are in use.
 [[nodiscard]] inline std::size_t page_bytes() noexcept {
     long const bytes = ::sysconf(_SC_PAGESIZE);
     return bytes > static_cast<long>(k_page_bytes) ? static_cast<std::size_t>(bytes) : k_page_bytes;
@@ -60,9 +64,9 @@ struct page_range {
     return {round_up(address, page), round_down(address + bytes, page)};
 }
 
-// Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. Nothing is
-// touched, so nothing is resident yet. Usually one call: the kernel places mappings of one size side by side, and an
-// aligned one is followed by another; only otherwise is more mapped and cut to fit.
+// Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. The pages are not
+// touched, so none is resident yet. Usually one call: the kernel places mappings of one size side by side, so after an aligned
+// one the next is aligned, too. Otherwise it maps more and unmaps the excess.
 [[nodiscard]] inline void* map_pages(std::size_t bytes, std::size_t align) noexcept {
     auto const map = [](std::size_t length) noexcept -> std::byte* {
         void* const p = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -84,8 +88,8 @@ struct page_range {
     return wide + before;
 }
 
-// Whether map_pages might give so many bytes, in pieces: no more than memory and swap can hold, and no more than limits of
-// the process and the kernel's settings let it map. They are mapped at once, untouched, and given back.
+// Whether map_pages could provide `bytes` in pieces: memory and swap must be able to hold them, and the limits of the process
+// and the kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
 [[nodiscard]] inline bool may_map(std::size_t bytes) noexcept {
 #if defined(__linux__)
     struct sysinfo machine{};
@@ -101,23 +105,22 @@ struct page_range {
 // Requires a result of map_pages with the same `bytes`.
 inline void unmap_pages(void* p, std::size_t bytes) noexcept { ::munmap(p, bytes); }
 
-// Asks for huge pages; only advice.
+// Asks for huge pages; the system may ignore it.
 inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_HUGEPAGE
     ::madvise(p, bytes, MADV_HUGEPAGE);
 #endif
 }
 
-// The pages within [p, p + bytes) go back to the system; they stay mapped and read as zero when they are next used.
-// Returns how many bytes.
+// Returns the pages within [p, p + bytes) to the system. They stay mapped and read as zero when next used. Returns the bytes.
 inline std::size_t release_pages(std::byte* p, std::size_t bytes) noexcept {
     auto const [first, end] = whole_pages(address_of(p), bytes, platform::page_bytes());
     if (first >= end || ::madvise(p + (first - address_of(p)), end - first, MADV_DONTNEED) != 0) return 0;
     return end - first;
 }
 
-// Makes the pages of [p, p + bytes) resident and writable, so that the first use of them is no page fault. Contents are
-// kept. Where the kernel cannot (Linux before 5.14), one byte a page is written: only for pages that hold nothing yet.
+// Makes the pages of [p, p + bytes) resident and writable, so that their first use causes no page fault. The contents are kept.
+// Where the kernel does not support this (Linux before 5.14), it writes a byte per page: only for pages that are empty.
 inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
 #ifdef MADV_POPULATE_WRITE
     std::size_t const page = platform::page_bytes();
@@ -130,17 +133,17 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
         *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
 }
 
-// Once, before the first heavy_barrier. False where the kernel or a sandbox refuses it: threads then keep no caches, and
-// every call takes a lock.
+// Called once, before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier: threads then
+// keep no caches, and every call takes a lock.
 [[nodiscard]] inline bool enable_heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
-    return ::syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
 #else
     return true;
 #endif
 }
 
-// Nanoseconds since some moment, precise to a few milliseconds, and cheap.
+// Nanoseconds since an unspecified moment, with a resolution of a few milliseconds; cheap.
 [[nodiscard]] inline std::int64_t coarse_time() noexcept {
     timespec now{};
 #ifdef CLOCK_MONOTONIC_COARSE
@@ -151,7 +154,7 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Under a second; may return early. On Linux no cancellation point: the caller may hold a lock.
+// Sleeps for less than a second; may return early. Not a cancellation point on Linux, since the caller may hold a lock.
 inline void sleep(long nanoseconds) noexcept {
     timespec const moment{0, nanoseconds};
 #if defined(__linux__)
@@ -161,22 +164,20 @@ inline void sleep(long nanoseconds) noexcept {
 #endif
 }
 
-// Set for good when the system refuses the barrier that it offered before: a seccomp filter was installed meanwhile. From
-// then on no cache that was stopped is opened again, and none is made: threads keep no caches, and every call takes a lock.
+// Set permanently when the system refuses the barrier that it allowed before, because a seccomp filter was installed meanwhile.
+// From then on, no stopped cache is resumed and none is created: threads keep no caches, and every call takes a lock.
 POOLED_STATE(std::atomic<bool>, g_is_barrier_refused, {false});
 [[nodiscard]] inline bool is_barrier_refused() noexcept {
     return g_is_barrier_refused.load(std::memory_order_relaxed);
 }
 
-// Every thread of the process that runs passes a full barrier before this returns. When the system refuses it: what every
-// thread has stored before is seen by all, since a store waits in its processor for microseconds at most (Morrison and
-// Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20).
+// Every running thread of the process executes a full barrier before this returns. If the system refuses, this waits until all
+// earlier stores of every thread are visible: a store stays in its processor's store buffer for microseconds at most (Morrison
+// and Afek, "Temporally bounding TSO", 2015, measured half a millisecond with interrupts; this waits 20).
 inline void heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
-    auto const barrier = [] {
-        return ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-    };
-    // A forked child may have to enable it anew.
+    auto const barrier = [] { return ::syscall(__NR_membarrier, k_barrier, 0, 0) == 0; };
+    // A forked child may have to enable it again.
     if (!is_barrier_refused() && (barrier() || (enable_heavy_barrier() && barrier()))) return;
     g_is_barrier_refused.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -186,16 +187,16 @@ inline void heavy_barrier() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// A per-thread hook. pthread keys and not thread_local objects: they run after all of the thread's thread_local
-// destructors, and arming one takes no memory (the first 32 keys of a thread lie in its own control block).
+// A per-thread hook. It uses pthread keys rather than thread_local objects, because their functions run after all thread_local
+// destructors of the thread, and setting one allocates no memory (a thread's control block contains its first 32 keys).
 class thread_exit_hook {
 public:
     constexpr thread_exit_hook() noexcept = default;
 
-    // Once, before the first arm().
+    // Called once, before the first arm().
     void create(void (*hook)(void*)) noexcept { m_created = ::pthread_key_create(&m_key, hook) == 0; }
 
-    // The hook will run with `argument`, not null, when the calling thread ends. False when that cannot be had.
+    // When the calling thread ends, the hook will run with `argument`, which is not null. False: not supported.
     [[nodiscard]] bool arm(void* argument) const noexcept {
         return m_created && ::pthread_setspecific(m_key, argument) == 0;
     }
@@ -205,16 +206,16 @@ private:
     bool m_created = false;
 };
 
-// Requires that `prepare` leaves every lock of the library held, and that the other two release them. False when the system
-// has no memory for it.
+// Requires that `prepare` leaves every lock of the library held, and that the other two release them. False when the system has
+// no memory for the handlers.
 [[nodiscard]] inline bool at_fork(void (*prepare)(), void (*parent)(), void (*child)()) noexcept {
     return ::pthread_atfork(prepare, parent, child) == 0;
 }
 
-// Sleeps while `state` is `value`, or a moment; may return early.
+// Sleeps while `state` is `value`; may return early.
 inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wait, value, nullptr, nullptr, 0);
 #else
     state.wait(value, std::memory_order_relaxed);
 #endif
@@ -226,7 +227,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
 #if defined(__linux__)
     timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
                            static_cast<long>(nanoseconds % 1'000'000'000)};
-    ::syscall(__NR_futex, &state, FUTEX_WAIT_PRIVATE, value, &at_most, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wait, value, &at_most, nullptr, 0);
 #else
     if (state.load(std::memory_order_relaxed) != value) return;
     platform::sleep(static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000));
@@ -235,7 +236,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
 
 inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
 #else
     state.notify_one();
 #endif
@@ -243,26 +244,25 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 
 inline void wake_all(std::atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
-    ::syscall(__NR_futex, &state, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
 #else
     state.notify_all();
 #endif
 }
 
-// In a loop that waits for another processor, for a few hundred instructions at most.
+// For a loop that waits until another processor has executed a few hundred instructions at most.
 inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    asm volatile("isb");  // `yield` is no wait on processors without threads of their own
+    asm volatile("isb");  // on processors without hardware threads, `yield` does not wait
 #elif defined(__riscv)
-    asm volatile(
-        ".4byte 0x0100000f");  // `pause`, which processors without Zihintpause take for an empty fence
+    asm volatile(".4byte 0x0100000f");  // `pause`, which is an empty fence on processors without Zihintpause
 #endif
 }
 
-// Between two looks at something that another thread is about to change. Sleeps after a few: a thread of real-time
-// priority must let the other one run.
+// For a loop that polls something that another thread is about to change. Sleeps after a few calls, because a thread with
+// real-time priority must let the other one run.
 inline constexpr unsigned k_attempts_awake = 16;
 inline void pause(unsigned attempt) noexcept {
     if (attempt < k_attempts_awake) {
@@ -276,7 +276,7 @@ inline void pause(unsigned attempt) noexcept {
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The policy of base/atomics.hpp with what the system adds to it.
+// The policy of base/atomics.hpp, extended by functions of the system.
 struct platform_atomics : std_atomics {
     static void heavy_barrier() noexcept { platform::heavy_barrier(); }
     static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {

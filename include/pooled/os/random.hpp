@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Numbers that a program's input does not predict: for marks and orders, not for cryptography. Any thread may call.
+// Numbers that a program's input does not predict: for marks and the order of addresses, not for cryptography. Any thread may
+// call.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/duration.hpp"
@@ -16,7 +17,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 
-// A bijection of 64 bits that spreads each of them over all (the finaliser of SplitMix64).
+// A bijection on 64 bits in which each input bit affects all output bits (the finaliser of SplitMix64).
 [[nodiscard]] constexpr std::uint64_t scatter(std::uint64_t x) noexcept {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -27,7 +28,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 [[nodiscard]] inline std::uint64_t random_bits() noexcept {
     std::uint64_t bits = 0;
 #if defined(__linux__)
-    constexpr unsigned k_do_not_wait = 1;  // GRND_NONBLOCK: early in the boot
+    constexpr unsigned k_do_not_wait = 1;  // GRND_NONBLOCK: does not wait for entropy early in the boot
     if (::syscall(SYS_getrandom, &bits, sizeof(bits), k_do_not_wait) == long{sizeof(bits)}) return bits;
 #endif
     auto const now = std::chrono::steady_clock::now().time_since_epoch().count();

@@ -17,7 +17,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// `Attempts`: looks before a thread sleeps. test/model runs the class under a model checker.
+// `Attempts`: how often a thread tries to take the lock before it sleeps. test/model runs the class under a model checker.
 template <class Atomics = platform_atomics, unsigned Attempts = 16384>
 class basic_raw_mutex {
 public:
@@ -49,9 +49,9 @@ private:
 
     // acquire: pairs with the release in unlock. 16,384 attempts: up to a millisecond.
     POOLED_NOINLINE void lock_slow() noexcept {
-        // A critical section takes less than a call to the system, which threads that hand objects over must not need after
-        // reserve(); a holder whose processor does something else for a moment is waited for, too. With 128 attempts, 1 of
-        // 7 such hand-overs of 100,000 objects called the system; with 16384, none of 60.
+        // A critical section is shorter than a system call, and after reserve(), threads that hand over objects must not need
+        // one. So a thread spins long enough to wait even for a holder that was briefly preempted. With 128 attempts, 1 of 7
+        // such hand-overs of 100,000 objects made a system call; with 16384, none of 60.
         for (unsigned attempt = 0; attempt < Attempts; ++attempt) {
             Atomics::relax();
             if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;

@@ -38,7 +38,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
     return core != nullptr ? core->name() : "?";
 }
 
-// `freed_as`, `is`: bytes; 0: not known, or none.
+// `freed_as` and `is` are sizes in bytes; 0: not known, or none.
 [[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
     std::array<char, 400> message{};
@@ -72,7 +72,7 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.is_large() ? k_large : entry.slab_at()->size_class;
 }
 
-// Where the block of a size class starts that `p` lies in. Requires an entry with a class.
+// The start of the block of a size class in which `p` lies. Requires an entry with a class.
 [[nodiscard]] inline void* start_in(map_entry entry, void const* p) noexcept {
     slab const& s = *entry.slab_at();
     class_geometry const& g = k_geometry[s.size_class];
@@ -90,7 +90,7 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.slab_at()->size_class < k_class_count && g_live_map.test(start_in(entry, p));
 }
 
-// The pool is about to allocate.
+// Called before the pool allocates.
 inline void on_use(pool_core& core) {
     if (!g_dead_pools.is_open(&core)) [[unlikely]] {
         std::array<char, 320> message{};
@@ -119,7 +119,7 @@ inline void on_allocate(void* block, class_index c, std::size_t bytes) {
     }
 }
 
-// Reports a write behind the block. `bytes`: what it was asked for, or 0.
+// Reports a write behind the block. `bytes`: the requested size, or 0.
 inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
                          std::size_t bytes) noexcept {
     if constexpr (fill::k_is_on && k_guard_bytes != 0) {
@@ -131,7 +131,7 @@ inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t t
     }
 }
 
-// What the block that starts at `block` was asked for, if a guard tells; else its own size.
+// The requested size of the block that starts at `block`, if its guard contains it; otherwise the block's own size.
 [[nodiscard]] inline std::size_t asked_for(class_index c, void const* block) noexcept {
     if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(c);
     fill::guard_state const guard = fill::read_guard(block, bytes_of(c));
@@ -188,7 +188,7 @@ inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t byte
     }
 }
 
-// For callers that ask the page map whose block it is.
+// For callers that use the page map to find the block's pool.
 inline void on_deallocate_found(void* p) {
     map_entry const entry = g_page_map.find(p);
     if (entry.empty()) {

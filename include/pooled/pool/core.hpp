@@ -4,8 +4,8 @@
 // The part of a pool that outlives its handle: a pool that is destroyed while blocks are in use is closed, and its core is
 // destroyed when the last of them is returned.
 //
-// Only code of the copy of the library that made a core works on it (os/copies.hpp): another copy, which has the pool by
-// reference, calls in_copy().
+// Only code of the copy of the library that made a core works on it (os/copies.hpp): others, with a reference to the pool, call
+// in_copy().
 //
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
@@ -59,8 +59,8 @@ struct core_functions {
     bool (*owns)(pool_core const& core, void const* p) noexcept;
 };
 
-// The core as a memory resource; two of the functions are in pool/fast_path.hpp. A template has them compiled only where a
-// pool is made. Of a class, every source that sees them would compile them, and with them the whole heap.
+// The core as a memory resource; two of the functions are in pool/fast_path.hpp. Functions of a template are compiled only
+// where a pool is made. Those of a class would be compiled in every source that sees them, and the whole heap with them.
 template <class Core>
 class core_resource : public std::pmr::memory_resource {
     friend Core;
@@ -96,7 +96,7 @@ public:
         }
         return *core;
     }
-    // Requires that no block is in use and that nobody can reach the core.
+    // Requires that no block is in use and that no thread can reach the core.
     void destroy() noexcept {
         if (pool_extension* const above = extension()) above->on_destroy();
         if (is_local()) local_cache().release();
@@ -111,7 +111,7 @@ public:
 #endif
     }
 
-    // By the code of the copy that made the core.
+    // Runs the code of the copy that made the core.
     [[nodiscard]] core_functions const& in_copy() const noexcept { return m_functions; }
     [[nodiscard]] registry& made_by() const noexcept { return m_made_by; }
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
@@ -124,14 +124,14 @@ public:
     [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() noexcept { return m_memory; }
     [[nodiscard]] cache_set& caches() noexcept { return m_memory.caches(); }
-    // A hint, but for a thread that holds the lock of the caches.
+    // A hint, except for a thread that holds the lock of the caches.
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed.load(std::memory_order_relaxed); }
     // Requires a local pool: its one cache lies right behind the core, one load less on the way to it.
     [[nodiscard]] thread_cache& local_cache() noexcept {
         return *std::launder(reinterpret_cast<thread_cache*>(this + 1));
     }
 
-    // True when that was the last block of a closed pool: the caller has to destroy the core.
+    // True when that was the last block of a closed pool: the caller must destroy the core.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         return !m_memory.deallocate(c, cache, block) && counted(1);
     }
@@ -139,13 +139,13 @@ public:
         return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
     }
 
-    // One that its thread had kept for itself; likewise.
+    // The same for a block that its thread kept in its own cache.
     [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept {
         return !m_memory.deallocate_set_aside(b) && counted(1);
     }
 
-    // The handle is gone. Blocks in use keep the core alive; true when there are none: the caller has to destroy it.
-    // Requires the registry's lock.
+    // Called when the handle is destroyed. Blocks in use keep the core alive; true when there are none: the caller must destroy
+    // it. Requires the registry's lock.
     [[nodiscard]] bool close() noexcept {
         std::int64_t in_use = 0;
         {
@@ -162,16 +162,16 @@ public:
     [[nodiscard]] POOLED_API pool_stats stats();
     [[noreturn]] POOLED_API void throw_exhausted(std::size_t bytes) const;
 
-    // acquire: pairs with the releases below; the extension is seen constructed.
+    // acquire: pairs with the releases below; the constructed extension is seen.
     [[nodiscard]] pool_extension* extension() const noexcept {
         return m_extension.load(std::memory_order_acquire);
     }
-    // Both take the lock of the caches: the extension does not change during a fork.
+    // Both take the lock of the caches, so that the extension does not change during a fork.
     void set_extension(pool_extension* one) noexcept {
         scoped_lock const lock(caches().mutex());
         m_extension.store(one, std::memory_order_release);
     }
-    // False when it has one.
+    // False when the pool has an extension already.
     [[nodiscard]] bool set_extension_if_none(pool_extension& one) noexcept {
         scoped_lock const lock(caches().mutex());
         if (extension() != nullptr) return false;
@@ -179,7 +179,7 @@ public:
         return true;
     }
 
-    // The owner of the cache ended, or does not exist in this process. Requires the lock of the caches.
+    // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept {
         if (pool_extension* const above = extension()) above->on_retire(cache);
         caches().retire(cache);
@@ -197,7 +197,7 @@ private:
           m_on_exhausted(options.on_exhausted),
           m_memory(options, m_name.data(), id, kind == sharing::shared) {
         std::size_t length = detail::min(options.name.size(), m_name.size() - 1);
-        // Not in the middle of a character: its further bytes in UTF-8 are 10xxxxxx.
+        // Does not cut within a character, whose further bytes are 10xxxxxx in UTF-8.
         if (length < options.name.size())
             while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
                 --length;

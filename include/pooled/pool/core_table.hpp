@@ -3,7 +3,7 @@
 
 // The cores of pools by id.
 //
-// find(): any thread, one load. The rest requires the registry's lock, and is O(1) but for for_each().
+// find(): any thread, one load. Other functions require the registry's lock, and are O(1) except for_each().
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
@@ -22,7 +22,7 @@ public:
     core_table(core_table const&) = delete;
     core_table& operator=(core_table const&) = delete;
 
-    // acquire: pairs with the release in add(); the core is seen constructed.
+    // acquire: pairs with the release in add(); the constructed core is seen.
     [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
         return m_cores[id].load(std::memory_order_acquire);
     }
@@ -31,7 +31,7 @@ public:
         m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
         m_end = detail::max(m_end, id + 1);
     }
-    // The id stays taken until remove(); for_each() leaves it out.
+    // The id stays taken until remove(); for_each() skips it.
     void begin_destroy(std::uint32_t id) noexcept {
         m_cores[id].store(destroyed(), std::memory_order_relaxed);
     }
@@ -47,12 +47,12 @@ public:
     }
 
 private:
-    // Not a core.
+    // A value that is not the address of a core.
     [[nodiscard]] static pool_core* destroyed() noexcept {
         return reinterpret_cast<pool_core*>(alignof(pool_core));
     }
 
-    // All zero bytes until used: no page of a program's file.
+    // All zero until used, so it takes no space in a program's file.
     std::uint32_t m_end = 0;
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };

@@ -29,7 +29,7 @@ class dead_pools {
 public:
     static constexpr std::size_t k_name_bytes = 48;
 
-    // False without memory.
+    // False when there is no memory.
     [[nodiscard]] bool on_open(void* core) noexcept {
         if (!g_live_map.prepare(core, 3 * k_min_block_bytes)) return false;
         mark(core, 0, true);
@@ -59,7 +59,7 @@ public:
 
     [[nodiscard]] bool is_open(void const* core) noexcept { return is_marked(core, 0); }
     [[nodiscard]] bool is_closed(void const* core) noexcept { return is_marked(core, 1); }
-    // Of a pool that is neither open nor closed.
+    // Requires a pool that is neither open nor closed.
     [[nodiscard]] char const* name_of(void const* core) noexcept {
         return is_marked(core, 2) ? std::launder(static_cast<grave const*>(core))->name.data() : "?";
     }

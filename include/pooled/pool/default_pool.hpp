@@ -18,14 +18,14 @@ namespace detail {
 
 POOLED_STATE(std::atomic<pool*>, g_default_pool, {nullptr});
 
-// No destructor runs on it.
+// Its destructor never runs.
 struct default_pool_access {
     [[nodiscard]] POOLED_API static pool& make();
 };
 
 #if POOLED_HAS_CODE
 
-// A race between first calls is settled without a lock, so that a fork meets none held.
+// First calls on several threads need no lock, which a fork could find held.
 POOLED_CODE pool& default_pool_access::make() {
     pool_core& core = g_registry.default_core();
     void* const memory = g_metadata.allocate(sizeof(pool));
@@ -45,7 +45,7 @@ POOLED_CODE pool& default_pool_access::make() {
 
 // Thread-safe. Throws std::bad_alloc when the first call finds no memory for the pool's own structures.
 [[nodiscard]] inline pool& default_pool() {
-    // acquire: pairs with the release in make(); the handle is seen constructed.
+    // acquire: pairs with the release in make(); the constructed handle is seen.
     pool* const made = detail::g_default_pool.load(std::memory_order_acquire);
     return made != nullptr ? *made : detail::default_pool_access::make();
 }

@@ -15,10 +15,10 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A hook runs on this thread. It may allocate, and is not called again for that.
-inline constinit thread_local bool t_in_exhaustion_hook = false;
+// Whether a hook is running on this thread. It may allocate, and is not called again for these allocations.
+POOLED_STATE(thread_local bool, t_in_exhaustion_hook, {false});
 
-// False when nothing was called: there is no reason to try again.
+// False when no function was called, so there is no reason to try again.
 [[nodiscard]] inline bool call_exhaustion_hook(pool_core const& core, std::size_t bytes) noexcept {
     exhaustion_hook const& hook = core.on_exhausted();
     if (hook.call == nullptr || t_in_exhaustion_hook) return false;
@@ -28,7 +28,7 @@ inline constinit thread_local bool t_in_exhaustion_hook = false;
     return true;
 }
 
-// What `allocate` gives; if that is nothing, what it gives once the hook has run.
+// The result of `allocate`; if that is null, its result after the hook has run.
 template <class Allocate>
 [[nodiscard]] void* with_exhaustion_hook(pool_core const& core, std::size_t bytes, Allocate&& allocate) {
     POOLED_TRY {

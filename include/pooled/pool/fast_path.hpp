@@ -2,9 +2,9 @@
 #pragma once
 
 // The code of every allocation and deallocation: find this thread's cache, pass its gate, move one address. No locked
-// instruction, no branch that is usually taken; everything else is a call (slow_path.hpp).
+// instruction, no branch that is usually taken; all other cases are calls (slow_path.hpp).
 //
-// One path for all pools; a place says which pool, and how its cache is found:
+// All pools share this code. A *place* says which pool is used, and how its cache is found:
 //
 //   in_default_pool       an id that is a constant               t_state.near[id]
 //   in_pool<sharing>      a given pool                           t_state.near[slot], or the local pool's own cache
@@ -81,9 +81,8 @@ private:
     map_entry m_entry;
 };
 
-// What is left to do once the gate is passed and the hot block did not serve. Out of line and, for a deallocation, in tail
-// position, so that the inlined part needs no stack frame.
-// flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst.
+// The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
+// part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst.
 [[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
     void* const block = cache.classes[c].pop_cold();
     cache.gate.leave();
@@ -95,13 +94,13 @@ private:
 }
 POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
     std::uint32_t const pool_id =
-        cache.pool_id;  // outside the gate, with the block given up, the cache may be gone
+        cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
     bool const is_pushed = cache.classes[c].push_cold(block);
     cache.gate.leave();
     if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }
 
-// A block that this thread has cached, or null.
+// A block from this thread's cache, or null.
 template <sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_cached(thread_cache* cache, class_index c) noexcept {
     if constexpr (Sharing == sharing::local) {
@@ -118,7 +117,7 @@ template <sharing Sharing>
     }
 }
 
-// False when the owner cannot enter; the block is then still the caller's.
+// False when the owner cannot enter the gate; the caller then keeps the block.
 template <sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c,
                                                           void* block) noexcept {
@@ -136,7 +135,7 @@ template <sharing Sharing>
     }
 }
 
-// Whether another copy of the library's state has the block, in builds that watch blocks: its maps know it, these do not.
+// Whether the block belongs to another copy of the library's state, in builds that watch blocks. Only its maps know the block.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE bool is_elsewhere([[maybe_unused]] Place const& place,
                                                      [[maybe_unused]] void const* p) noexcept {
@@ -148,14 +147,15 @@ template <class Place>
     return false;
 }
 
-// A block that the pool has taken back: for another caller.
+// Called for a block that has returned to the pool.
 template <class Place>
 POOLED_ALWAYS_INLINE void put(Place const& place, class_index c, void* block) noexcept {
     if (!deallocate_cached<Place::k_sharing>(place.cache(), c, block)) [[unlikely]]
         deallocate_slow(place.id(), c, block);
 }
 
-// What the caller gets for the pool's block, which may be null. Throws std::bad_alloc when the tools' build finds no memory.
+// The block for the caller, made from the pool's block, which may be null. Throws std::bad_alloc if a tool's build has no
+// memory.
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
                                                   std::size_t bytes, std::size_t align) {
@@ -207,10 +207,10 @@ template <class Place>
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes);
 }
 
-// The hardened build: a block of another copy of the library's state, or a mistake.
+// In the hardened build: a block of another copy of the library's state, or a mistake.
 POOLED_API void deallocate_refused(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
 
-// `bytes` as it was allocated with, or 0: the caller does not know.
+// `bytes`: the size with which it was allocated, or 0 if the caller does not know it.
 template <class Place>
 POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
                                      hardened::origin from = hardened::origin::unknown) noexcept {
@@ -235,7 +235,7 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
         if (given != nullptr) return given;
         tracking::on_deallocate(block);
         static_cast<void>(
-            core.deallocate_large(block, detail::find_cache(core)));  // never the last: it is open
+            core.deallocate_large(block, detail::find_cache(core)));  // never the last: the pool is open
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
     }
     return block;
@@ -263,7 +263,7 @@ template <class Place>
     return detail::allocate_beyond_classes(place, bytes, align);
 }
 
-// The same; null also when upstream has no more.
+// The same; null also when upstream has no more memory.
 template <class Place>
 [[nodiscard]] inline void* try_allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
     POOLED_TRY { return detail::allocate_bytes(place, bytes, align); }
@@ -329,6 +329,7 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
 
 template <class Core>
 void* core_resource<Core>::do_allocate(std::size_t bytes, std::size_t align) {
+    POOLED_ACQUISITION_OF_MEMORY;
     auto& core = static_cast<Core&>(*this);
     return core.is_local() ? detail::allocate_bytes_or_throw(in_pool<sharing::local>(core), bytes, align)
                            : detail::allocate_bytes_or_throw(in_pool<sharing::shared>(core), bytes, align);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Blocks and pools of another copy of the library's state (os/copies.hpp), as this one sees them.
+// Blocks and pools of another copy of the library's state (os/copies.hpp), as this copy uses them.
 //
 //   a block of an unknown pool                every copy is asked: deallocate_elsewhere()
 //   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
 //
-// In builds that watch blocks (checked, tracked, sanitized), only the copy that made a pool knows its blocks, so it is asked first
-// for each. In other builds the fast path finds no cache and calls these functions.
+// In builds that watch blocks (checked, tracked, sanitized), only the copy that made a pool knows its blocks, so each operation
+// asks it first. In other builds, the fast path finds no cache and calls these functions.
 //
 // Any thread may call. O(copies).
 
@@ -27,7 +27,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0 || POOLED_TRACKED != 0;
 
-// Whether another copy made the core. What lies there is not trusted: it may be a pool that was destroyed.
+// Whether another copy made the core. The memory there is not trusted: the pool may have been destroyed.
 [[nodiscard]] inline bool is_kept_elsewhere(pool_core const& core) noexcept {
 #if POOLED_CHECKED
     if (g_dead_pools.is_known(&core)) return false;
@@ -39,17 +39,16 @@ inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE 
     return false;
 }
 
-// The copy that has a block which starts at `p`; null: none but this one, perhaps.
+// The other copy that has a block which starts at `p`; null: no other copy has.
 [[nodiscard]] inline memory_copy* other_owner_of(void const* p) noexcept {
     copy_directory const* const all = detail::find_directory(false);
     return all != nullptr ? all->owner_of(p, g_registry.as_copy()) : nullptr;
 }
 
-// Requires a block that the page map here does not know.
+// Requires a block that this copy's page map does not know.
 POOLED_API void deallocate_elsewhere(void* p) noexcept;
 
-// Before a block of a foreign core is used here: from now on the page map can be asked about it without being asked whether
-// it can. False when there is no memory for that.
+// Makes the page map ready for look-ups of a foreign core's block. False when there is no memory for that.
 [[nodiscard]] POOLED_API bool expect_foreign(void const* block) noexcept;
 
 #if POOLED_HAS_CODE

@@ -4,9 +4,9 @@
 // The functions that other copies of the library's state call: for blocks of this copy (memory_copy), and for cores that it made
 // (the functions of the same names). They run the code of this copy, with its page map, registry and thread caches.
 //
-// The registry only names their table (k_copy_functions), and refers to it where a pool is made. A source that makes no pool
-// therefore contains none of their code. With the table in a static initialiser, each source compiled the whole heap: 2.8 s more
-// with GCC 12 at -O2.
+// The registry only declares their table (k_copy_functions), and refers to it where a pool is made. A source that makes no pool
+// therefore contains none of their code. With the table in a static initialiser, each source compiled the whole heap: 2.8 s
+// more with GCC 12 at -O2.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"

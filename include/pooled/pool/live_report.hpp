@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The blocks of a pool that are still in use: in the tracked build by type and place of acquisition, otherwise by size class.
-// Any thread may call. O(blocks in use · log) in the tracked build.
+// The blocks of a pool that are still in use: in the tracked build by type and place of acquisition, and by the callers of that place
+// if they are recorded; otherwise by size class. Any thread may call. O(blocks in use · log) in the tracked build.
 
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
@@ -12,6 +12,8 @@
 #include <iosfwd>
 
 #if POOLED_TRACKED
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -39,9 +41,11 @@ struct live_group {
     std::chrono::steady_clock::time_point oldest;
     std::chrono::steady_clock::time_point youngest;
 
+    // A line that the compiler copied, as it unrolled a loop, is one place.
     [[nodiscard]] auto key() const noexcept {
-        return std::tuple(where.type, where.address, std::string_view(where.source.file_name()),
-                          where.source.line());
+        bool const has_line = where.source.line() != 0;
+        return std::tuple(where.type, has_line ? nullptr : where.address,
+                          std::string_view(where.source.file_name()), where.source.line(), where.callers);
     }
     void add(live_group const& other) noexcept {
         count += other.count;
@@ -70,29 +74,35 @@ struct live_group {
     return all;
 }
 
-inline void print_place(std::ostream& out, tracking::site const& where) {
-    if (where.address == nullptr) {
-        out << where.source.file_name() << ':' << where.source.line();
-        return;
-    }
+// `address`: where the call returns to. The call itself is in front of that, and may be all there is of its line.
+inline void print_address(std::ostream& out, void const* address) {
+    void const* const call = static_cast<char const*>(address) - 1;
     Dl_info found{};
-    if (::dladdr(where.address, &found) == 0 || found.dli_fname == nullptr) {
-        out << where.address;
+    if (::dladdr(call, &found) == 0 || found.dli_fname == nullptr) {
+        out << call;
         return;
     }
     out << found.dli_fname << "+0x" << std::hex
-        << static_cast<char const*>(where.address) - static_cast<char const*>(found.dli_fbase) << std::dec;
-    if (found.dli_sname != nullptr) out << " (" << found.dli_sname << ')';
+        << static_cast<char const*>(call) - static_cast<char const*>(found.dli_fbase) << std::dec;
+    if (found.dli_sname == nullptr) return;
+    char* const name = abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, nullptr);
+    out << " (" << (name != nullptr ? name : found.dli_sname) << ')';
+    std::free(name);
 }
 
-inline void live_report(pool_core& core, std::ostream& out) {
-    std::vector<live_group> all = live_blocks(core.id());
+inline void print_place(std::ostream& out, tracking::site const& where) {
+    if (where.source.line() != 0)
+        out << where.source.file_name() << ':' << where.source.line();
+    else
+        detail::print_address(out, where.address);
+}
+
+// All of one key as one group, those with most bytes first.
+[[nodiscard]] inline std::vector<live_group> grouped(std::vector<live_group> all) {
     std::sort(all.begin(), all.end(),
               [](live_group const& a, live_group const& b) { return a.key() < b.key(); });
     std::vector<live_group> groups;
-    std::size_t bytes = 0;
     for (live_group const& one : all) {
-        bytes += one.bytes;
         if (!groups.empty() && groups.back().key() == one.key())
             groups.back().add(one);
         else
@@ -101,7 +111,11 @@ inline void live_report(pool_core& core, std::ostream& out) {
     std::sort(groups.begin(), groups.end(), [](live_group const& a, live_group const& b) {
         return a.bytes != b.bytes ? a.bytes > b.bytes : a.key() < b.key();
     });
-    out << "pool '" << core.name() << "': " << all.size() << " blocks in use, " << bytes << " bytes\n";
+    return groups;
+}
+
+// A line a group. Empty if the pool has no block in use.
+inline void print_groups(std::ostream& out, std::vector<live_group> const& groups) {
     auto const now = std::chrono::steady_clock::now();
     auto const age = [now](auto when) { return std::chrono::duration<double>(now - when).count(); };
     for (live_group const& one : groups) {
@@ -110,14 +124,39 @@ inline void live_report(pool_core& core, std::ostream& out) {
         print_place(out, one.where);
         if (one.only_weak != 0) out << "; " << one.only_weak << " kept only by weak pointers";
         out << '\n';
+        for (void const* const caller : one.where.callers) {
+            if (caller == nullptr) break;
+            out << "    called from ";
+            detail::print_address(out, caller);
+            out << '\n';
+        }
     }
 }
 
-// Asked for by the environment variable POOLED_LIVE_REPORT=1, when a pool is destroyed with blocks in use.
-inline void report_at_close(pool_core& core) {
+inline void live_report(pool_core& core, std::ostream& out) {
+    std::vector<live_group> const groups = detail::grouped(detail::live_blocks(core.id()));
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    for (live_group const& one : groups) {
+        count += one.count;
+        bytes += one.bytes;
+    }
+    out << "pool '" << core.name() << "': " << count << " blocks in use, " << bytes << " bytes\n";
+    detail::print_groups(out, groups);
+}
+
+// The lines of an object pool's report about its objects in use.
+inline void report_objects(pool_core& core, std::ostream& out) {
+    out << '\n';
+    detail::print_groups(out, detail::grouped(detail::live_blocks(core.id())));
+}
+
+// Asked for by the environment variable POOLED_LIVE_REPORT=1, when a pool is destroyed with blocks or objects in use.
+template <class Pool>
+void report_at_close(Pool const& pool) {
     char const* const asked = std::getenv("POOLED_LIVE_REPORT");
-    if (asked == nullptr || std::string_view(asked) != "1" || core.stats().in_use == 0) return;
-    detail::live_report(core, std::cerr);
+    if (asked == nullptr || std::string_view(asked) != "1" || pool.stats().in_use == 0) return;
+    pool.live_report(std::cerr);
 }
 
 #else
@@ -133,7 +172,13 @@ void live_report(pool_core& core, std::basic_ostream<char, Traits>& out) {
         out << "  " << stats.large_in_use << " large ones, " << stats.large_bytes << " bytes\n";
 }
 
-inline void report_at_close(pool_core&) noexcept {}
+template <class Traits>
+void report_objects(pool_core&, std::basic_ostream<char, Traits>& out) {
+    out << "; build with -DPOOLED_TRACKED=1 to see where they were acquired\n";
+}
+
+template <class Pool>
+void report_at_close(Pool const&) noexcept {}
 
 #endif
 

@@ -21,11 +21,13 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+POOLED_STATE(thread_local std::uint32_t, t_thread_number, {0});  // readable until the thread is gone
+
 class thread_numbers {
 public:
     // Of the calling thread; not 0.
     [[nodiscard]] std::uint32_t mine() noexcept {
-        static constinit thread_local std::uint32_t number = 0;  // readable until the thread is gone
+        std::uint32_t& number = t_thread_number;
         if (number == 0) {
             number = m_last.fetch_add(1, std::memory_order_relaxed) + 1;
             bit_of(number).fetch_and(~mask_of(number), std::memory_order_relaxed);

@@ -4,8 +4,8 @@
 // What POOLED_SANITIZE changes in a pool: a block given to the caller is exchanged for one of malloc's, and back when it is
 // returned. A pool with an upstream of its own is unchanged, since its blocks must lie in that memory. Empty in other builds.
 //
-// A tool reports its findings in its own words, with the stacks of malloc and free. What malloc cannot know, a block that is
-// returned to another pool or with another size, is reported here. Any thread may call.
+// The tool reports what it finds itself, with the stacks of malloc and free. This file reports what malloc cannot know: a block
+// that is returned to another pool or with another size. Any thread may call.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
@@ -29,19 +29,19 @@ POOLED_NOINLINE inline void report(std::uint32_t pool_id, void* p, char const* w
     detail::fail_deallocation(core != nullptr ? core->name() : "?", p, what);
 }
 
-// For an address that is no block in use. A tool knows best what it was: AddressSanitizer reports a double free, or one of
-// what malloc did not return, with the stacks.
+// For an address that is not a block in use. The address is passed to free(), because the tool has the most information:
+// AddressSanitizer reports a double free, or a free of memory that malloc did not return, with stacks.
 POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noexcept {
     void* named = p;
-    asm("" : "+r"(named));  // GCC warns of a pointer that is named after it was freed
+    asm("" : "+r"(named));  // GCC warns about the use of a pointer after it was freed
     if constexpr (POOLED_SANITIZE != 0) std::free(p);
     report(pool_id, named, "no block in use starts there (double free, or foreign memory)");
 }
 
 #if POOLED_SANITIZE
 
-// The pool's block for an address that a caller knows; any other address is itself. A malloc block may in turn be what a
-// pool with an upstream has its blocks in.
+// The pool's block for an address that a caller has; any other address is returned as it is. A malloc block may also be the
+// memory in which a pool with an upstream has its blocks.
 [[nodiscard]] inline void* behind(void const* p) noexcept {
     void* const itself = const_cast<void*>(p);
     void* const stand_in = g_malloc_map.find(p);
@@ -53,13 +53,13 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     return address_of(p) - address_of(base) < bytes ? itself : stand_in;
 }
 
-// Null when malloc has no more; the pool's block is then as before.
+// Null when malloc has no more memory; the pool's block is then unchanged.
 [[nodiscard]] inline void* give(pool_core const& core, void* block, std::size_t bytes,
                                 std::size_t align) noexcept {
     return core.has_upstream() ? block : g_malloc_map.allocate(block, bytes, align);
 }
 
-// The pool's block for one that is returned; what the caller had is given to free. `bytes` 0: not known.
+// The pool's block for a block that is returned; the caller's malloc block is freed. `bytes` 0: not known.
 [[nodiscard]] inline void* take(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept {
     void* const stand_in = behind(p);
     map_entry const entry = g_page_map.find(stand_in);
@@ -95,7 +95,7 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
 
 #endif
 
-// What the page map knows of an address that a caller knows. The second requires memory of a pool.
+// The page map's entry for an address that a caller has. The second function requires memory of a pool.
 [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find(void const* p) noexcept {
     return g_page_map.find(behind(p));
 }

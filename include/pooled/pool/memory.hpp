@@ -6,9 +6,8 @@
 //   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ─┐
 //                                                              large_heap ────────────┴─▶ upstream
 //
-// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order,
-// those of the heaps, that of the metadata arena. Upstream is called without any of them: it may be a pool, and may use this
-// one.
+// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, those
+// of the heaps, that of the metadata arena. Upstream, which may be a pool and use this one, is called without any.
 // Invariants: those of the parts. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
@@ -57,25 +56,25 @@ public:
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
     [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
 
-    // A block of class `c` for the owner of `cache` (null: a thread without one), which has none. Null when the bound is
-    // reached, and at one moment there was no free block anywhere; throws what upstream throws.
+    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. Null when the bound is
+    // reached and, at one moment, there was no free block anywhere; throws what upstream throws.
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
         on_slow_call(cache);
         for (;;) {
             if (void* const block = m_caches.allocate(c, cache)) return block;
-            // What other threads have cached of the class is used before upstream is asked, whatever it is.
+            // Blocks of the class that other threads have cached are used before any upstream is called.
             if (!steal(c) && !find_slab(c, cache) && !grow(c)) return nullptr;
         }
     }
 
-    // False when the pool is closed: the caller has to count the block.
+    // False when the pool is closed: the caller must count the block.
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         on_slow_call(cache);
         return m_caches.deallocate(c, cache, block);
     }
 
-    // Beyond the largest size class. `cache`: of the calling thread, or null. The block that its owner freed last, if it was
-    // asked for as many bytes; else null. O(1), without a lock.
+    // For requests beyond the largest size class. `cache`: that of the calling thread, or null. Returns the block that its
+    // owner freed last, if that was requested with as many bytes; otherwise null. O(1), without a lock.
     [[nodiscard]] void* take_aside(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
         if (cache == nullptr || cache->large.empty()) return nullptr;
         far_pass const pass(cache->pool_id);
@@ -85,7 +84,7 @@ public:
         cache->gate.leave();
         return payload;
     }
-    // After take_aside() found nothing; as allocate() and deallocate() above.
+    // Called after take_aside() found nothing; otherwise as allocate() and deallocate() above.
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
     [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name,
                                         thread_cache* cache) noexcept {
@@ -98,8 +97,8 @@ public:
 
     [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept { return !m_large.deallocate(b); }
 
-    // From here on `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False
-    // when the bound does not allow it. If one of them is k_large, its blocks are `large.bytes` each. Strong guarantee. O(slabs).
+    // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
+    // the bound does not allow it. If one of them is k_large, its blocks are `large.bytes` each. Strong guarantee. O(slabs).
     struct large_shape {
         std::size_t bytes;
         std::size_t align;
@@ -107,11 +106,11 @@ public:
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
     [[nodiscard]] bool reserve_large(std::size_t bytes, std::size_t align, std::size_t count);
 
-    // All that is free goes back: chunks and large blocks to upstream, the pages of free blocks to the system. Returns how
-    // many bytes. O(threads + slabs + cached blocks).
+    // Returns all free memory: chunks and large blocks to upstream, the pages of free blocks to the system. Returns the number
+    // of bytes. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept;
 
-    // Gives all slabs back to upstream, those with blocks in use, too. O(threads + slabs + cached blocks).
+    // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
     void discard() noexcept {
         upstream::call under_way(m_upstream);
         unique_lock lock(m_caches.mutex());
@@ -120,14 +119,14 @@ public:
         m_slabs.deallocate(all, under_way);
     }
 
-    // From here on, no thread uses a cache, and deallocations are counted. Returns the blocks in use. Requires the lock of
-    // the caches, and the registry's.
+    // Afterwards, no thread uses a cache, and deallocations are counted. Returns the number of blocks in use. Requires the lock
+    // of the caches, and the registry's.
     [[nodiscard]] std::int64_t close() noexcept;
 
     void fill(pool_stats& sum) noexcept;
     [[nodiscard]] bool is_valid() noexcept;
 
-    // Around a fork.
+    // Called before and after a fork.
     void before_fork() noexcept { m_upstream.before_fork(); }
     void after_fork_in_child() noexcept { m_large.after_fork_in_child(); }
 
@@ -136,9 +135,9 @@ private:
         scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
     }
-    // What threads have cached of other classes may be all that keeps slabs in use. Blocks that were freed in a random order
-    // lie in as many slabs: without this, 16 phases of 32 MiB held 170 MiB. What the caller did not need lately goes back;
-    // if slabs are reserved for the class, all that is cached.
+    // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
+    // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
+    // lately; if slabs are reserved for the class, all caches return all blocks.
     [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
         if (cache != nullptr) m_caches.flush_unused(*cache);
         if (m_slabs.has_free(c)) return true;
@@ -146,7 +145,7 @@ private:
         scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
-    // False when the owner of `cache` does not keep the block.
+    // False when the owner of `cache` does not keep the block itself.
     [[nodiscard]] bool set_aside(large_block& b, thread_cache* cache) noexcept {
         if (cache == nullptr) return false;
         far_pass const pass(cache->pool_id);
@@ -169,7 +168,7 @@ private:
     std::size_t collect_for_room() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
-    // Once in a period, what nobody needed for that long goes back.
+    // Once in a period, returns memory that was not needed during it.
     void on_slow_call(thread_cache* cache) noexcept {
         std::uint32_t calls = 0;
         if (cache != nullptr) {
@@ -189,7 +188,7 @@ private:
     bool m_touches_reserved;
 };
 
-// True when it is worth trying again. An upstream that fails is a bound of its own.
+// True when another attempt may succeed. A failure of upstream is treated like a bound.
 inline bool pool_memory::grow(class_index c) {
     POOLED_TRY {
         if (m_slabs.grow(c)) return true;
@@ -201,8 +200,8 @@ inline bool pool_memory::grow(class_index c) {
     return find_room(c);
 }
 
-// At the bound. All classes are looked into at one moment, with all owners stopped, so that "exhausted" is reported only
-// when at that moment there was neither a free block nor a free slab, nor memory on its way from upstream or back.
+// Called at the bound. Examines all classes at one moment, with all owners stopped, so that "exhausted" is reported only when
+// at that moment there was neither a free block nor a free slab, and no memory in transit from or to upstream.
 POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
     for (;;) {
         std::uint64_t const before = m_upstream.calls_ended();
@@ -211,10 +210,11 @@ POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
             return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
         }();
         if (found) return true;
-        // Blocks larger than a slab of this pool need a chunk of their own.
+        // A block that is larger than a slab of this pool needs its own chunk.
         bool const released =
             m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
         if (m_slabs.grow(c)) return true;
+        if (m_upstream.has_failed(m_slabs.slab_bytes())) return false;
         if (!released && !m_upstream.wait_for_call(before)) return false;
     }
 }
@@ -237,11 +237,12 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
         if (void* const p = m_large.take(bytes, align)) return p;
         bool const released = collect_for_room() != 0;
         if (void* const p = m_large.grow(bytes, align)) return p;
+        if (m_upstream.has_failed(bytes)) return nullptr;
         if (!released && !m_upstream.wait_for_call(before)) return nullptr;
     }
 }
 
-// All that is free and not reserved goes back to upstream, what threads have cached included. Returns how many bytes.
+// Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
 inline std::size_t pool_memory::collect_for_room() noexcept {
     {
         scoped_lock const lock(m_caches.mutex());
@@ -263,7 +264,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     };
     {
         scoped_lock const lock(m_caches.mutex());
-        m_caches.steal(smaller);  // what threads have cached counts, and is not stolen later
+        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger);
     }
     std::size_t const free_large = free_in(larger);
@@ -276,7 +277,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     auto const reserve_slabs = [&](std::size_t n) {
         return m_slabs.reserve(mine, larger, n, m_touches_reserved);
     };
-    // A bound that holds just so many objects holds them, if all are of one class.
+    // If all objects are of one class, a bound that is just large enough for them suffices.
     bool const is_reserved = reserve_slabs(wanted) || (collect_for_room() != 0 && reserve_slabs(wanted)) ||
                              (wanted != least && reserve_slabs(least));
     if (!is_reserved || (large.bytes != 0 && !reserve_large(large.bytes, large.align, count))) return false;
@@ -290,7 +291,7 @@ inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std
     return reserve_blocks() || (collect_for_room() != 0 && reserve_blocks());
 }
 
-// What no bound and no address space holds is refused before anything is built, not chunk by chunk.
+// A request beyond the bound or the address space is refused before any chunk is requested.
 inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const {
     std::size_t const all = saturating_multiply(count, bytes);
     if (all > m_upstream.max_bytes()) return false;

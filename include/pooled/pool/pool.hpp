@@ -45,7 +45,7 @@ concept not_array = !std::is_array_v<T>;
 template <class T>
 concept of_known_size = !std::is_unbounded_array_v<T>;
 
-// How a pool's counted pointers count: a local pool's without atomics.
+// How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
 
@@ -53,11 +53,11 @@ template <sharing Sharing>
 class basic_pool {
 public:
     // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
-    // std::invalid_argument for options that make no sense. Takes no memory for blocks yet.
+    // std::invalid_argument for options that make no sense. Requests no memory for blocks yet.
     explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
-        detail::report_at_close(*m_core);
+        detail::report_at_close(*this);
         g_registry.close(*m_core);
     }
     basic_pool(basic_pool const&) = delete;
@@ -65,15 +65,15 @@ public:
 
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
-    [[nodiscard]] void* allocate(std::size_t bytes,
-                                 std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
         return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
     }
 
     // The same; null instead of exhausted or another std::bad_alloc.
-    [[nodiscard]] void* try_allocate(std::size_t bytes,
-                                     std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
         return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
     }
@@ -189,13 +189,13 @@ public:
         detail::reserve_large(*m_core, bytes, align, count);
     }
 
-    // Gives free memory back: chunks without a block in use and large blocks to upstream, and, if the pool takes its memory
-    // from the operating system, the pages of free blocks to that; what other threads have cached included. Returns how
-    // many bytes. Ends reservations. O(threads + slabs + cached blocks).
+    // Returns free memory, including what other threads have cached: chunks without a block in use and large blocks to upstream
+    // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
+    // reservations. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept { return detail::trim(*m_core); }
 
-    // In an incremental pool: destroys up to `budget` deferred objects, of whichever thread dropped them, on this thread.
-    // Returns how many; fewer than `budget` means that none is deferred any more. O(objects destroyed).
+    // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
+    // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
     std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
         pool_extension* const above = m_core->extension();
         return above != nullptr ? above->drain(budget) : 0;
@@ -207,18 +207,18 @@ public:
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
 
-    // Which blocks are in use: in the tracked build how many of which type, from where and how old, and which of them only weak
-    // pointers keep; in other builds how many of which size. For people: the text is not fixed.
+    // Which blocks are in use: in the tracked build their number by type, the place and time of their acquisition, and which of
+    // them only weak pointers keep; in other builds, their number by size. The text is for people, and its format may change.
     template <class Traits>
     void live_report(std::basic_ostream<char, Traits>& out) const {
         detail::live_report(*m_core, out);
     }
 
-    // Whether `p` points into memory that this pool has taken from upstream, the first 16 KiB of a freed large block excepted, and that is not
-    // in the hands of another pool whose upstream this one is. Any address may be asked about; it is not read. O(1).
+    // Whether `p` points into memory that this pool has taken from upstream, except the first 16 KiB of a freed large block,
+    // and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
 
-    // For std::pmr containers. Good for deallocation as long as a block is out, also when the pool is gone.
+    // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
     [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
 
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
@@ -233,7 +233,7 @@ private:
     pool_core* m_core;
 };
 
-// What the library's own allocators and tests see of a pool, and its users do not.
+// Access to a pool for the library's own allocators and tests.
 struct pool_access {
     template <class Pool>
     static constexpr sharing k_sharing = Pool::k_sharing;
@@ -242,7 +242,7 @@ struct pool_access {
     [[nodiscard]] static pool_core& core(basic_pool<Sharing> const& one) noexcept {
         return *one.m_core;
     }
-    // Walks every structure, with other threads kept out.
+    // Checks every structure, with other threads kept out.
     template <sharing Sharing>
     [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {
         return one.m_core->memory().is_valid();
@@ -263,15 +263,16 @@ private:
     explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
 };
 
-// For one thread at a time: objects of it may only be dropped where the pool itself could be used. It is used by the thread
-// that allocated from it or adopted it last, or once that has ended by any other; the checked build reports a drop on another.
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used. The thread that last
+// allocated from it or adopted it uses it or, after that thread has ended, any other; the checked build reports a drop on
+// another.
 class local_pool : public detail::basic_pool<detail::sharing::local> {
 public:
     using basic_pool::basic_pool;
 
-    // The calling thread uses the pool from here on; the one that did so has to be done with it, and what it did to happen
-    // before. An allocation says the same, so only a thread that drops objects and allocates none needs to call it. In other
-    // builds than the checked one it does nothing. O(1).
+    // Announces that the calling thread uses the pool from now on. The thread that used it before must have finished, and its
+    // use must happen before this call. An allocation has the same effect, so only a thread that drops objects without
+    // allocating needs to call it. Only the checked build uses this. O(1).
     void adopt() const {
         detail::in_pool<detail::sharing::local>(detail::pool_access::core(*this)).check_use();
     }

@@ -4,7 +4,7 @@
 // The pools of the process by id, and the events that affect all of them: threads that begin to use a pool, threads that end, forks.
 //
 // A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
-// later pool. A thread's cache of a closed pool stays, closed, until the thread's next slow call or its end.
+// later pool. A thread's cache of a closed pool continues to exist, closed, until the thread's next slow call or its end.
 //
 // In a process with several copies of the library's state (os/copies.hpp), each copy has a registry, with its own id for each
 // pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
@@ -44,7 +44,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 inline constexpr std::uint32_t k_default_pool_id = 1;
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
-// What other copies call.
+// The functions that other copies call.
 struct copy_functions {
     core_functions core;
     int (*find)(void const* p);
@@ -67,11 +67,11 @@ public:
     // out, and std::invalid_argument for options that make no sense.
     [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
 
-    // The pool's handle is gone: nobody allocates from it any more. Destroys the core if no block is in use.
+    // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
     POOLED_API void close(pool_core& core) noexcept;
 
-    // Requires a closed core without a block in use. Its id is free again.
-    // By a pointer to destroy_own(), of the copy that made it: a source that only returns blocks has no code of it.
+    // Destroys a closed core without a block in use, and frees its id. By a pointer to the destroy_own() of its copy, so a
+    // source that only returns blocks contains none of that code.
     static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
     void destroy_own(pool_core& core) noexcept;
 
@@ -85,15 +85,15 @@ public:
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
 
-    // The record of this copy, for the other ones.
+    // The record of this copy, for other copies.
     [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
 
-    // The core of what the page map does not know: that with the id of no pool. It is closed from the beginning, so that
-    // nothing stays in it. Throws std::bad_alloc.
+    // The core for addresses that the page map does not know, with the id of no pool. It is closed from the beginning, so that
+    // it keeps no block. Throws std::bad_alloc.
     POOLED_API void make_unknown();
 
-    // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, the
-    // system has no memory, or it does not offer the gate's barrier. Requires a core that is not foreign.
+    // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, or the
+    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign.
     [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core) noexcept;
 
 private:
@@ -121,9 +121,9 @@ private:
 
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
-    std::atomic<bool> m_is_ready{false};  // what the next three need was set up
-    bool m_has_barrier = false;           // the system offers the gate's barrier
-    unsigned m_begun_forks = 0;           // by before_fork(), which nests
+    std::atomic<bool> m_is_ready{false};  // the next three members are set up
+    bool m_has_barrier = false;           // the system supports the gate's barrier
+    unsigned m_begun_forks = 0;           // calls of before_fork() in progress; they nest
     far_arrays m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
@@ -137,7 +137,7 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 
 POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
     prepare();
-    // An incremental pool's allocations have more to do than the fast path: they take the far way to their cache.
+    // An allocation from an incremental pool does more than the fast path, so these pools have no near slot.
     bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
     std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
     if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
@@ -153,7 +153,7 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
 
 POOLED_CODE void registry::close(pool_core& core) noexcept {
     if (is_foreign(core)) return core.in_copy().close(core);
-    unique_lock lock(m_mutex);  // no thread ends with one of its caches now
+    unique_lock lock(m_mutex);  // so that no thread that has one of its caches ends now
     bool const is_last = core.close();
     lock.unlock();
     if (is_last) destroy(core);
@@ -162,10 +162,10 @@ POOLED_CODE void registry::close(pool_core& core) noexcept {
 
 inline void registry::destroy_own(pool_core& core) noexcept {
     std::uint32_t const id = core.id();
-    unique_lock lock(m_mutex);  // a fork finds it whole, or not at all
+    unique_lock lock(m_mutex);  // so that a fork finds the core complete, or not at all
     m_cores.begin_destroy(id);
     lock.unlock();
-    core.destroy();  // the page map has forgotten it before a new pool can have the id
+    core.destroy();  // removes it from the page map before a new pool can have the id
     lock.lock();
     m_cores.remove(id);
     lock.unlock();
@@ -179,13 +179,13 @@ POOLED_CODE void registry::make_unknown() {
         insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
 }
 
-// Not in function-local statics: a fork waits for the lock. The loader may hold its own and wait for ours: it comes first.
+// Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.
 inline void registry::prepare() {
     // acquire: pairs with the release below.
     if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
         return;
     copy_directory& all = detail::directory();
-    // A child of a fork that comes before this would find the lock held. Threads may register twice; the outermost ones act.
+    // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
     if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
         POOLED_THROW(std::bad_alloc());
     scoped_lock const lock(m_mutex);
@@ -205,12 +205,12 @@ inline void registry::prepare() {
         g_metadata.deallocate(&cache, sizeof(thread_cache));
     };
     g_retire_dead.store(retire_dead, std::memory_order_relaxed);
-    // Static objects that are older than the first pool are destroyed after it runs, younger ones before.
+    // Static objects that are older than the first pool are destroyed after this runs, younger ones before.
     static_cast<void>(std::atexit([] {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
     m_copy = {.bytes = sizeof(m_copy),
-              .abi = POOLED_ABI_NAME,
+              .abi = POOLED_ABI_LAYOUT,
               .find = k_copy_functions.find,
               .deallocate = k_copy_functions.deallocate,
               .default_core = k_copy_functions.default_core,
@@ -278,7 +278,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
     return cache;
 }
 
-// Requires a cache that its pool no longer knows.
+// Requires a cache that is no longer linked to its pool.
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
     (cache.previous_owned != nullptr ? cache.previous_owned->next_owned : state.owned) = cache.next_owned;
     if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
@@ -296,7 +296,7 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
         return;
     thread_cache* cache = nullptr;
     {
-        scoped_lock const lock(m_mutex);  // whoever closes a pool is done with its caches
+        scoped_lock const lock(m_mutex);  // a thread that closes a pool has finished with its caches
         cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
     }
     while (cache != nullptr) {
@@ -306,7 +306,7 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
-// Without a lock: the heap may not keep the block, and calls upstream then: true. While it is out, its pool's core lives.
+// Returns a kept large block to the heap, without a lock: it may call upstream. The block keeps its core alive. False: none.
 inline bool registry::give_back_large(thread_cache& cache) noexcept {
     if (cache.large.empty()) return false;
     far_pass const pass(cache.pool_id);
@@ -319,21 +319,20 @@ inline bool registry::give_back_large(thread_cache& cache) noexcept {
     return true;
 }
 
-// Runs after the thread's thread_local destructors. What is freed on this thread still later takes the locked path.
+// Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
-    // A thread that was cancelled within its gates leaves them first: who closes a pool, or forks, waits for it with a lock
-    // that the following needs.
+    // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
     state.far_gate.leave();
     for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
         cache->gate.leave();
     for (thread_cache* cache = state.owned;
-         cache != nullptr;)  // upstream may use pools, which frees closed caches
+         cache != nullptr;)  // upstream may use pools, and thereby free closed caches
         cache = give_back_large(*cache) ? state.owned : cache->next_owned;
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);
-    unique_lock lock(g_registry.m_mutex);  // no pool is closed meanwhile
+    unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
     state.closed.store(nullptr, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned) {
         if (pool_core* const core = cache->core) {
@@ -347,8 +346,8 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     fork_gate::release_place();
 }
 
-// Every thread is stopped, outside its caches and all critical sections, so that the child finds all of it whole. The thread
-// that forks is not: handlers of the program's that run from here on may use pools. O(threads · near pools + pools).
+// Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.
+// The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
     g_fork_gate.begin();
     if (g_registry.m_begun_forks++ != 0) return;
@@ -369,7 +368,7 @@ inline void registry::before_fork() noexcept {
     });
 }
 
-// The gates of caches are resumed by their owners.
+// Owners resume the gates of their caches themselves.
 inline void registry::after_fork_in_parent() noexcept {
     if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
     for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
@@ -380,8 +379,8 @@ inline void registry::after_fork_in_parent() noexcept {
     g_fork_gate.end();
 }
 
-// Only the thread that forked exists, and those that a handler of the program's made since, which wait for the end. Who next
-// looks at the caches of a pool frees what the others had cached.
+// Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
+// thread that uses the list of a pool's caches frees what the parent's other threads had cached.
 inline void registry::after_fork_in_child() noexcept {
     if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
     g_registry.m_far_arrays.remove_others(t_state);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// When a pool looks for memory to give back: at most once per period, and only in calls that are slow anyway.
-// Any thread may call; a period's end is reported to one thread.
+// Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
+// thread may call; a period's end is reported to one thread.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/duration.hpp"
@@ -16,12 +16,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class release_clock {
 public:
-    // `period` not positive: never.
+    // A `period` that is not positive means never.
     explicit release_clock(std::chrono::milliseconds period) noexcept
         : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
                        .count()) {}
 
-    // `calls`: of the calling thread, which reads the clock at every 32nd.
+    // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
     [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
         if (m_period <= 0 || calls % 32 != 0) return false;
         std::int64_t const now = platform::coarse_time();

@@ -21,8 +21,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// `count` objects of one type, each of them a block of class `a` or `b`; `large`: those of the one that is k_large. False when
-// the bound does not allow it; throws what upstream throws.
+// `count` objects of one type, each of them a block of class `a` or `b`; `large`: the request, if one of them is k_large. False
+// when the bound does not allow it; throws what upstream throws.
 [[nodiscard]] POOLED_API bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
                                           pool_memory::large_shape large);
 [[nodiscard]] POOLED_API bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
@@ -46,8 +46,8 @@ POOLED_API std::size_t trim(pool_core& core) noexcept;
 
 #if POOLED_HAS_CODE
 
-// The calling thread's cache is made, and room for those of threads that have yet to use the pool, so that they need nothing
-// of the system. Throws std::bad_alloc.
+// Makes the calling thread's cache, and reserves memory for the caches of threads that will use the pool later, so that they
+// make no system call. Throws std::bad_alloc.
 inline void reserve_caches(pool_core& core) {
     static constexpr std::size_t k_caches = 8;
     if (!core.is_local() && g_registry.attach(core) == nullptr) return;

@@ -15,6 +15,7 @@
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/hardened.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/tracking.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -23,17 +24,17 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The calling thread's cache, made if it has none; null if it can have none.
+// The calling thread's cache, which is made if it has none; null if it can have none.
 [[nodiscard]] inline thread_cache* own_cache(pool_core& core) noexcept {
     return core.is_local() ? &core.local_cache() : g_registry.attach(core);
 }
 
-// The calling thread's cache, or null: it is not made.
+// The calling thread's cache if it has one, otherwise null.
 [[nodiscard]] inline thread_cache* find_cache(pool_core& core) noexcept {
     return core.is_local() ? &core.local_cache() : t_state.find(core.id());
 }
 
-// What `allocate` gives; when it finds nothing, deferred objects are destroyed until it does.
+// The result of `allocate`; while that is null, deferred objects are destroyed, if there are any, and it is called again.
 template <class Allocate>
 [[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
     std::uint64_t seen = ~std::uint64_t{0};
@@ -53,7 +54,7 @@ template <class Allocate>
     }
 }
 
-// A block that `allocate` has from a foreign core. What is deferred in this copy is destroyed if there is none.
+// A block that `allocate` gets from a foreign core. If there is none, objects that are deferred in this copy are destroyed.
 template <class Allocate>
 [[nodiscard]] void* allocate_foreign(pool_core& core, Allocate&& allocate) {
     void* const block = detail::with_pressure(core, allocate);
@@ -62,24 +63,24 @@ template <class Allocate>
     POOLED_THROW(std::bad_alloc());
 }
 
-// The default pool, for null.
+// Null stands for the default pool.
 [[nodiscard]] inline pool_core& core_or_default(pool_core* core) {
     return core != nullptr ? *core : g_registry.default_core();
 }
 
-// Everything that the inlined code leaves over: pools beyond the near slots, foreign ones, first use, stopped and closed
+// All cases that the inlined code does not handle: pools beyond the near slots, foreign pools, first use, stopped and closed
 // caches. Null when the bound is reached; throws what upstream throws.
 [[nodiscard]] POOLED_API void* allocate_slow(pool_core* known, class_index c);
 // The same; throws exhausted when the bound is reached.
 [[nodiscard]] POOLED_API void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes);
 
-// Past the thread's cache.
+// Without the thread's cache.
 POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
-// `core` null: the page map does not know the block. `bytes` as it was allocated with, or 0: not known.
+// `core` null: the page map does not know the block. `bytes`: the size with which it was allocated, or 0: not known.
 POOLED_API void deallocate_in(pool_core* core, class_index c, void* block, std::size_t bytes = 0) noexcept;
 POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
 
-// `bytes` with k_guard_bytes. Null when the bound is reached; throws what upstream throws.
+// `bytes` includes k_guard_bytes. Null when the bound is reached; throws what upstream throws.
 [[nodiscard]] POOLED_API void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align);
 
 #if POOLED_HAS_CODE
@@ -109,6 +110,7 @@ POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c, voi
 }
 
 POOLED_CODE void* allocate_slow(pool_core* known, class_index c) {
+    [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
     pool_core& core = detail::core_or_default(known);
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_foreign(
@@ -141,7 +143,7 @@ POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* blo
     detail::deallocate_in(g_registry.find(pool_id), c, block);
 }
 
-// What the block that the thread freed last does not serve. Out of line: the rest needs no stack frame for it.
+// For requests that the large block freed last does not serve. Out of line, so the caller needs no stack frame for it.
 POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core))
         return detail::allocate_foreign(core,
@@ -152,6 +154,7 @@ POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t
     });
 }
 POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_another_large(core, bytes, align);
     if (pool_extension* const above = core.extension()) [[unlikely]]

@@ -3,20 +3,20 @@
 
 // A std::shared_ptr that is dropped once more after its last owner let go: two threads changed one shared_ptr object, its bytes were
 // copied, or what holds it was destroyed twice. The library is not called then: the standard library's code changes the counts in
-// the freed block. So when make_shared's block is freed, the checked build writes a control block of the class below there,
-// with one owner and one weak reference. Such a drop, of a shared_ptr or of a weak_ptr, calls a function of that class, which
-// reports it.
+// the freed block. So when make_shared's block is freed, the checked build writes a control block of the class below where the
+// object's was, with one owner and one weak reference. Such a drop, of a shared_ptr or of a weak_ptr, calls a function of that
+// class, which reports it.
 //
 // A copy that is made and dropped meanwhile is not seen. What else changes the counts is reported when the block is used
-// again (heap/fill.hpp): with arrays, whose control block libstdc++ has behind the elements, every such drop is.
-// Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
+// again (heap/fill.hpp). Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
 
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
 
+#include <cstddef>
+
 #if POOLED_CHECKED
 #include <array>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,19 +62,21 @@ inline void choose_free_head(name_of_block name_of) noexcept {
     g_name_of_block = name_of;
     if constexpr (std::is_polymorphic_v<stale_owner>) {
         static_assert(sizeof(stale_owner) <= fill::free_head::k_most_bytes);
+        static_assert(alignof(stale_owner) == sizeof(void*));
         alignas(stale_owner) std::array<std::byte, sizeof(stale_owner)> memory;
-        // Its members are a pointer to a table of functions and two counts: a copy of its bytes is another one.
+        // Its members are a pointer to a table of functions, two counts, and for some processors a mutex that is all zero bytes: a
+        // copy of its bytes is another one.
         static_cast<void>(std::construct_at(reinterpret_cast<stale_owner*>(memory.data())));
         std::memcpy(fill::g_free_head.bytes.data(), memory.data(), memory.size());
         fill::g_free_head.count = memory.size();
     }
 }
 
-// While it lives, its thread frees a block that starts with a control block.
+// While it lives, its thread frees a block that has a control block so many bytes behind its start.
 class frees_control_block {
 public:
-    frees_control_block() noexcept { fill::t_frees_with_head = true; }
-    ~frees_control_block() { fill::t_frees_with_head = false; }
+    explicit frees_control_block(std::size_t at) noexcept { fill::t_head_at = at; }
+    ~frees_control_block() { fill::t_head_at = fill::k_no_head; }
     frees_control_block(frees_control_block const&) = delete;
     frees_control_block& operator=(frees_control_block const&) = delete;
 };
@@ -84,7 +86,9 @@ public:
 #else
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-struct frees_control_block {};
+struct frees_control_block {
+    explicit frees_control_block(std::size_t) noexcept {}
+};
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 
 #endif

@@ -17,15 +17,15 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-// Counts of one size class, in blocks unless said.
+// Counts of one size class, in blocks unless noted.
 struct size_class_stats {
     std::size_t block_bytes = 0;
     std::uint64_t in_use = 0;  // held by callers
-    std::uint64_t free = 0;    // in the pool and in no thread's cache, fresh ones included
+    std::uint64_t free = 0;    // in the pool and in no thread's cache, including those never used
     std::uint64_t cached = 0;  // free, in threads' caches
     std::uint64_t high_water =
         0;  // most blocks ever used at once; with several threads counts what they cached
-    std::uint64_t slab_bytes = 0;    // memory that this class has now
+    std::uint64_t slab_bytes = 0;    // memory of this class now
     std::uint64_t refills = 0;       // of threads' caches
     std::uint64_t flushes = 0;       // of threads' caches
     std::uint64_t remote_frees = 0;  // blocks that threads freed in excess of those they allocated
@@ -43,8 +43,8 @@ struct size_class_stats {
     }
 };
 
-// A pool in sum, large allocations included, and class by class. high_water of the sum adds up the classes', which need
-// not have peaked together.
+// The totals of a pool, including large allocations, and the counts of each class. The total high_water is the sum of those of
+// the classes, which need not have peaked at the same time.
 struct pool_stats {
     std::string name;
     std::uint64_t in_use = 0;
@@ -54,14 +54,14 @@ struct pool_stats {
     std::uint64_t refills = 0;
     std::uint64_t flushes = 0;
     std::uint64_t remote_frees = 0;
-    std::uint64_t bytes_in_use = 0;    // in whole blocks
-    std::uint64_t upstream_bytes = 0;  // taken from upstream and not given back
-    std::uint64_t upstream_calls = 0;  // allocations asked of upstream, ever
+    std::uint64_t bytes_in_use = 0;    // whole blocks, not requested bytes
+    std::uint64_t upstream_bytes = 0;  // taken from upstream and not returned
+    std::uint64_t upstream_calls = 0;  // total allocations requested from upstream
     std::uint64_t max_bytes = 0;       // 0: not bounded
-    std::uint64_t threads = 0;         // that have a cache
+    std::uint64_t threads = 0;         // number of threads that have a cache
     std::uint64_t large_in_use = 0;    // allocations beyond the largest size class
     std::uint64_t large_bytes = 0;
-    std::uint64_t large_cached_bytes = 0;  // of freed large blocks that the pool keeps
+    std::uint64_t large_cached_bytes = 0;  // size of freed large blocks that the pool keeps
     std::array<size_class_stats, detail::k_class_count> classes{};
 
     pool_stats& operator+=(size_class_stats const& one) noexcept {
@@ -76,14 +76,14 @@ struct pool_stats {
         return *this;
     }
 
-    // One object; `classes` lists those that have memory or had.
+    // One JSON object; `classes` lists the classes that have or had memory.
     [[nodiscard]] std::string to_json() const;
 };
 
 namespace detail {
 
-// How many bytes the character at the front of `text`, not empty, has in UTF-8; 0 when it is none (RFC 3629: no overlong
-// forms, no surrogates, nothing over U+10FFFF).
+// The length in bytes of the UTF-8 character at the front of `text`, which is not empty; 0 if it is not valid (RFC 3629: no
+// overlong forms, no surrogates, nothing over U+10FFFF).
 [[nodiscard]] inline std::size_t utf8_length(std::string_view text) noexcept {
     auto const at = [text](std::size_t i) {
         return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -99,7 +99,7 @@ namespace detail {
     return length;
 }
 
-// A name is the user's: what JSON does not take as it is gets escaped, a byte that is not UTF-8 as the replacement character.
+// Characters of a name that JSON does not allow are escaped; bytes that are not UTF-8 become the replacement character.
 [[nodiscard]] inline std::string json_string(std::string_view text) {
     static constexpr char k_hex[] = "0123456789abcdef";
     std::string out = "\"";

@@ -3,11 +3,14 @@
 
 // The tracked build's (POOLED_TRACKED) record of each block in use: type, time, and place of acquisition. For allocate() the place
 // is the std::source_location of the call; for a make_ function, whose arguments leave no parameter for one, the return address.
+// With POOLED_TRACKED_STACKS the callers of that place belong to it.
 //
 //   make_shared<T>()   acquisition: type and place  ──▶  hand_out(): on_allocate()  ──▶  g_tracked: a record by address
+//   acquire()          acquisition: type and place  ──▶  take() … on_acquire()      ──▶  g_tracked: a record by the slot's address
 //
 // An acquisition lasts for the call and describes its first block; blocks that the object's constructor allocates have their own.
-// A block for whose record there is no memory is not listed. Any thread may call; O(1). Empty in other builds.
+// A block for whose record there is no memory is not listed. Any thread may call; O(1), and O(frames) for callers. Empty in other
+// builds.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -22,6 +25,8 @@
 #include <utility>
 
 #if POOLED_TRACKED
+#include "pooled/os/callers.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -30,16 +35,20 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::tracking {
 
-#if POOLED_TRACKED
-
 // Whether only weak pointers keep the block. Requires one whose control block or header was written.
 using weak_test = bool (*)(void const* block);
 
+#if POOLED_TRACKED
+
+using stack = callers<POOLED_TRACKED_STACKS>;
+
 struct site {
-    std::string_view type = {};  // empty: not known
-    std::source_location source = {};
-    void const* address = nullptr;  // of code; null: `source` says where
+    std::string_view type = {};        // empty: not known
+    std::source_location source = {};  // line 0: not known
+    void const* address = nullptr;     // where the call returns to
     weak_test is_only_weak = nullptr;
+    bool is_listed = true;
+    [[no_unique_address]] stack::addresses callers = {};  // of that place
 };
 
 struct record {
@@ -60,13 +69,22 @@ template <class T>
     return name.substr(0, end != name.npos ? end : name.rfind(']'));
 }
 
-inline constinit thread_local site const* t_acquisition = nullptr;  // null, too, once it has served
+// Null, too, once it has served.
+POOLED_STATE(thread_local site const*, t_acquisition, = nullptr);
+
+// The site of the acquisition under way, which has then served; empty if there is none.
+[[nodiscard]] inline site take() noexcept {
+    site const* const known = std::exchange(t_acquisition, nullptr);
+    return known != nullptr ? *known : site();
+}
 
 // The outermost counts: the library's functions call each other.
 class acquisition {
 public:
     explicit acquisition(site const& where) noexcept : m_site(where), m_before(t_acquisition) {
-        if (m_before == nullptr) t_acquisition = &m_site;
+        if (m_before != nullptr) return;
+        m_site.callers = stack::find(m_site.address);
+        t_acquisition = &m_site;
     }
     ~acquisition() { t_acquisition = m_before; }
     acquisition(acquisition const&) = delete;
@@ -75,6 +93,30 @@ public:
 private:
     site m_site;
     site const* m_before;
+};
+
+// While it lives, the thread acquires for another reason than the acquisition under way: it runs code of the user, or of another pool.
+class interruption {
+public:
+    interruption() noexcept : interruption(nullptr) {}
+    ~interruption() { t_acquisition = m_before; }
+    interruption(interruption const&) = delete;
+    interruption& operator=(interruption const&) = delete;
+
+protected:
+    explicit interruption(site const* instead) noexcept : m_before(std::exchange(t_acquisition, instead)) {}
+
+private:
+    site const* m_before;
+};
+
+// The same, for a block that the library allocates for itself: it is not listed.
+class for_itself : interruption {
+public:
+    for_itself() noexcept : interruption(&k_unlisted) {}
+
+private:
+    static constexpr site k_unlisted{.is_listed = false};
 };
 
 class table {
@@ -136,8 +178,12 @@ POOLED_STATE(table, g_tracked);
 // Out of line: its caller is the place, where there is no better one.
 POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std::size_t bytes) noexcept {
     if (block == nullptr) return;
-    site where{.address = __builtin_return_address(0)};
-    if (site const* const known = std::exchange(t_acquisition, nullptr)) where = *known;
+    site where = tracking::take();
+    if (!where.is_listed) return;
+    if (where.address == nullptr) {
+        where.address = __builtin_return_address(0);
+        where.callers = stack::find(where.address);
+    }
     // With POOLED_SANITIZE the counts lie in a block of malloc's. Until they are written, what lies here says nothing.
     if constexpr (POOLED_SANITIZE != 0) where.is_only_weak = nullptr;
     if (where.is_only_weak != nullptr) std::memset(block, 1, std::min(bytes, std::size_t{64}));
@@ -145,10 +191,26 @@ POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std:
 }
 inline void on_deallocate(void const* block) noexcept { g_tracked.remove(block); }
 
+// An object pool's slot, whose block is not listed, has a user from now on; null: nobody got one.
+inline void on_acquire(std::uint32_t pool_id, void const* slot, std::size_t bytes, site where,
+                       weak_test is_only_weak) noexcept {
+    if (slot == nullptr) return;
+    where.is_only_weak = is_only_weak;
+    g_tracked.add(slot, pool_id, bytes, where);
+}
+inline void on_recycle(void const* slot) noexcept { g_tracked.remove(slot); }
+
 #else
+
+struct site {};
+[[nodiscard]] POOLED_ALWAYS_INLINE site take() noexcept { return {}; }
+struct interruption {};
+struct for_itself {};
 
 POOLED_ALWAYS_INLINE void on_allocate(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(void const*) noexcept {}
+POOLED_ALWAYS_INLINE void on_acquire(std::uint32_t, void const*, std::size_t, site, weak_test) noexcept {}
+POOLED_ALWAYS_INLINE void on_recycle(void const*) noexcept {}
 
 #endif
 

@@ -22,7 +22,7 @@ struct block_shape {
 
 template <std::size_t Bytes, std::size_t Align>
 struct alignas(Align) stand_in {
-    stand_in() noexcept {}  // NOLINT: leaves the bytes alone
+    stand_in() noexcept {}  // NOLINT: does not write the bytes
     std::byte bytes[Bytes];
 };
 template <std::size_t Align>
@@ -30,7 +30,7 @@ struct alignas(Align) empty_stand_in {};
 
 inline thread_local block_shape t_probed{};
 
-// Empty, as the allocators of the library are.
+// Empty, like the allocators of the library.
 template <class T>
 struct shape_probe {
     using value_type = T;

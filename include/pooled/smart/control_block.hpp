@@ -9,6 +9,7 @@
 #include "pooled/pool/stale_owner.hpp"
 #include "pooled/smart/origin.hpp"
 #include "pooled/smart/shared_object.hpp"
+#include "pooled/smart/standard_control_block.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -45,12 +46,8 @@ public:
             if (shared_object<Object, Origin>::keeps(p)) [[unlikely]]
                 return;
         }
-        if constexpr (std::is_void_v<Object>) {
-            Origin::template deallocate<T>(p, n);
-        } else {
-            [[maybe_unused]] frees_control_block const how{};
-            Origin::template deallocate<T>(p, n);
-        }
+        [[maybe_unused]] frees_control_block const how(control_block_at(n));
+        Origin::template deallocate<T>(p, n);
     }
 
     template <class U, class... Args>
@@ -60,7 +57,7 @@ public:
             ::new (static_cast<void*>(place)) U;
         else
             std::construct_at(place,
-                              std::forward<Args>(args)...);  // warns of no conversion in the user's arguments
+                              std::forward<Args>(args)...);  // no warning about the user's conversions
     }
 
     template <class U>
@@ -79,6 +76,13 @@ public:
     }
 
 private:
+    // In the memory of `n` values, from its start.
+    [[nodiscard]] static constexpr std::size_t control_block_at([[maybe_unused]] std::size_t n) noexcept {
+        if constexpr (std::is_void_v<Object> && POOLED_CHECKED != 0)
+            return standard_control_block::offset_in_array<control_block_allocator>(n);
+        else
+            return 0;
+    }
     static constexpr bool k_is_deferrable = [] {
         if constexpr (std::is_void_v<Object>)
             return false;

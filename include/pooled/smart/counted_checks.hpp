@@ -30,7 +30,7 @@ inline void on_deallocate_counted(void const* header) {
 
 #else
 
-// The hardened build: the header of an object that is gone is where its block has the mark.
+// In the hardened build: the header of a destroyed object is in the word that has the block's mark.
 POOLED_ALWAYS_INLINE void on_deallocate_counted(void const* header) noexcept {
     hardened::expect_in_use(header);
 }

@@ -44,7 +44,7 @@ struct count_header {
     static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
     static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
 
-    // Threads that pass the limit at the same moment are still below the mask.
+    // Even if several threads pass the limit at the same moment, the count stays below the mask.
     static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
 
@@ -57,7 +57,7 @@ struct count_header {
     [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
 
     // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
-    // observed. acq_rel: pairs with the same by others; all they did to the block is seen when it is freed.
+    // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_weak_one) {
@@ -120,7 +120,7 @@ public:
     }
 
 private:
-    // Nothing to destroy, and the header is where the block starts.
+    // There is nothing to destroy, and the header is at the start of the block.
     static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
                                        !k_has_rc_from_this<T> && k_class != k_large &&
                                        k_offset == sizeof(count_header);
@@ -159,7 +159,7 @@ private:
         header_at(header).release_weak();
     }
 
-    // False: it must be deferred.
+    // False: the object must be deferred.
     [[nodiscard]] static bool is_destroyed(void* header) noexcept {
         if constexpr (Origin::k_is_immediate)
             return detail::try_destroy(object_of(header), false);

@@ -33,7 +33,7 @@ using weak_rc_ptr_of =
 
 // Access for the library's own make_ functions and casts.
 struct rc_access {
-    // Takes over one count that is already there.
+    // Takes over an existing count.
     template <class T, class Counting>
     [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<std::remove_extent_t<T>> counted) noexcept {
         return rc_ptr_of<T, Counting>(counted);
@@ -96,8 +96,8 @@ public:
                      std::memory_order_relaxed);
     }
 
-    // From the other way of counting: an object made on one thread is shared among threads from here on, or the reverse. Requires
-    // that `other` is the object's only pointer, weak ones included; checked.
+    // From a pointer that counts in the other way: an object that was made on one thread is shared among threads from now on,
+    // or the reverse. Requires that `other` is the object's only pointer, weak ones included; checked.
     template <class U, class OtherCounting>
         requires std::convertible_to<U*, T*> && (!std::same_as<Counting, OtherCounting>)
     counted_ptr(counted_ptr<U, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
@@ -108,7 +108,7 @@ public:
         other.m_handle = {};
     }
 
-    // The object of `observer`. Throws std::bad_weak_ptr when it is gone.
+    // The object of `observer`. Throws std::bad_weak_ptr when the object was destroyed.
     template <class U>
         requires std::convertible_to<U*, T*>
     explicit counted_ptr(weak_counted_ptr<U, Counting> const& observer) : counted_ptr(observer.lock()) {
@@ -189,7 +189,7 @@ private:
     handle<element_type> m_handle;
 };
 
-// A view of an object that does not keep it alive, only its memory. As rc_ptr otherwise.
+// Observes an object without keeping it alive; keeps only its memory. Otherwise as rc_ptr.
 template <class T, class Counting>
 class weak_counted_ptr {
 public:
@@ -227,7 +227,7 @@ public:
     void reset() noexcept { weak_counted_ptr().swap(*this); }
     void swap(weak_counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
 
-    // An owner, or an empty pointer when the object is gone.
+    // An owner, or an empty pointer when the object was destroyed.
     [[nodiscard]] rc_ptr_of<T, Counting> lock() const noexcept {
         if (m_handle.empty() || !Counting::try_add_strong(m_handle.header())) return {};
         return rc_access::adopt<T, Counting>(m_handle);

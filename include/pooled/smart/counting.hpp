@@ -13,7 +13,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// The last of several owners, or observed: `word` is the header before the drop.
+// Drops the last of several owners, or the owner of an observed object: `word` is the header before the drop.
 POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
     if (is_plain(word)) return h.release_weak();
     g_block_types[word].retire_observed(&h);
@@ -39,13 +39,13 @@ struct among_threads {
             if (count_header::strong_in(now) == 0) return false;
             if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
                 count_overflow();
-            // acquire: pairs with the release of an owner that let go; what it did to the object is seen.
+            // acquire: pairs with the release of an owner that dropped the object; what that owner did to the object is seen.
         } while (!h.word.compare_exchange_weak(now, now + count_header::k_strong_one,
                                                std::memory_order_acquire, std::memory_order_relaxed));
         return true;
     }
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
-        // acquire: pairs with the release below by owners that let go before.
+        // acquire: pairs with the release below by owners that dropped the object earlier.
         std::uint64_t now = h.word.load(std::memory_order_acquire);
         if (h.retires(now, count_header::k_sole)) return;
         now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);

@@ -46,7 +46,7 @@ public:
         std::uintptr_t object = m_bits;
         if (offset() != 0) [[unlikely]] {
             object = start();
-            asm("" : "+r"(object));  // no conditional move: it would wait for the offset each time
+            asm("" : "+r"(object));  // prevents a conditional move, which would always wait for the offset
         }
         return *reinterpret_cast<count_header*>(object - sizeof(count_header));
     }

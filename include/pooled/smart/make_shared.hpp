@@ -10,6 +10,7 @@
 #include "pooled/config.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/pool.hpp"
+#include "pooled/pool/stale_owner.hpp"
 #include "pooled/smart/allocator.hpp"
 #include "pooled/smart/block_shape.hpp"
 #include "pooled/smart/control_block.hpp"
@@ -67,7 +68,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value,
 
 #if POOLED_HAS_EXCEPTIONS
 
-// The same; empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
+// The same, but empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     POOLED_TRY {
@@ -96,7 +97,10 @@ struct given_block_allocator {
         static_assert(sizeof(T) <= k_given_bytes && alignof(T) <= alignof(std::max_align_t));
         return static_cast<T*>(std::exchange(t_given_block, nullptr));
     }
-    void deallocate(T* p, std::size_t) noexcept { detail::deallocate_found(p); }
+    void deallocate(T* p, std::size_t) noexcept {
+        [[maybe_unused]] frees_control_block const how(0);
+        detail::deallocate_found(p);
+    }
 
     template <class U>
     [[nodiscard]] friend constexpr bool operator==(given_block_allocator const&,
@@ -105,7 +109,7 @@ struct given_block_allocator {
     }
 };
 
-// Standard libraries do not say how large the block of an array is, so an array's control block gets a block of its own.
+// Standard libraries do not specify the size of an array's block, so the control block of an array gets its own block.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     using place = in_pool<Sharing>;

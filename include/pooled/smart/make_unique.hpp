@@ -14,6 +14,7 @@
 #include "pooled/smart/control_block.hpp"
 #include "pooled/smart/deleter.hpp"
 #include "pooled/smart/make_counted.hpp"
+#include "pooled/smart/make_elements.hpp"
 #include "pooled/smart/origin.hpp"
 
 #include <cstddef>
@@ -40,7 +41,14 @@ template <class T, sharing Sharing, initialise How = initialise::by_value>
                                          counted_array<std::remove_extent_t<T>>::k_align);
     auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) +
                                                    counted_array<std::remove_extent_t<T>>::k_offset);
-    if constexpr (How == initialise::by_value)
+    if constexpr (!std::is_nothrow_default_constructible_v<element>)
+        detail::construct_each(first, count, [](element* p) {
+            if constexpr (How == initialise::by_value)
+                ::new (static_cast<void*>(p)) element();
+            else
+                ::new (static_cast<void*>(p)) element;
+        });
+    else if constexpr (How == initialise::by_value)
         std::uninitialized_value_construct_n(first, count);
     else
         std::uninitialized_default_construct_n(first, count);

@@ -28,11 +28,11 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // The pool of the allocate_shared that is about to allocate on this thread.
 POOLED_STATE(thread_local pool_core*, t_making, = nullptr);
 
-// Set when the allocation itself of a try_make_shared fails: it differs from a constructor that throws the like.
+// Set when the allocation itself of a try_make_shared fails: distinguishes it from a constructor that throws std::bad_alloc.
 inline constinit thread_local bool t_making_failed = false;
 
-// Before an object of a pool that is not immediate: whether it is deferred when it is dropped. What defers belongs to the copy of the
-// library that made the pool; objects that another copy makes in it are destroyed at once. Throws std::bad_alloc.
+// Before an object is made in a pool that is not immediate: whether it will be deferred. Only the copy of the library that made
+// the pool can defer; objects that another copy makes in it are destroyed immediately. Throws std::bad_alloc.
 [[nodiscard]] POOLED_API bool prepare_deferral(pool_core& core);
 
 #if POOLED_HAS_CODE

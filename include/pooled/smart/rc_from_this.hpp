@@ -37,7 +37,7 @@ protected:
     // A class may derive from the enable_rc_from_this of a base of its own, so they are protected.
     // NOLINTBEGIN(bugprone-crtp-constructor-accessibility)
     enable_rc_from_this() noexcept = default;
-    enable_rc_from_this(enable_rc_from_this const&) noexcept {}  // another object is another owner's
+    enable_rc_from_this(enable_rc_from_this const&) noexcept {}  // another object has other owners
     // NOLINTEND(bugprone-crtp-constructor-accessibility)
     enable_rc_from_this& operator=(enable_rc_from_this const&) noexcept { return *this; }
     ~enable_rc_from_this() = default;

@@ -71,7 +71,8 @@ public:
     friend void swap(local_rc_ptr& a, local_rc_ptr& b) noexcept { a.swap(b); }
 };
 
-// A view of an object that does not keep it alive, only its memory: detail::weak_counted_ptr. As rc_ptr otherwise.
+// Observes an object without keeping it alive; keeps only its memory. Otherwise as rc_ptr; the members are those of
+// detail::weak_counted_ptr.
 template <class T>
 class weak_rc_ptr : public detail::weak_counted_ptr<T, detail::among_threads> {
 public:
@@ -101,7 +102,7 @@ public:
     friend void swap(weak_local_rc_ptr& a, weak_local_rc_ptr& b) noexcept { a.swap(b); }
 };
 
-// As std::shared_ptr deduces.
+// Deduction as for std::shared_ptr.
 template <class T>
 rc_ptr(weak_rc_ptr<T>) -> rc_ptr<T>;
 template <class T>

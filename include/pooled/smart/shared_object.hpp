@@ -13,6 +13,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/sanitizer.hpp"
 #include "pooled/pool/hardened.hpp"
+#include "pooled/pool/stale_owner.hpp"
 #include "pooled/smart/standard_control_block.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
@@ -93,6 +94,7 @@ private:
 
     static void finish(void* block) noexcept {
         std::destroy_at(object_in(block));
+        [[maybe_unused]] frees_control_block const how(0);
         Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>,
                                  hardened::origin_of(control::k_align<T>));
     }

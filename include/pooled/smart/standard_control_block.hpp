@@ -4,12 +4,15 @@
 // All assumptions of the library about the control block of std::allocate_shared. The standard does not specify it, but both
 // libraries have fixed it in their binary interfaces:
 //
-//   libstdc++  | vptr: 8 | #shared: 4 | #weak + (#shared != 0): 4 | object |
+//   libstdc++  | vptr: 8 | mutex: 0 | #shared: 4 | #weak + (#shared != 0): 4 | object |
 //   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
 //
-// Both have members to take and drop a weak reference. With an empty allocator the object follows at its alignment;
-// test/unit/smart/standard_control_block.cpp compares all of it with the library in use. With another standard library, and where
-// libstdc++ has a mutex in it (riscv64 with GCC 12), `k_is_known` is false, and destruction recurses as it does there.
+// An array's lies in front of the elements in libc++, behind them in libstdc++.
+//
+// The mutex is there where libstdc++ was built for a processor without atomic exchange of bytes, as for riscv64. Nothing here
+// needs it: weak_ptr::lock() alone takes it. Both libraries have members to take and drop a weak reference. With an empty allocator
+// the object follows at its alignment; test/unit/smart/standard_control_block.cpp compares all of it with the library in use. With
+// another standard library, `k_is_known` is false, and destruction recurses as it does there.
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -38,23 +41,34 @@ public:
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 8),
                                __ATOMIC_RELAXED) == -1;
     }
+    // Where an array's is in the memory that `Allocator` allocated as `n` values; k_size_max: not known.
+    template <class Allocator>
+    static constexpr std::size_t offset_in_array(std::size_t) noexcept {
+        return 0;
+    }
 #elif defined(__GLIBCXX__)
-    static constexpr bool k_is_known = std::__default_lock_policy != std::_S_mutex;
+    static constexpr bool k_is_known = true;
     using base = std::_Sp_counted_base<>;
-    static_assert(!k_is_known || sizeof(base) == 16);
+    static constexpr std::size_t k_counts = sizeof(base) - 2 * sizeof(int);  // bytes in front of them
+    static_assert(k_counts == sizeof(void*) || std::__default_lock_policy == std::_S_mutex);
 
     static void add_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_add_ref(); }
     static void release_weak(void* block) noexcept { static_cast<base*>(block)->_M_weak_release(); }
     // 0 when the last owner was the only reference and the block is about to be freed. acquire: pairs with the release by a thread
     // that dropped a weak pointer.
     static bool is_observed(void const* block) noexcept {
-        return __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 12),
-                               __ATOMIC_ACQUIRE) > 1;
+        return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) > 1;
     }
     static bool is_only_weak(void const* block) noexcept {
-        return k_is_known &&
-               __atomic_load_n(reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + 8),
-                               __ATOMIC_RELAXED) == 0;
+        return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == 0;
+    }
+    static int const* counts_of(void const* block) noexcept {
+        return reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + k_counts);
+    }
+    template <class Allocator>
+    static constexpr std::size_t offset_in_array(std::size_t n) noexcept {
+        using control = std::_Sp_counted_array<Allocator, std::__default_lock_policy>;
+        return round_up((n - control::_S_tail()) * sizeof(typename Allocator::value_type), alignof(control));
     }
 #else
     static constexpr bool k_is_known = false;
@@ -64,6 +78,10 @@ public:
     static void release_weak(void*) noexcept {}
     static bool is_observed(void const*) noexcept { return false; }
     static bool is_only_weak(void const*) noexcept { return false; }
+    template <class Allocator>
+    static constexpr std::size_t offset_in_array(std::size_t) noexcept {
+        return k_size_max;
+    }
 #endif
 
     template <class T>

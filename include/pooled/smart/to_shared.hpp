@@ -3,7 +3,7 @@
 
 // to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that take one.
 //
-//   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last of either is gone
+//   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last pointer of either kind is gone
 //
 // The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: the standard library does
 // not know the word where the rc_ptr counts. There is no conversion back, since an object of make_shared has no such word.
@@ -36,7 +36,7 @@ template <class T, class Owner>
 
 }  // namespace detail
 
-// Empty for an empty pointer. Throws std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
+// Empty for an empty pointer. May throw std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
 // result for a local_rc_ptr stays on its thread. O(1).
 template <class T>
 [[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What must happen to a block with an object in it when its last owner is gone, as a number that fits beside a count or an address
-// in one word. A handle to an incomplete type, or to a base without a virtual destructor, finds the object's real type by it.
+// What to do with a block that contains an object when the object's last owner is gone: a number that fits into one word
+// together with counts or an address. A handle to an incomplete type, or to a base without a virtual destructor, finds the
+// object's real type by it.
 //
 //   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
 //   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
-// A type gets its number when it is first needed, without a lock, since a fork may happen at any moment. Any thread may call; O(1).
-// Numbers are unique in the process: with several copies of this table (os/copies.hpp), each takes its numbers in runs of 64. A
-// number from another copy leads to a type that hands the header to that copy. The entries are offsets from that type, so an
-// empty entry means that type, and no copy needs to know the others' numbers.
+// A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
+// call; O(1). Numbers are unique in the process: with several copies of this table (os/copies.hpp), each takes its numbers in
+// runs of 64. A number from another copy leads to a type that hands the header to that copy. The entries are offsets from that
+// type, so an empty entry means that type, and no copy needs to know the others' numbers.
 //
 // The number is kept as a tag, at its position in these words, so no code shifts it.
 //
@@ -46,12 +47,12 @@ static_assert(k_class_count <= k_plain_numbers);
     return word < k_plain_numbers * k_type_one;
 }
 
-// Requires a plain word.
+// Requires a word with a plain number.
 [[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {
     return static_cast<class_index>(word >> k_type_shift);
 }
 
-// The number in a word if what stands below it is `rest`; otherwise not below k_type_numbers. One comparison for both.
+// The number in a word if its lower bits equal `rest`; otherwise a value of k_type_numbers or more. One comparison checks both.
 [[nodiscard]] constexpr std::uint64_t number_if(std::uint64_t word, std::uint64_t rest) noexcept {
     return std::rotr(word - rest, k_type_shift);
 }
@@ -61,14 +62,24 @@ struct block_type {
     using operation = void (*)(void* header) noexcept;
 
     operation
-        retire;  // the last owner let go, nobody observes: destroy and free, now or in the teardown under way
+        retire;  // the last owner is gone and there is no observer: destroy and free, now or in the teardown in progress
     operation retire_observed;  // the same, while weak pointers remain
-    operation finish;           // from the teardown: destroy and free
-    operation finish_observed;  // the same, while weak pointers remained when it was put there
-    operation free;             // the last observer let go of a destroyed object
+    operation finish;           // called by the teardown: destroy and free
+    operation finish_observed;  // the same, if weak pointers remained when the object was deferred
+    operation free;             // the last observer of a destroyed object is gone
     std::uint32_t object_offset;
     std::uint32_t object_bytes;
 };
+
+// The functions for other copies, by which these know the table, too.
+inline void retire_for_others(void* header) noexcept;
+inline void retire_observed_for_others(void* header) noexcept;
+inline void free_for_others(void* header) noexcept;
+POOLED_STATE(type_copy, g_types_as_copy,
+             {.bytes = sizeof(type_copy),
+              .retire = retire_for_others,
+              .retire_observed = retire_observed_for_others,
+              .free = free_for_others});
 
 class block_types {
 public:
@@ -76,8 +87,8 @@ public:
     block_types(block_types const&) = delete;
     block_types& operator=(block_types const&) = delete;
 
-    // The type whose tag is in a word. Requires one that was read from a block, and is not plain. Relaxed: who reads it
-    // there was handed the block by a thread that had the tag from add().
+    // The type whose tag is in a word. Requires a tag that was read from a block, and is not plain. Relaxed, because a thread
+    // that reads the tag received the block, directly or indirectly, from the thread that called add().
     [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
         return numbered(word >> k_type_shift);
     }
@@ -86,16 +97,16 @@ public:
                                                     m_offsets[number].load(std::memory_order_relaxed));
     }
     [[nodiscard]] bool is_foreign(block_type const& type) const noexcept { return &type == &m_foreign; }
-    // Whether any copy gave the number in a word.
+    // Whether any copy has assigned the number in a word.
     [[nodiscard]] bool knows(std::uint64_t word) const noexcept {
         if (!is_foreign((*this)[word])) return true;
         copy_directory const* const all = detail::find_directory(false);
         type_copy const* const owner = all != nullptr ? all->owner_of_type(word >> k_type_shift) : nullptr;
-        return owner != nullptr && owner != &k_as_copy;
+        return owner != nullptr && owner != &g_types_as_copy;
     }
 
-    // The tag of `type`, which is remembered in `tag`; k_no_type when all are taken. Threads that race for one type agree
-    // on one tag; the others' are lost. `all`: where the numbers are from.
+    // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
+    // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
     [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag,
                                                copy_directory& all) noexcept {
         std::uint64_t const number = take_number(all);
@@ -103,11 +114,11 @@ public:
         m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
         type_tag const fresh = number * k_type_one;
         type_tag known = k_no_type;
-        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: that of a thread which was faster.
+        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
         return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
     }
 
-    // Before main, and before anything in the calling library runs.
+    // Called before main, and before other code of the calling library runs.
     void set_foreign(block_type const& type) noexcept {
         if (m_foreign.retire == nullptr) m_foreign = type;
     }
@@ -121,19 +132,14 @@ private:
                 if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
                 continue;
             }
-            std::uint32_t const first = all.claim_types(k_as_copy, k_plain_numbers);
+            std::uint32_t const first = all.claim_types(g_types_as_copy, k_plain_numbers);
             if (first == 0) return 0;
             if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
             all.release_types(first);
         }
     }
 
-    static void retire_for_others(void* header) noexcept;
-    static void retire_observed_for_others(void* header) noexcept;
-    static void free_for_others(void* header) noexcept;
-    static type_copy const k_as_copy;
-
-    // All zero bytes until used: no page of a program's file.
+    // All zero until used, so it takes no space in a program's file.
     block_type m_foreign{};
     std::atomic<std::uint64_t> m_last{0};
     std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
@@ -141,18 +147,13 @@ private:
 
 POOLED_STATE(block_types, g_block_types);
 
-inline constexpr type_copy block_types::k_as_copy{.bytes = sizeof(type_copy),
-                                                  .retire = retire_for_others,
-                                                  .retire_observed = retire_observed_for_others,
-                                                  .free = free_for_others};
-
 [[nodiscard]] inline std::uint64_t word_of(void const* header) noexcept {
     std::uint64_t word = 0;
     __builtin_memcpy(&word, header, sizeof(word));
     return word;
 }
 
-// The operations of another copy's types, in this one.
+// The operations for types of other copies, in this copy.
 inline constexpr char const* k_unknown_type =
     "pooled: no object starts at the address that a pooled pointer holds";
 
@@ -175,27 +176,25 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&type_copy::retir
                                            .object_offset = 0,
                                            .object_bytes = 0};
 
-// What other copies call, for the types of this one.
+// The functions that other copies call for the types of this copy.
 [[nodiscard]] inline block_type const& own_type_of(void const* header) noexcept {
     block_type const& type = g_block_types[word_of(header)];
     POOLED_CHECK(!g_block_types.is_foreign(type), k_unknown_type);
     return type;
 }
-inline void block_types::retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
-inline void block_types::retire_observed_for_others(void* header) noexcept {
-    own_type_of(header).retire_observed(header);
-}
-inline void block_types::free_for_others(void* header) noexcept { own_type_of(header).free(header); }
+inline void retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
+inline void retire_observed_for_others(void* header) noexcept { own_type_of(header).retire_observed(header); }
+inline void free_for_others(void* header) noexcept { own_type_of(header).free(header); }
 
-// A library may drop objects of another one before it makes any itself. 101: ahead of its other constructors.
+// A library may drop objects of another one before it makes any itself. 101: runs before its other constructors.
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
     g_block_types.set_foreign(k_foreign_type);
 }
 
 template <block_type const& Type>
-POOLED_EXPORT inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
+POOLED_TEMPLATE_STATE std::atomic<type_tag> g_tag_of{k_no_type};
 
-// The table refers to the calling library from now on.
+// From now on, the table refers to the calling library.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
                                                        std::atomic<type_tag>& tag) noexcept {
     return g_block_types.add(type, tag, detail::directory());
@@ -209,7 +208,7 @@ template <block_type const& Type>
     return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
 }
 
-// The same; throws std::length_error.
+// The same, but throws std::length_error when the table is full.
 template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
     type_tag const tag = tag_of<Type>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The deferred queue: objects that lost their last owner and await destruction. A window of sixteen, first in, first out, and a
-// stack behind it for the rest.
+// The deferred queue: objects that lost their last owner and await destruction. It consists of a *window* of sixteen objects,
+// first in, first out, and a stack behind it for the others.
 //
 //   push ──▶ window: 16 words ──▶ pop: destroy it, which pushes more
 //               ▲ when it is not full
@@ -13,8 +13,7 @@
 // overlap; the stack keeps the frontier of a tree small (depth first).
 // Measured on a random tree and on E1: docs/teardown.md.
 //
-// Invariant: nothing is behind the window unless the window is full, or about to be filled.
-// One thread at a time. O(1).
+// Invariant: the stack is empty unless the window is full, or about to be filled. One thread at a time. O(1).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -49,7 +48,7 @@ public:
     }
     [[nodiscard]] block_type const& type() const noexcept { return g_block_types[m_word]; }
 
-    // Destroys it.
+    // Destroys the object.
     void finish() const noexcept { (is_observed() ? type().finish_observed : type().finish)(header()); }
 
 private:
@@ -66,8 +65,8 @@ public:
     [[nodiscard]] bool empty() const noexcept { return m_size == 0; }
     [[nodiscard]] std::size_t size() const noexcept { return m_size + m_behind; }
 
-    // Requires an object that only this thread can still destroy; unless observed, its header is the queue's to write.
-    // False: there is no memory to note an observed object, the caller must destroy it.
+    // Requires an object that only this thread can still destroy. The queue may write its header unless the object is observed.
+    // False when there is no memory to record an observed object: the caller must destroy it.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(deferred w, void const* object,
                                                  std::size_t object_bytes) noexcept {
         if (m_size == k_window) [[unlikely]]
@@ -77,7 +76,7 @@ public:
         return true;
     }
 
-    // Requires that it is not empty. The object is then the caller's to finish().
+    // Requires that the queue is not empty. The caller must then finish() the object.
     [[nodiscard]] POOLED_ALWAYS_INLINE deferred pop() noexcept {
         deferred const next = m_window[m_first];
         m_first = (m_first + 1) % k_window;
@@ -91,7 +90,7 @@ private:
     static constexpr std::uint32_t k_window = 16;
     static constexpr std::size_t k_scanned_words = 16;
     static constexpr std::size_t k_ahead = 4;
-    // Blocks lie back to back and across cache lines: without this the tree of 56-byte blocks takes 37 ns a node, not 25.
+    // Blocks are contiguous and cross cache lines. Without this, the tree of 56-byte blocks takes 37 ns per node instead of 25.
     static constexpr std::uintptr_t k_second_line = 48;
 
     struct segment {
@@ -101,8 +100,8 @@ private:
         std::array<deferred, k_words> words;
     };
 
-    // The object's own lines are here or on their way: its count was just written. A std::shared_ptr is two addresses in one
-    // block, object and count, side by side: fetched once.
+    // The object's own lines are in the cache or being fetched, because its count was just written. A std::shared_ptr has two
+    // addresses in the same block, of the object and of the count, so that block is fetched once.
     POOLED_UNWATCHED static void prefetch_from(void const* object, std::size_t bytes) noexcept {
         address_span const span = g_page_map.span();
         std::size_t const all = bytes / sizeof(std::uintptr_t);
@@ -142,8 +141,8 @@ private:
         return true;
     }
 
-    // Requires a window that is not full and something behind it. What was pushed long ago has left the caches: it is prefetched
-    // some steps before its turn.
+    // Requires a window that is not full, and a stack that is not empty. Objects that were pushed long ago are no longer in the
+    // caches, so they are prefetched some steps before their turn.
     POOLED_API void advance() noexcept;
 
     std::uint32_t m_first = 0;
@@ -190,7 +189,7 @@ POOLED_CODE void deferred_queue::advance() noexcept {
 
 #endif
 
-// A queue that changes hands: what one thread deferred in an incremental pool.
+// A queue that passes between threads: the objects that one thread deferred in an incremental pool.
 struct deferred_batch {
     deferred_queue queue;
     deferred_batch* next = nullptr;

@@ -11,8 +11,8 @@
 // Objects leave a batch one at a time, so every thread can take all but those that are being destroyed.
 //
 // A thread_deferred is changed by its owner inside its gate, or by others with the gate stopped, under m_mutex. No destructor
-// runs inside a gate or under a lock; a holder of m_mutex waits for no lock but metadata's.
-// Invariant: deferred = sizes of the batches of all threads + those of the batches kept. O(1) but for collect: O(threads).
+// runs inside a gate or under a lock; a holder of m_mutex waits for no other lock except metadata's.
+// Invariant: deferred = sizes of the batches of all threads + those in m_kept. O(1), except collect: O(threads).
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/cache_set.hpp"
@@ -35,41 +35,41 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_store {
 public:
-    // `memory` of `bytes`, which this is part of, is given back with the last reference.
+    // `memory` of `bytes`, which contains this object, is freed with the last reference.
     deferred_store(void* memory, std::size_t bytes) noexcept : m_memory(memory), m_bytes(bytes) {}
     deferred_store(deferred_store const&) = delete;
     deferred_store& operator=(deferred_store const&) = delete;
 
-    // What the calling thread has deferred here; null: it has none.
+    // The calling thread's thread_deferred for this pool; null: it has none.
     [[nodiscard]] thread_deferred* own() noexcept;
-    // The same, made if need be; null: it can have none, since the thread or the pool is ending, or memory ran out.
+    // The same, made if necessary; null when it can have none, because the thread or the pool is ending, or memory has run out.
     [[nodiscard]] thread_deferred* own_or_made() noexcept;
 
-    // Owner only. How many objects its batch has then; 0: the object was not deferred.
+    // Owner only. Returns the number of objects in its batch; 0: the object was not deferred.
     [[nodiscard]] std::size_t push(thread_deferred& mine, deferred d, void const* object,
                                    std::size_t object_bytes) noexcept;
     // Owner only. False when its batch is empty.
     [[nodiscard]] static bool destroy_one(thread_deferred& mine) noexcept;
 
-    // Makes sure that `mine` has objects, or, if it is null, that some are kept. False when there are none in the pool.
+    // Makes sure that `mine` has objects or, if it is null, that m_kept has some. False when there are none in the pool.
     [[nodiscard]] bool collect(thread_deferred* mine) noexcept;
     [[nodiscard]] bool has_kept() const noexcept { return m_kept != nullptr; }  // a hint
-    // For a thread that can have no batch of its own. False when none is kept.
+    // For a thread that can have no batch of its own. False when m_kept has none.
     [[nodiscard]] bool destroy_one_kept() noexcept;
 
-    // A list of all that is deferred, of whichever thread; null when nothing is. It is the caller's then.
+    // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
     [[nodiscard]] deferred_batch* take_all() noexcept;
 
-    // Nothing can be deferred any more; what was is kept.
+    // From now on, nothing can be deferred; batches with objects move to m_kept.
     void close() noexcept;
     void release_reference() noexcept;
 
     struct progress {
         std::uint64_t destroyed = 0;
-        bool is_any_left = false;  // deferred, or being destroyed by a thread that does not wait itself
+        bool is_any_left = false;  // deferred, or being destroyed by a thread that is not waiting itself
     };
     [[nodiscard]] progress look() noexcept;
-    // The calling thread waits for others: it is of no use to wait for what it is destroying, in any pool.
+    // The calling thread waits for others, so other threads must not wait for the objects that it is destroying, in any pool.
     static void set_blocked(bool is_blocked) noexcept;
 
     void before_fork() noexcept;
@@ -92,10 +92,10 @@ private:
 
     mutex m_mutex;
     thread_deferred* m_threads = nullptr;
-    observed<deferred_batch*> m_kept;    // of threads that are gone, or collected by a drain
-    std::size_t m_references = 1;        // the pool's, and one of each thread_deferred
-    std::uint64_t m_destroyed = 0;       // by threads that are gone, or have no thread_deferred
-    std::uint64_t m_in_destruction = 0;  // by threads that have none
+    observed<deferred_batch*> m_kept;    // of threads that have ended, or collected by a drain
+    std::size_t m_references = 1;        // the pool's, and one for each thread_deferred
+    std::uint64_t m_destroyed = 0;       // by threads that have ended, or have no thread_deferred
+    std::uint64_t m_in_destruction = 0;  // by threads that have no thread_deferred
     std::atomic<bool> m_is_closed{false};
     bool m_is_stopped = false;  // by a fork
     void* m_memory;
@@ -103,11 +103,12 @@ private:
 };
 
 #if POOLED_HAS_CODE
-// Destroys what the thread has deferred when its thread_local objects go: before those that are older.
+// Destroys what the thread has deferred when its thread_local objects are destroyed: before older ones.
+POOLED_API void arm_deferral_guard(thread_deferrals& mine) noexcept;
 struct deferral_guard {
     ~deferral_guard() { deferred_store::finish_thread(); }
 };
-POOLED_NOINLINE inline void arm_deferral_guard(thread_deferrals& mine) noexcept {
+POOLED_CODE void arm_deferral_guard(thread_deferrals& mine) noexcept {
     static thread_local deferral_guard const guard{};
     static_cast<void>(&guard);
     mine.is_armed = true;
@@ -183,8 +184,7 @@ inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
         mine.door.leave();
         return false;
     }
-    // First counted as in destruction, then taken out: look() sees it in one place or the other. release: pairs with the
-    // acquires there.
+    // Counted as in destruction first, so look() sees it in one place at least. release: pairs with the acquires there.
     mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) + 1,
                               std::memory_order_relaxed);
     deferred const next = mine.batch->queue.pop();
@@ -207,7 +207,7 @@ inline bool deferred_store::collect(thread_deferred* mine) noexcept {
     if (first == nullptr) return false;
     if (mine == nullptr || mine->door.is_closed()) return true;
     m_kept = std::exchange(first->next, nullptr);
-    // Only who holds m_mutex stops gates.
+    // Only a holder of m_mutex stops gates.
     static_cast<void>(mine->door.enter());
     if (mine->batch != nullptr) g_metadata.deallocate(mine->batch, sizeof(deferred_batch));
     mine->batch = first;
@@ -236,7 +236,7 @@ inline bool deferred_store::destroy_one_kept() noexcept {
     return true;
 }
 
-// Requires m_mutex, and a gate that is stopped, or whose owner is the caller or gone.
+// Requires m_mutex, and a gate that is stopped, or whose owner is the caller or has ended.
 inline void deferred_store::keep(thread_deferred& other) noexcept {
     deferred_batch* const batch = std::exchange(other.batch, nullptr);
     other.size = 0;
@@ -246,7 +246,7 @@ inline void deferred_store::keep(thread_deferred& other) noexcept {
     m_kept = batch;
 }
 
-// Requires m_mutex. Moves the batches of all threads but those without an object.
+// Requires m_mutex. Moves the batches of all threads, except empty ones, to m_kept.
 inline void deferred_store::keep_all() noexcept {
     bool is_any = false;
     for (thread_deferred* each = m_threads; each != nullptr && !is_any; each = each->next)
@@ -258,7 +258,7 @@ inline void deferred_store::keep_all() noexcept {
     resume_others();
 }
 
-// Requires m_mutex. The caller's own gate is left open: it is not inside.
+// Requires m_mutex. The caller's own gate stays open, because the caller is not inside it.
 inline void deferred_store::stop_others() noexcept {
     auto const each_gate = [this](auto&& visit) {
         for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
@@ -278,8 +278,8 @@ inline deferred_batch* deferred_store::take_all() noexcept {
     return std::exchange(m_kept, observed<deferred_batch*>());
 }
 
-// Reads in the order in which an object goes: deferred, in destruction, destroyed. So one that was there when the caller
-// began is missed nowhere.
+// Reads the counts in the order in which an object passes through them: deferred, in destruction, destroyed. So an object that
+// was there when the caller began is seen in at least one of them.
 inline deferred_store::progress deferred_store::look() noexcept {
     scoped_lock const lock(m_mutex);
     progress now{m_destroyed, m_kept != nullptr || m_in_destruction != 0};
@@ -321,7 +321,7 @@ inline void deferred_store::release_reference() noexcept {
     if (is_last) g_metadata.deallocate(m_memory, m_bytes);
 }
 
-// Owner only. Requires an empty batch and no destruction under way.
+// Owner only. Requires an empty batch and no destruction in progress.
 inline void deferred_store::leave(thread_deferred& mine) noexcept {
     {
         scoped_lock const lock(m_mutex);
@@ -352,14 +352,14 @@ inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
 // Destructors may defer more, in any pool, until nothing is left.
 inline void deferred_store::finish_thread() noexcept {
     thread_deferrals& mine = t_deferrals;
-    mine.is_destroying = true;  // allocations in destructors leave it to this
+    mine.is_destroying = true;  // allocations in destructors then destroy nothing themselves
     for (thread_deferred* each = mine.owned; each != nullptr;)
         each = destroy_one(*each) ? mine.owned : each->next_owned;
     mine.has_ended = true;
     mine.recent = nullptr;
     thread_deferred** link = &mine.owned;
     while (thread_deferred* const each = *link) {
-        if (each->in_destruction.load(std::memory_order_relaxed) != 0) {  // exit() was called by a destructor
+        if (each->in_destruction.load(std::memory_order_relaxed) != 0) {  // a destructor called exit()
             link = &each->next_owned;
             continue;
         }
@@ -391,7 +391,7 @@ inline void deferred_store::after_fork_in_child() noexcept {
         keep(*each);
         m_destroyed += each->destroyed.load(std::memory_order_relaxed);
         *link = each->next;
-        --m_references;  // the pool holds one: it is not the last
+        --m_references;  // not the last one: the pool has a reference
         g_metadata.deallocate(each, sizeof(thread_deferred));
     }
 }

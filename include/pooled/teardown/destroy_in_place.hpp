@@ -7,8 +7,8 @@
 //   template <>
 //   inline constexpr bool pooled::destroy_in_place<Guard> = true;
 //
-// Such an object is never deferred, in any mode. Its own drops nest in its destructor, so a list of such objects takes
-// stack for each node. Specialise it before the first pointer to T is made; the object's own type counts, not a base's.
+// Such an object is never deferred, in any mode. The drops in its destructor nest, so a list of such objects takes stack space
+// for each node. Specialise it before the first pointer to T is made; the object's own type counts, not a base's.
 
 #include "pooled/config.hpp"
 
@@ -21,7 +21,7 @@ inline constexpr bool destroy_in_place = false;
 
 namespace detail {
 
-// Whether an object of this type may be deferred. One that has no destructor to speak of owns nothing: it never is.
+// Whether an object of this type may be deferred. One with a trivial destructor owns nothing and never is.
 template <class T>
 inline constexpr bool k_is_deferrable_type =
     !std::is_trivially_destructible_v<T> && !destroy_in_place<std::remove_cv_t<T>>;

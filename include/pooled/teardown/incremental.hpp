@@ -29,13 +29,13 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_objects final : public pool_extension {
 public:
-    // Those of an incremental pool, made at the first call. Throws std::bad_alloc.
+    // The deferrals of an incremental pool, made at the first call. Throws std::bad_alloc.
     POOLED_API static void attach_to(pool_core& core);
 
-    // False when the object must be destroyed now: the thread or the pool is ending, or there is no memory to note it.
+    // False when the object must be destroyed now: the thread or the pool is ending, or there is no memory to record it.
     [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
-    // A list of all that is deferred, of whichever thread; null when nothing is. It is the caller's then.
+    // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
     [[nodiscard]] POOLED_API deferred_batch* take_all() noexcept;
 
     POOLED_VIRTUAL void on_allocate() noexcept override;
@@ -48,14 +48,14 @@ public:
     POOLED_VIRTUAL void after_fork_in_child() noexcept override;
 
 private:
-    // Objects destroyed at an allocation. More than one, so that fewer and fewer are deferred; few, so that it stays quick.
+    // Objects destroyed at an allocation: more than one, so that their number decreases; few, so that it stays fast.
     static constexpr std::size_t k_objects_per_allocation = 4;
-    // An allocation in a destructor that a destructor's allocation ran, and so on: the innermost reports that it is exhausted.
+    // How deeply allocations may nest in destructors that such allocations run: the innermost reports exhaustion.
     static constexpr unsigned k_nested_reliefs = 8;
     static constexpr unsigned k_attempts_before_report = 200'000;  // 10 s and more
 
-    // How many objects a drop destroys when `size` are deferred already: none up to 1024, then so many that a thread which
-    // only drops structures of n objects keeps no more than 64 n of them; 128 at most, so n up to that.
+    // How many objects a drop destroys when `size` are deferred already: none up to 1024, then enough that a thread which only
+    // drops structures of n objects has at most 64 n deferred; at most 128, so this holds for n up to 128.
     [[nodiscard]] static constexpr std::size_t objects_per_drop(std::size_t size) noexcept {
         return size <= 1024 ? 0 : detail::min<std::size_t>(size / 64, 128);
     }
@@ -73,7 +73,7 @@ private:
     return core_of(block).is_incremental();
 }
 
-// Defers an object of a pool that is not immediate, or destroys it.
+// Defers an object of a pool that is not immediate, or else destroys it.
 POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
 #if POOLED_HAS_CODE
@@ -96,7 +96,7 @@ inline bool deferred_objects::defer(deferred d, void const* object, std::size_t 
     return size != 0;
 }
 
-// Owner only. Not within the destructor of a deferred object: whoever runs that goes on.
+// Owner only. Does nothing within the destructor of a deferred object, whose caller continues with the next objects.
 inline void deferred_objects::step(thread_deferred& mine, std::size_t budget) noexcept {
     if (t_deferrals.is_destroying) return;
     for (; budget != 0 && deferred_store::destroy_one(mine); --budget) {}
@@ -148,7 +148,7 @@ bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
     }
 }
 
-// What is deferred is destroyed; what comes later is not deferred any more.
+// Destroys all deferred objects; later ones are not deferred any more.
 void deferred_objects::on_close() noexcept {
     drain(~std::size_t{0});
     m_store.close();

@@ -25,15 +25,15 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 enum class outermost_kind : unsigned char {
-    immediate,  // for want of stack
-    unordered,  // of an object of an unordered pool: others of such pools are deferred to it
-    scope,      // a reclaim_scope: everything is
+    immediate,  // because the stack is nearly used up
+    unordered,  // of an object of an unordered pool: other objects of such pools are deferred to it
+    scope,      // a reclaim_scope: all objects are deferred to it
 };
 
 struct outermost_drop {
-    // How far plain recursion goes below a drop on a stack of unknown bounds, and below one that leads.
+    // How far plain recursion may go below an outermost drop.
     static constexpr std::uintptr_t k_depth = std::uintptr_t{12} << 10;
-    // A drop so far below (above) a record on a stack of unknown bounds is on the same one.
+    // A drop at most this far below (above) a record, on a stack of unknown bounds, is on the same stack.
     static constexpr std::uintptr_t k_below = std::uintptr_t{32} << 10;
     static constexpr std::uintptr_t k_above = std::uintptr_t{4} << 10;
     static constexpr std::uintptr_t k_gathers = ~std::uintptr_t{0};  // above every stack pointer
@@ -44,7 +44,7 @@ struct outermost_drop {
     outermost_drop* next = nullptr;   // in the table
     bool is_on_own_stack = false;
     bool takes_unordered = false;  // objects of unordered pools are deferred to it at any depth
-    bool is_relieving = false;     // some of it is destroyed for an allocation that found no memory
+    bool is_relieving = false;     // objects are being destroyed for an allocation that found no memory
     deferred_queue queue;
 
     [[nodiscard]] bool covers(std::uintptr_t here) const noexcept {
@@ -66,7 +66,7 @@ public:
         s.first = &drop;
     }
 
-    // In a forked child, it may be gone already.
+    // In a forked child, the record may have been removed already.
     void remove(outermost_drop& drop) noexcept {
         shard& s = shard_of(drop.top);
         scoped_lock const lock(s.lock);
@@ -99,7 +99,7 @@ private:
     [[nodiscard]] shard& shard_of(std::uintptr_t address) noexcept {
         return m_shards[index_of(address >> k_shift)];
     }
-    // The stacks of threads lie at regular distances: all bits of the address count (Fibonacci hashing, Knuth).
+    // The stacks of threads lie at regular distances, so the hash uses all bits of the address (Fibonacci hashing, Knuth).
     [[nodiscard]] static std::size_t index_of(std::uintptr_t number) noexcept {
         static_assert(k_shards == 64);
         return static_cast<std::size_t>((std::uint64_t{number} * 0x9e37'79b9'7f4a'7c15U) >> 58);
@@ -111,8 +111,8 @@ private:
     }
 
     inline void survive_fork() noexcept;
-    // The stacks of the parent's other threads are about to be used again. A record of this thread that is forgotten is still
-    // emptied by the drop that made it; a drop further down makes another one.
+    // The child may reuse the stacks of the parent's other threads, so all records are removed. The drop that made a record of
+    // this thread still empties its queue; a drop further down makes another record.
     void forget_all() noexcept {
         for (shard& s : m_shards) {
             scoped_lock const lock(s.lock);
@@ -131,7 +131,7 @@ inline void outermost_drop_table::survive_fork() noexcept {
         m_survives_fork.exchange(1, std::memory_order_relaxed) != 0)
         return;
     bool const is_known = platform::at_fork(nullptr, nullptr, [] { g_outermost_drops.forget_all(); });
-    // The drop goes on; the next one tries again.
+    // The drop continues without this; the next one tries again.
     if (!is_known) m_survives_fork.store(0, std::memory_order_relaxed);
 }
 

@@ -34,10 +34,10 @@ public:
     void swap(pending& other) noexcept { std::swap(m_list, other.m_list); }
     friend void swap(pending& a, pending& b) noexcept { a.swap(b); }
 
-    // Whether nothing is left.
+    // Whether no object is left.
     [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }
 
-    // Destroys up to `budget` objects, those included that they let go of. Returns how many.
+    // Destroys up to `budget` objects, including those that they alone kept alive. Returns their number.
     POOLED_API std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept;
 
 private:
@@ -53,7 +53,7 @@ private:
 
 namespace detail {
 
-// Out of line: the fibre that runs it may change threads in a destructor.
+// Out of line, because a fibre that runs it may move to another thread in a destructor.
 [[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
     return std::exchange(t_teardown.redirect, to);
 }

@@ -14,10 +14,10 @@
 //     low  ┘
 //   any other stack (fibre, sigaltstack): the first drop is an outermost drop, with 12 KiB of plain recursion
 //
-// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer in the window
-// where plain recursion is known to be safe? The window only caches that answer, which is computed again whenever the stack
-// pointer is outside of it, so a thread may change stacks at any moment. The window is empty while drops are gathered
-// (reclaim_scope, teardown::unordered).
+// Nothing else decides: no clock, no count, no other thread. The fast path is one comparison: is the stack pointer in the
+// *window*, the range of addresses where plain recursion is known to be safe? The window only caches that answer, which is
+// computed again whenever the stack pointer is outside of it, so a thread may change stacks at any moment. The window is empty
+// while drops are gathered (reclaim_scope, teardown::unordered).
 //
 // One state per thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
@@ -48,17 +48,17 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #endif
 }
 
-// How an object goes whose last owner lets go.
+// What to do with an object whose last owner drops it.
 enum class drop_way : unsigned char {
-    destroy,  // here and now, within whatever destructor runs
-    lead,     // the same, as an outermost drop
+    destroy,  // immediately, within the destructor that drops it, if any
+    lead,     // immediately, as an outermost drop
     defer,    // to the outermost drop
 };
 
 bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
 void finish_deferred_at_exit() noexcept;
 
-// From here on the pool calls this layer: before the first object is deferred.
+// From now on, the pool calls this layer. Called before the first object is deferred.
 inline void install_hooks() noexcept {
     if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
     g_exit_hook.store(finish_deferred_at_exit, std::memory_order_relaxed);
@@ -67,16 +67,16 @@ inline void install_hooks() noexcept {
 
 class teardown_state {
 public:
-    // True: destroy it here and now.
+    // True: the object must be destroyed immediately.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool may_recurse() const noexcept {
         return stack_pointer() - m_window_low < m_window_bytes;
     }
 
-    // After may_recurse() said no, or for an object of an unordered pool.
+    // Called when may_recurse() is false, or for an object of an unordered pool.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
-            m_first_drop = here;  // the highest so far: how far the stack goes on is not of interest yet
-            // Else a fibre that another thread began, or a small stack right below another thread's: the bounds tell.
+            m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
+            // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
             if (g_outermost_drops.find(here) == nullptr) return drop_way::lead;
         }
         if (outermost_drop const* const outermost = find(here)) {
@@ -91,7 +91,7 @@ public:
         return drop_way::destroy;
     }
 
-    // The outermost drop that drops at this stack pointer are deferred to, or that stands around them; null: none.
+    // The innermost outermost_drop around a drop at this stack pointer, to which it may be deferred; null: none.
     [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
         ask_bounds();
         return is_own(here) ? m_innermost : g_outermost_drops.find(here);
@@ -133,8 +133,8 @@ public:
             open_window_around(drop);
     }
 
-    // exit() was called, perhaps by a destructor or within a reclaim_scope: nobody returns to what is deferred to the
-    // outermost drops of this stack, and what static objects let go of from here on must not be deferred to them.
+    // exit() was called, perhaps by a destructor or within a reclaim_scope. The outermost drops of this stack will not
+    // continue: objects deferred to them are destroyed here, and later drops of static objects must not use them.
     void finish_at_exit() noexcept {
         outermost_drop* drop = find(stack_pointer());
         while (drop != nullptr) {
@@ -152,7 +152,7 @@ public:
     // An object was deferred; std::shared_ptr is about to deallocate its block.
     type_tag awaited = k_no_type;
 
-    // While pooled::pending destroys: where those objects of incremental pools go that are let go of.
+    // While pooled::pending destroys objects: the queue for objects of incremental pools that they drop.
     deferred_queue* redirect = nullptr;
 
 private:
@@ -160,10 +160,10 @@ private:
 
     [[nodiscard]] bool is_own(std::uintptr_t here) const noexcept { return m_bounds.contains(here); }
 
-    // What is left below it must do for the frames of two nested destructors, and for signal handlers.
+    // The stack below the limit must suffice for the frames of two nested destructors, and for signal handlers.
     [[nodiscard]] std::uintptr_t limit() const noexcept {
 #if POOLED_THREAD_SANITIZER
-        // ThreadSanitizer notes the calls of a thread in a stack of its own, of 64 Ki entries.
+        // ThreadSanitizer records the calls of a thread in its own stack of 64 Ki entries.
         constexpr std::uintptr_t k_most = std::uintptr_t{512} << 10;
         if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
 #endif
@@ -182,7 +182,7 @@ private:
         m_window_bytes = high - low;
     }
     void close_window() noexcept { m_window_bytes = 0; }
-    // For plain recursion on a stack of which nothing else is known.
+    // For plain recursion on a stack of unknown bounds.
     void open_window_around(outermost_drop const& drop) noexcept {
         open_window(drop.low, drop.top + outermost_drop::k_above);
     }
@@ -198,13 +198,13 @@ static_assert(std::is_trivially_destructible_v<teardown_state>);
 
 POOLED_STATE(thread_local teardown_state, t_teardown, {});
 
-// Out of line, so that a fibre that changes threads between two of them meets the state of the thread it is on.
+// Out of line, so that a fibre that moves to another thread between two calls uses the state of its present thread.
 [[nodiscard]] POOLED_API drop_way choose_way(bool is_unordered) noexcept;
 POOLED_API void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
 POOLED_API void end_outermost(outermost_drop& drop) noexcept;
 [[nodiscard]] POOLED_API outermost_drop* find_outermost() noexcept;
 
-// Destroys by `destroy()` and then what is deferred to this drop, and what that lets go of, until nothing is left.
+// Calls `destroy()`, then destroys the objects deferred to this drop, and those that they drop, until none is left.
 template <class Destroy>
 POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     outermost_drop self;
@@ -215,7 +215,7 @@ POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     end_outermost(self);
 }
 
-// Destroys the object here and now, unless it must be deferred: false.
+// Destroys the object immediately and returns true, or returns false: it must be deferred.
 template <class T>
 [[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
     switch (detail::choose_way(is_unordered)) {
@@ -232,14 +232,14 @@ template <class T>
     return false;
 }
 
-// Defers an object to the outermost drop of this stack. If there is no memory to note it, it is destroyed here and now,
-// within the destructor that let go of it.
+// Defers an object to the outermost drop of this stack. If there is no memory to record it, it is destroyed immediately, within
+// the destructor that dropped it.
 POOLED_API void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
-// An object that was to be deferred and cannot be, or has been long enough.
+// Destroys an object that cannot be deferred, or whose deferral ends.
 POOLED_API void finish_now(deferred d) noexcept;
 
-// At a time, when an allocation finds no memory.
+// Objects destroyed at a time when an allocation finds no memory.
 inline constexpr std::size_t k_objects_per_retry = 256;
 
 #if POOLED_HAS_CODE
@@ -272,8 +272,8 @@ POOLED_CODE void finish_now(deferred d) noexcept {
     }
 }
 
-// Destroys some of what is deferred on this stack. Returns how many objects. Destructors that allocate in their turn find
-// what there is: it does not nest.
+// Destroys some of the objects that are deferred on this stack. Returns their number. Does not nest: an allocation in one of
+// their destructors destroys no objects of the same record.
 inline std::size_t relieve_outermost() noexcept {
     for (outermost_drop* drop = find_outermost(); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
@@ -287,7 +287,7 @@ inline std::size_t relieve_outermost() noexcept {
     return 0;
 }
 
-// The hook of the pool for an allocation that found no memory: see pool/extension.hpp.
+// The pool calls this for an allocation that found no memory: see pool/extension.hpp.
 inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
     if (detail::relieve_outermost() != 0) return true;
     pool_extension* const deferred_here = core.is_incremental() ? core.extension() : nullptr;

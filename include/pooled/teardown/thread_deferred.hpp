@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The objects that one thread deferred in incremental pools: a thread_deferred for each pool, in a list of the thread. Its owner
-// changes one inside its gate; deferred_store.hpp says what other threads may do.
+// The objects that one thread deferred in incremental pools: a thread_deferred for each pool, in a list of the thread. The
+// owner changes a thread_deferred inside its gate; deferred_store.hpp says what other threads may do.
 
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/gate.hpp"
@@ -18,18 +18,20 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_store;
 
-// Whether gates can be used: the registry, which every pool needs, has tried before.
+// Whether gates can be used. The registry, which every pool needs, has found that out before.
+// 0: not known yet. Not a guarded static, since a fork may happen at any moment.
+POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
+
 [[nodiscard]] inline bool has_heavy_barrier() noexcept {
-    static constinit std::atomic<int> known{0};  // no guarded static: a fork may come at any moment
-    int has = known.load(std::memory_order_relaxed);
+    int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
     if (has == 0) {
         has = platform::enable_heavy_barrier() ? 1 : -1;
-        known.store(has, std::memory_order_relaxed);
+        g_has_heavy_barrier.store(has, std::memory_order_relaxed);
     }
     return has == 1;
 }
 
-// What one thread has deferred in one pool. Freed by its owner, or in a forked child.
+// The objects that one thread has deferred in one pool. Freed by its owner, or in a forked child.
 struct thread_deferred {
     gate<> door;
     deferred_store* pool = nullptr;
@@ -37,22 +39,22 @@ struct thread_deferred {
     observed<std::size_t> size;                    // of the batch
     std::atomic<std::uint64_t> in_destruction{0};  // owner writes; more than one when a destructor allocates
     std::atomic<std::uint64_t> destroyed{0};       // owner writes
-    std::atomic<bool> is_blocked{false};           // the owner waits for other threads: no use to wait for it
+    std::atomic<bool> is_blocked{false};  // the owner waits for other threads, so they must not wait for it
     void const* owner = nullptr;
     thread_deferred* next_owned = nullptr;  // owner only
     thread_deferred* next = nullptr;        // the pool's list: its mutex
 };
 
-// Constant-initialised and trivially destructible: it works to the very end of the thread.
+// Constant-initialised and trivially destructible, so it works until the thread has ended.
 struct thread_deferrals {
     thread_deferred* recent = nullptr;
     thread_deferred* owned = nullptr;
     bool is_destroying =
-        false;  // a deferred object: drops and allocations in its destructor destroy no other
+        false;  // a deferred object is being destroyed: drops and allocations in its destructor destroy no other
     bool is_armed = false;
     bool has_ended = false;
     unsigned reliefs =
-        0;  // nested: allocations that found no memory, in destructors that such allocations run
+        0;  // allocations that found no memory, nested in destructors that such allocations run
 };
 POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
 

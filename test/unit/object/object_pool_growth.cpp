@@ -97,6 +97,16 @@ TYPED_TEST(growth, beyond_the_address_space_is_refused_before_an_object_is_built
     EXPECT_EQ(this->log.constructed(), 0);
 }
 
+TYPED_TEST(growth, by_a_factor_beyond_the_address_space_is_refused_unless_max_objects_ends_it) {
+    using pool = typename TestFixture::pool_type;
+    for (double const factor : {1e300, 0x1p64, 0x1p48})
+        EXPECT_THROW(pool({.growth_factor = factor}), std::length_error) << factor;
+    EXPECT_THROW(pool({.initial_objects = 1000, .growth_factor = 0x1p40}), std::length_error);
+    EXPECT_THROW(pool({.max_objects = k_most, .growth_factor = 1e300}), std::length_error);
+    pool({.growth_factor = 1000});
+    pool({.max_objects = k_most, .growth_factor = 2});
+}
+
 TYPED_TEST(growth, without_end_builds_all_of_a_bounded_pool_at_once) {
     typename TestFixture::pool_type pool({.growth = k_most, .max_objects = 7});
     EXPECT_EQ(TestFixture::steps(pool, 7), (std::vector<std::size_t>{7}));

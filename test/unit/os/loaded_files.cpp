@@ -3,6 +3,8 @@
 
 #include "pooled/os/loaded_files.hpp"
 
+#include "pooled/os/platform.hpp"
+
 #include <gtest/gtest.h>
 #include <link.h>
 
@@ -10,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
+
 namespace {
 
 using namespace pooled::detail;
 
 static_assert(sizeof(program_header) == sizeof(Elf64_Phdr));
+static_assert(k_keep == (RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE));
 static_assert(offsetof(program_header, p_type) == offsetof(Elf64_Phdr, p_type));
 static_assert(offsetof(program_header, p_flags) == offsetof(Elf64_Phdr, p_flags));
 static_assert(offsetof(program_header, p_offset) == offsetof(Elf64_Phdr, p_offset));
@@ -32,6 +37,11 @@ static_assert(offsetof(loaded_file, dlpi_phdr) == offsetof(dl_phdr_info, dlpi_ph
 static_assert(offsetof(loaded_file, dlpi_phnum) == offsetof(dl_phdr_info, dlpi_phnum));
 
 TEST(the_loaded_files, are_those_that_the_system_names) {
+#if defined(POOLED_TEST_EMULATED)
+    if (platform::page_bytes() != platform::k_page_bytes)
+        GTEST_SKIP()
+            << "with larger pages qemu 7.2 maps too little of the loader's memory, where the names are";
+#endif
     std::vector<std::string> expected;
     ::dl_iterate_phdr(
         [](dl_phdr_info* file, std::size_t, void* names) {

@@ -14,9 +14,16 @@
 #include <thread>
 #include <vector>
 
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+
 namespace {
 
 using namespace pooled::detail;
+
+static_assert(platform::k_futex_wait == FUTEX_WAIT_PRIVATE && platform::k_futex_wake == FUTEX_WAKE_PRIVATE);
+static_assert(platform::k_barrier_register == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+static_assert(platform::k_barrier == MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 
 TEST(platform, maps_zero_pages_at_any_alignment) {
     for (std::size_t align = 4096; align <= (std::size_t{256} << 20); align *= 4) {

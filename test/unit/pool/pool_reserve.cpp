@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -147,8 +148,13 @@ TYPED_TEST(reserved, memory_is_not_touched) {
     EXPECT_EQ(source.touched, 0U);
 }
 
+// As many of make_shared's blocks fill a slab at least: word and control block are 24, 32 or 64 bytes.
+std::size_t bytes_of_shared_word() {
+    return std::bit_ceil(pooled::detail::standard_control_block::k_bytes<word>);
+}
+
 TYPED_TEST(reserved, memory_fits_a_bound_exactly) {
-    std::size_t const blocks = (std::size_t{1} << 20) / 32;  // word and control block are 24 or 32 bytes
+    std::size_t const blocks = (std::size_t{1} << 20) / bytes_of_shared_word();
     TypeParam tight{{.max_bytes = std::size_t{1} << 20}};
     tight.template reserve<word>(blocks);
     std::vector<std::shared_ptr<word>> all;
@@ -197,7 +203,7 @@ TYPED_TEST(reserved, memory_beyond_the_bound_is_refused) {
 TYPED_TEST(reserved, memory_that_was_refused_is_free_for_other_sizes) {
     TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
     std::vector<std::shared_ptr<word>> all;
-    for (int i = 0; i < 30'000; ++i)
+    for (std::size_t i = 0; i < 960'000 / bytes_of_shared_word(); ++i)
         all.push_back(tight.template make_shared<word>());
     EXPECT_THROW(tight.template reserve<word>(100'000), pooled::exhausted);
     all.clear();

@@ -90,7 +90,6 @@ TEST_F(control_block_test, of_arrays_destroys_elements_at_once_also_within_a_sco
 }
 
 TEST_F(control_block_test, of_an_object_stays_while_a_scope_defers_it) {
-    if (!pooled::detail::standard_control_block::k_is_known) GTEST_SKIP() << "it is none that is deferred";
     auto p = std::allocate_shared<test::counted<>>(in_shared<test::counted<>>(), log);
     {
         pooled::reclaim_scope const scope;

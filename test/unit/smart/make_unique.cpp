@@ -183,6 +183,29 @@ TYPED_TEST(make_unique_from, a_pool_destroys_an_array_from_the_last_element_to_t
     EXPECT_EQ(order, (std::vector<int>{2, 1, 0}));
 }
 
+TYPED_TEST(make_unique_from, a_pool_destroys_an_unfinished_array_from_the_last_element_to_the_first) {
+    static int made;
+    static std::vector<int> destroyed;
+    struct fourth_fails {
+        int number = made++;
+        fourth_fails() {
+            if (number == 3) throw test::constructor_failed();
+        }
+        ~fourth_fails() { destroyed.push_back(number); }
+    };
+    for (bool const overwrites : {false, true}) {
+        made = 0;
+        destroyed.clear();
+        if (overwrites)
+            EXPECT_THROW(static_cast<void>(this->pool.template make_unique_for_overwrite<fourth_fails[]>(8)),
+                         test::constructor_failed);
+        else
+            EXPECT_THROW(static_cast<void>(this->pool.template make_unique<fourth_fails[]>(8)),
+                         test::constructor_failed);
+        EXPECT_EQ(destroyed, (std::vector<int>{2, 1, 0}));
+    }
+}
+
 TYPED_TEST(make_unique_from, a_pool_converts_an_array_to_one_of_const) {
     pooled::unique_ptr<int const[]> const p = this->pool.template make_unique<int[]>(3);
     EXPECT_EQ(p[2], 0);

@@ -97,10 +97,6 @@ protected:
     pooled::pool pool{{.teardown = Way::k_teardown}};
     test::life_log log;
 
-    void SetUp() override {
-        if (!pooled::detail::standard_control_block::k_is_known)
-            GTEST_SKIP() << "the standard library's control block is none that is deferred";
-    }
     ~put_off() override {
         pool.drain();
         EXPECT_EQ(log.alive(), 0);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp."""
+"""Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
+
+By default the package has only headers. With `-o "pooled/*:header_only=False"` it also has the compiled library, static
+or shared, and defines the library's macro for its users (docs/compiled-library.md)."""
 
 import os
 import re
@@ -15,8 +18,11 @@ class PooledConan(ConanFile):
     description = "Header-only C++20 memory pools for objects owned by smart pointers"
     license = "BSL-1.0"
     topics = ("memory-pool", "allocator", "shared-ptr", "header-only")
-    package_type = "header-library"
+    package_type = "library"
+    implements = ("auto_header_only",)  # the package of the headers is the same for all settings
     settings = "os", "arch", "compiler", "build_type"
+    options = {"header_only": [True, False], "shared": [True, False]}
+    default_options = {"header_only": True, "shared": False}
     no_copy_source = True
 
     @property
@@ -35,25 +41,38 @@ class PooledConan(ConanFile):
     def validate(self):
         check_min_cppstd(self, 20)
 
-    def package_id(self):
-        self.info.clear()
+    @property
+    def _kind(self):
+        if self.options.get_safe("header_only"):
+            return None
+        return "shared" if self.options.shared else "static"
 
     def generate(self):
         toolchain = CMakeToolchain(self)
         for part in ("TESTS", "BENCH", "EXAMPLES"):
             toolchain.cache_variables[f"POOLED_BUILD_{part}"] = False
+        toolchain.cache_variables["POOLED_BUILD_LIBRARIES"] = self._kind is not None
         toolchain.generate()
 
-    def package(self):
+    def build(self):
         cmake = CMake(self)
         cmake.configure()
-        cmake.install()
+        cmake.build()
+
+    def package(self):
+        CMake(self).install()
+        rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
         rmdir(self, os.path.join(self.package_folder, "share", "cmake"))  # CMakeDeps writes its own
         rmdir(self, os.path.join(self.package_folder, "share", "pkgconfig"))
 
     def package_info(self):
         self.cpp_info.bindirs = []
         self.cpp_info.libdirs = []
+        if self._kind:
+            self.cpp_info.libdirs = ["lib"]
+            self.cpp_info.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
+            self.cpp_info.defines = [f"POOLED_{self._kind.upper()}=1"]
+            self.cpp_info.set_property("cmake_target_aliases", [f"pooled::{self._kind}"])
         self.cpp_info.set_property("cmake_file_name", "pooled")
         self.cpp_info.set_property("cmake_target_name", "pooled::pooled")
         self.cpp_info.set_property("pkg_config_name", "pooled")

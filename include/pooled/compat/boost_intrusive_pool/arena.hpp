@@ -29,7 +29,7 @@ struct item_arena {
     std::uint32_t made = 0;               // slots that had an item
     std::uint32_t built = 0;              // the same, with those of a step that is being made
     std::atomic<std::uint32_t> alive{1};  // items in it, and one more until its pool is done with it
-    bool is_orphaned = false;             // its pool has let go of it: items that are returned are destroyed
+    bool is_orphaned = false;             // its pool no longer uses it: returned items are destroyed
     item_arena* next = nullptr;
 };
 

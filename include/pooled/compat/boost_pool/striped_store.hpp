@@ -28,7 +28,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
-// The stripe that the calling thread used last, of whichever pool.
+// The stripe that the calling thread used last, in any pool.
 POOLED_EXPORT inline constinit thread_local unsigned t_stripe = 0;
 
 class striped_store {

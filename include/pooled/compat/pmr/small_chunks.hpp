@@ -68,10 +68,9 @@ private:
         std::size_t const align =
             pooled::detail::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
         for (;; count /= 2) {
-            try {
-                return static_cast<std::byte*>(from.allocate_piece(count * block_bytes, align));
-            } catch (std::bad_alloc const&) {
-                if (count == 1) throw;
+            POOLED_TRY { return static_cast<std::byte*>(from.allocate_piece(count * block_bytes, align)); }
+            POOLED_CATCH(std::bad_alloc const&) {
+                if (count == 1) POOLED_RETHROW;
             }
         }
     }

@@ -34,7 +34,7 @@ public:
 
     // Throws what upstream throws, std::bad_alloc for sizes that no address space holds.
     [[nodiscard]] void* allocate_piece(std::size_t bytes, std::size_t align) {
-        if (bytes > pooled::detail::k_size_max / 2) throw std::bad_alloc();
+        if (bytes > pooled::detail::k_size_max / 2) POOLED_THROW(std::bad_alloc());
         std::size_t const node_at = node_offset(bytes);
         std::size_t const piece_align = pooled::detail::max(align, alignof(node));
         std::scoped_lock const lock(m_mutex);
