@@ -45,8 +45,8 @@ struct file_header {
     std::uint64_t clock_cost_ticks;  // two readings of the counter, one after the other
     char program[k_path_bytes];
     window window_of[k_most_windows];
-    char session
-        [k_session_bytes];  // JSON; poolbench writes it when the process has ended: machine, date, its load
+    // JSON, written by poolbench when the process has ended: machine, date, load.
+    char session[k_session_bytes];
 };
 static_assert(sizeof(file_header) <= k_header_bytes);
 
