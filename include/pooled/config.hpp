@@ -173,10 +173,12 @@
 #endif
 
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
-// sanitized, hardened and tracked builds and the latter's stacks, the gate's barrier, the standard library, its debug mode and its string. Code that is
-// compiled for libpooled has names of its own, because half of it must not meet the whole of header-only code; they contain
-// what the library must have in common with its users besides. POOLED_ABI_BUILD is what is equal where layouts are, and the
-// namespace of what has one name with libpooled and without. POOLED_ABI_NAME and POOLED_ABI_LAYOUT are both as strings.
+// sanitized and hardened builds, tracked builds and their stacks, the gate's barrier, the standard library, its debug mode and
+// its string. Code that is compiled for libpooled has names of its own, because it must not be linked to header-only code; they
+// also contain what the library must have in common with its users.
+//   POOLED_ABI_BUILD      equal where layouts are; also the namespace of what has one name with libpooled and without
+//   POOLED_ABI_NAMESPACE  that of everything else
+//   POOLED_ABI_LAYOUT, POOLED_ABI_NAME   both as strings
 #if POOLED_CHECKED
 #define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
 #define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)

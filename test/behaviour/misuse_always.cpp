@@ -20,6 +20,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
+#include "support/misused_pool.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <algorithm>
@@ -31,7 +32,6 @@
 #include <memory>
 #include <memory_resource>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,28 +39,12 @@
 
 namespace {
 
+using test::is_report;
 using test::iterations;
 using test::report_of;
 
-[[nodiscard]] bool is_report(std::string const& report, char const* what) {
-    return report.find("of pool 'packets'") + report.find("pool 'packets'") != 2 * std::string::npos &&
-           report.find(what) != std::string::npos;
-}
-
 template <class Pool>
-class misuse_of : public testing::Test {
-protected:
-    [[nodiscard]] std::size_t any_size() {
-        std::size_t const limit = std::size_t{16} << (m_random() % 10);
-        return 1 + m_random() % limit;
-    }
-    [[nodiscard]] std::uint64_t any() { return m_random(); }
-
-    Pool pool{{.name = "packets"}};
-
-private:
-    std::mt19937_64 m_random{42};
-};
+class misuse_of : public test::misused_pool<Pool> {};
 TYPED_TEST_SUITE(misuse_of, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_double_free) {

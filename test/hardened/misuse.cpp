@@ -22,6 +22,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
+#include "support/misused_pool.hpp"
 #include "support/pool_kinds.hpp"
 
 #include <algorithm>
@@ -42,27 +43,12 @@
 
 namespace {
 
+using test::is_report;
 using test::iterations;
 using test::report_of;
 
-[[nodiscard]] bool is_report(std::string const& report, char const* what) {
-    return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
-}
-
 template <class Pool>
-class hardened : public testing::Test {
-protected:
-    [[nodiscard]] std::size_t any_size() {
-        std::size_t const limit = std::size_t{16} << (m_random() % 10);
-        return 1 + m_random() % limit;
-    }
-    [[nodiscard]] std::uint64_t any() { return m_random(); }
-
-    Pool pool{{.name = "packets"}};
-
-private:
-    std::mt19937_64 m_random{42};
-};
+class hardened : public test::misused_pool<Pool> {};
 TYPED_TEST_SUITE(hardened, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(hardened, pool_reports_every_double_free_of_the_block_freed_last) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What the tests of misuse start from: a pool named "packets", and sizes and choices from a fixed seed. To be included after
+// caught_report.hpp and the library.
+
+#include "support/pool_kinds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace test {
+
+// Whether a report names the pool and says `what`.
+[[nodiscard]] inline bool is_report(std::string const& report, char const* what) {
+    return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
+}
+
+template <class Pool>
+class misused_pool : public testing::Test {
+protected:
+    // From 1 byte to 8 KiB, small ones as often as large ones.
+    [[nodiscard]] std::size_t any_size() {
+        std::size_t const limit = std::size_t{16} << (m_random() % 10);
+        return 1 + m_random() % limit;
+    }
+    [[nodiscard]] std::uint64_t any() { return m_random(); }
+
+    Pool pool{{.name = "packets"}};
+
+private:
+    std::mt19937_64 m_random{42};
+};
+
+}  // namespace test
