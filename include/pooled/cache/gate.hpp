@@ -44,6 +44,8 @@ public:
     // Owner only. release: pairs with the acquire in is_idle().
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
+    [[nodiscard]] bool is_open() const noexcept { return m_stop.load(std::memory_order_relaxed) == k_open; }
+
     // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
     // False when it was stopped already.
     bool stop() noexcept {

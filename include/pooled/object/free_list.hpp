@@ -40,7 +40,10 @@ public:
     [[nodiscard]] cache_set::caches_mutex& mutex() noexcept { return m_core.caches().mutex(); }
 
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
-    [[nodiscard]] thread_cache* attach() noexcept { return g_registry.attach(m_core); }
+    [[nodiscard]] thread_cache* attach() noexcept {
+        thread_cache* const near = t_state.near[m_index];
+        return near != nullptr && near->gate.is_open() ? near : g_registry.attach(m_core);
+    }
 
     // Null: the caller must take the slow path. A cache with at most `spare` addresses returns none.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
@@ -136,16 +139,15 @@ public:
     }
 
 private:
-    // The same number as a thread caches of blocks of 1 KiB. While there are only few for each thread, none are cached, because
-    // the lock is cheaper than a steal.
-    static constexpr std::uint32_t k_most_cached = 64;
+    // While there are only few for each thread, none are cached, because the lock is cheaper than a steal.
+    static constexpr std::uint32_t k_most_cached = 256;
     static constexpr std::size_t k_least_share = 4;
 
     [[nodiscard]] POOLED_ALWAYS_INLINE static void* take_from(thread_cache* cache,
                                                               std::uint32_t spare) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return nullptr;
-        void* const p = cache->recycled.held() > spare ? cache->recycled.pop() : nullptr;
+        void* const p = cache->recycled.pop_above(spare);
         cache->gate.leave();
         return p;
     }
@@ -153,7 +155,7 @@ private:
                                                      bool const& is_stale) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;
-        bool const is_put = !is_stale && cache->recycled.held() < m_limit && cache->recycled.push(p);
+        bool const is_put = !is_stale && cache->recycled.push_below(m_limit, p);
         cache->gate.leave();
         return is_put;
     }

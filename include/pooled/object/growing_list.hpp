@@ -55,8 +55,20 @@ public:
     }
 
     // False: it is stale, and the caller keeps it. Otherwise the list may be gone. `is_stale` changes only within take_all().
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool put(void* p, bool const& is_stale) noexcept {
-        return m_free.put_cached(p, is_stale) || put_slow(p, is_stale);
+    [[nodiscard]] bool put(void* p, bool const& is_stale) noexcept {
+        return put_cached(p, is_stale) || put_slow(p, is_stale);
+    }
+    // The first half of put(). False: the caller must call put_slow().
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool put_cached(void* p, bool const& is_stale) noexcept {
+        return m_free.put_cached(p, is_stale);
+    }
+    [[nodiscard]] POOLED_NOINLINE bool put_slow(void* p, bool const& is_stale) noexcept {
+        if (m_free.put_far(p, is_stale)) return true;
+        thread_cache* const mine = m_free.attach();
+        scoped_lock const lock(m_free.mutex());
+        if (is_stale) return false;
+        m_free.push(mine, p, m_capacity);
+        return true;
     }
 
     // An object in use was not put back: counts one less.
@@ -136,15 +148,6 @@ private:
             POOLED_RETHROW;
         }
         return found != nullptr ? found : take_slow();
-    }
-
-    [[nodiscard]] POOLED_NOINLINE bool put_slow(void* p, bool const& is_stale) noexcept {
-        if (m_free.put_far(p, is_stale)) return true;
-        thread_cache* const mine = m_free.attach();
-        scoped_lock const lock(m_free.mutex());
-        if (is_stale) return false;
-        m_free.push(mine, p, m_capacity);
-        return true;
     }
 
     // Called without the lock, by the grower.

@@ -42,7 +42,7 @@ public:
         if constexpr (Sharing == sharing::shared)
             return pop_from(t_state.near[m_index]);
         else
-            return static_cast<slot*>(m_core.local_cache().recycled.pop());
+            return static_cast<slot*>(m_core.local_cache().recycled.pop_above(0));
     }
 
     // False when the cache is stopped, full or missing, or when the object is of an earlier generation; it is then still the
@@ -52,7 +52,7 @@ public:
         if constexpr (Sharing == sharing::shared)
             return push_to(t_state.near[m_index], s);
         else
-            return s.generation == generation() && m_core.local_cache().recycled.push(&s);
+            return s.generation == generation() && m_core.local_cache().recycled.push_below(k_all, &s);
     }
 
     // The same in a process with so many pools that those do not find this pool's caches. Otherwise null and false.
@@ -86,11 +86,9 @@ private:
     [[nodiscard]] static POOLED_ALWAYS_INLINE slot* pop_from(thread_cache* cache) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return nullptr;
-        void* const hot = cache->recycled.pop_hot();
-        if (hot == nullptr) [[unlikely]]
-            return pop_cold(*cache);
+        void* const p = cache->recycled.pop_above(0);
         cache->gate.leave();
-        return static_cast<slot*>(hot);
+        return static_cast<slot*>(p);
     }
 
     // The generation is compared inside the gate: it changes while all are stopped, so no object of an earlier one enters a cache
@@ -98,26 +96,12 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_to(thread_cache* cache, slot& s) noexcept {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;
-        if (s.generation != generation()) [[unlikely]] {
-            cache->gate.leave();
-            return false;
-        }
-        if (!cache->recycled.push_hot(&s)) [[unlikely]]
-            return push_cold(*cache, s);
+        bool const is_pushed = s.generation == generation() && cache->recycled.push_below(k_all, &s);
         cache->gate.leave();
-        return true;
-    }
-
-    [[nodiscard]] POOLED_NOINLINE static slot* pop_cold(thread_cache& cache) noexcept {
-        void* const cold = cache.recycled.pop_cold();
-        cache.gate.leave();
-        return static_cast<slot*>(cold);
-    }
-    [[nodiscard]] POOLED_NOINLINE static bool push_cold(thread_cache& cache, slot& s) noexcept {
-        bool const is_pushed = cache.recycled.push_cold(&s);
-        cache.gate.leave();
         return is_pushed;
     }
+
+    static constexpr std::uint32_t k_all = ~std::uint32_t{0};  // as many as the cache has space for
 
     pool_core& m_core;
     std::uint32_t m_index;  // in thread_state::near

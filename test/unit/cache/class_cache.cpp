@@ -62,6 +62,26 @@ TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
     EXPECT_EQ(cache.pop_cold(), nullptr);
 }
 
+TEST_F(class_cache_test, keeps_the_least_and_takes_no_more_than_the_most) {
+    ASSERT_TRUE(cache.reserve(4));
+    EXPECT_FALSE(cache.push_below(0, block(0)));
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(cache.push_below(3, block(i)));
+    EXPECT_FALSE(cache.push_below(3, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(4)));
+    EXPECT_FALSE(cache.push_below(9, block(5))) << "the array is full";
+
+    EXPECT_EQ(cache.pop_above(5), nullptr);
+    for (std::size_t i = 5; i-- != 2;)
+        EXPECT_EQ(cache.pop_above(2), block(i));
+    EXPECT_EQ(cache.pop_above(2), nullptr);
+    EXPECT_EQ(cache.pop_above(0), block(1));
+    EXPECT_TRUE(cache.push_below(9, block(1)));
+    EXPECT_EQ(cache.pop_above(2), nullptr) << "the hot block counts";
+    EXPECT_EQ(cache.held(), 2U);
+}
+
 TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
     ASSERT_TRUE(cache.reserve(6));
     push(0, 7);

@@ -134,7 +134,12 @@ private:
 
     // Requires an item without a handle. Afterwards the pool may be gone.
     POOLED_ALWAYS_INLINE void put(item& it, item_arena& arena) noexcept {
-        if (!m_items.put(&it, arena.is_orphaned)) destroy_orphan(it);
+        if (!m_items.put_cached(&it, arena.is_orphaned)) [[unlikely]]
+            put_slow(it, arena);
+    }
+    // Not inlined, so that the frequent path needs no stack frame.
+    POOLED_NOINLINE void put_slow(item& it, item_arena& arena) noexcept {
+        if (!m_items.put_slow(&it, arena.is_orphaned)) destroy_orphan(it);
     }
 
     // Calls the user's hook. If it keeps a handle, the item stays in use; if it throws, the item's state is unknown, and another is
