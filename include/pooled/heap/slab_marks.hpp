@@ -81,8 +81,9 @@ private:
             m_unmarked_pages = static_cast<std::uint16_t>(m_unmarked_pages & ~(1U << page));
             purged = static_cast<std::uint16_t>(purged & ~(1U << page));
             std::size_t const from = page * platform::k_page_bytes;
-            std::size_t at = (from + block_bytes - 1) / block_bytes * block_bytes;
-            for (; at < from + platform::k_page_bytes && at + block_bytes <= bytes; at += block_bytes)
+            std::size_t const last = detail::min(from + platform::k_page_bytes, bytes + 1 - block_bytes);
+            for (std::size_t at = (from + block_bytes - 1) / block_bytes * block_bytes; at < last;
+                 at += block_bytes)
                 free_mark::put_on(base + at);
         }
         settle();
