@@ -5,7 +5,6 @@
 
 #include "pooled/config.hpp"
 
-#include <bit>      // has_single_bit
 #include <cstddef>  // size_t
 #include <cstdint>  // uintptr_t
 #include <limits>   // numeric_limits
@@ -32,8 +31,6 @@ inline constexpr std::size_t k_size_max = std::numeric_limits<std::size_t>::max(
 [[nodiscard]] constexpr std::size_t saturating_multiply(std::size_t a, std::size_t b) noexcept {
     return b != 0 && a > k_size_max / b ? k_size_max : a * b;
 }
-
-[[nodiscard]] constexpr bool is_alignment(std::size_t align) noexcept { return std::has_single_bit(align); }
 
 [[nodiscard]] inline std::uintptr_t address_of(void const* p) noexcept {
     return reinterpret_cast<std::uintptr_t>(p);

@@ -77,7 +77,7 @@ public:
     }
 
     // The innermost record on the stack that `here` is on, or null.
-    [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
+    [[nodiscard]] POOLED_NOINLINE outermost_drop* find(std::uintptr_t here) noexcept {
         outermost_drop* found = nullptr;
         std::uintptr_t const first = (here - outermost_drop::k_above) >> k_shift;
         std::uintptr_t const last = (here + outermost_drop::k_below) >> k_shift;

@@ -171,8 +171,10 @@ private:
     }
 
     POOLED_ALWAYS_INLINE void ask_bounds() noexcept {
-        if (m_knows_bounds) [[likely]]
-            return;
+        if (!m_knows_bounds) [[unlikely]]
+            ask_system();
+    }
+    POOLED_NOINLINE void ask_system() noexcept {
         m_bounds = find_stack_bounds();
         m_knows_bounds = true;
     }

@@ -40,11 +40,4 @@ TEST(bits, multiply_without_wrapping_round) {
     EXPECT_EQ(saturating_multiply(k_size_max / 8, 8), k_size_max - 7);
 }
 
-TEST(bits, know_an_alignment) {
-    EXPECT_TRUE(is_alignment(1));
-    EXPECT_TRUE(is_alignment(std::size_t{1} << 63));
-    EXPECT_FALSE(is_alignment(0));
-    EXPECT_FALSE(is_alignment(24));
-}
-
 }  // namespace
