@@ -22,6 +22,7 @@
 #include "support/internals.hpp"
 #include "support/misused_pool.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/stale_pointer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,8 @@ namespace {
 using test::is_report;
 using test::iterations;
 using test::report_of;
+using test::report_of_stale_drop;
+using test::stale;
 
 template <class Pool>
 class misuse_of : public test::misused_pool<Pool> {};
@@ -203,39 +206,47 @@ TYPED_TEST(misuse_of, a_unique_ptr_is_reported_for_every_second_drop_of_a_deferr
     EXPECT_EQ(found, iterations());
 }
 
-// The bytes of a std::shared_ptr or std::weak_ptr.
-template <class Pointer>
-class stale {
-public:
-    explicit stale(Pointer const& p) {
-        std::memcpy(m_bytes.data(), static_cast<void const*>(&p), m_bytes.size());
+// It has no destructor to run: the count is reported, of an object or of its memory alone.
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_an_rc_ptr_or_weak_rc_ptr_after_the_last_one) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        found +=
+            is_report(report_of_stale_drop(this->pool.template make_rc<std::string>("text")), "double free");
+        found += is_report(report_of_stale_drop(this->pool.template make_rc<int>(i)), "double free");
+        found +=
+            is_report(report_of_stale_drop(this->pool.template make_rc<std::string[]>(3)), "double free");
+        auto owner = this->pool.template make_rc<std::string>("text");
+        auto observer = typename decltype(owner)::weak_type(owner);
+        found += is_report(report_of_stale_drop(std::move(owner)), "double free");  // observed: not free yet
+        found += is_report(report_of_stale_drop(std::move(observer)), "double free");
     }
-    [[nodiscard]] Pointer& get() { return *reinterpret_cast<Pointer*>(m_bytes.data()); }
-    [[nodiscard]] std::byte* control_block() const {
-        std::byte* found = nullptr;
-        std::memcpy(&found, m_bytes.data() + sizeof(void*), sizeof found);
-        return found;
-    }
-    // Requires a control block that was freed.
-    [[nodiscard]] std::string report_of_drop() {
-        std::byte* const control = control_block();
-        std::array<std::byte, 24> free{};
-        std::memcpy(free.data(), control, free.size());
-        std::string report = report_of([&] { get().reset(); });
-        std::memcpy(control, free.data(), free.size());  // else it is reported again when the block is used
-        return report;
-    }
+    EXPECT_EQ(found, 5 * iterations());
+}
 
-private:
-    alignas(Pointer) std::array<std::byte, sizeof(Pointer)> m_bytes;
-};
+TYPED_TEST(misuse_of, an_rc_ptr_is_reported_for_every_second_drop_of_a_deferred_object) {
+    int found = 0;
+    {
+        pooled::reclaim_scope const scope;
+        for (int i = 0; i < iterations(); ++i)
+            found += is_report(report_of_stale_drop(this->pool.template make_rc<std::vector<int>>(3)),
+                               "double free");
+    }
+    EXPECT_EQ(found, iterations());
+}
 
-// `p` is the last pointer to its block: drops it, and then a copy of its bytes.
-template <class Pointer>
-[[nodiscard]] std::string report_of_stale_drop(Pointer p) {
-    stale copy(p);
-    p.reset();
-    return copy.report_of_drop();
+TYPED_TEST(misuse_of, a_pool_is_not_to_own_an_object_that_observes_itself) {
+    struct observing : pooled::enable_rc_from_this<observing> {
+        std::string text = "text";
+    };
+    static_cast<void>(this->pool.template make_unique<observing>());
+    {
+        pooled::reclaim_scope const scope;
+        static_cast<void>(this->pool.template make_unique<observing>());
+    }
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+    pooled::object_pool<observing> objects;
+    static_cast<void>(objects.acquire_unique());
+    EXPECT_EQ(objects.in_use(), 0U);
 }
 
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_the_last_owner) {

@@ -25,6 +25,7 @@
 #include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/stale_owner.hpp"
 #include "pooled/pool/tracking.hpp"
 
 #include <cstddef>
@@ -117,6 +118,9 @@ POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& 
         s = otherwise(*this);
         if (s == nullptr) return nullptr;
     }
+#if POOLED_CHECKED
+    detail::expect_stale_owner(s, s->control);
+#endif
     if constexpr (k_has_validate<Lifecycle> || k_has_on_acquire<Lifecycle>) {
         struct guard {
             slot* s;
@@ -184,6 +188,10 @@ POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noex
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::recycle(slot& s) noexcept {
     tracking::on_recycle(&s);
+#if POOLED_CHECKED
+    static_assert(sizeof(stale_owner) + sizeof(slot*) <= k_control_bytes);
+    detail::write_stale_owner(s.control);
+#endif
     if (!caches().template push<Sharing>(s)) [[unlikely]]
         recycle_slow(s);
 }
@@ -306,6 +314,7 @@ void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
+    [[maybe_unused]] frees_control_block const how(offsetof(slot, control));
     detail::deallocate_bytes(in_pool<Sharing>(core()), &s, layout::k_bytes, layout::k_align);
 }
 

@@ -5,7 +5,7 @@
 //
 //   | control | stock | generation | … | header | T |     a whole number of cache lines: objects next to each other are used
 //                                                         by different threads
-//   control      idle: the link to the next idle slot; owned by a std::shared_ptr: its control block
+//   control      idle: in its last word, the link to the next idle slot; owned by a std::shared_ptr: its control block
 //   stock        that of the pool that built the object; outlives the slot
 //   generation   the stock's when the object was built; k_no_object while there is none
 //   header       the word that unique_ptr and rc_ptr know objects by, and count in: smart/counted_object.hpp
@@ -54,9 +54,11 @@ struct slot {
     explicit slot(object_stock* owner) noexcept : stock(owner) {}
 
     // Only while the slot is in a chain.
-    [[nodiscard]] slot*& next() noexcept { return *reinterpret_cast<slot**>(control); }
+    [[nodiscard]] slot*& next() noexcept {
+        return *reinterpret_cast<slot**>(control + k_control_bytes - sizeof(slot*));
+    }
 };
-static_assert(offsetof(slot, control) == 0 && sizeof(slot*) <= k_control_bytes);
+static_assert(offsetof(slot, control) == 0 && k_control_bytes % sizeof(slot*) == 0);
 
 // Slots linked through their own headers, last in, first out. Requires a lock, or one thread. O(1).
 class slot_chain {

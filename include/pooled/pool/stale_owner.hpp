@@ -7,8 +7,10 @@
 // object's was, with one owner and one weak reference. Such a drop, of a shared_ptr or of a weak_ptr, calls a function of that
 // class, which reports it.
 //
-// A copy that is made and dropped meanwhile is not seen. What else changes the counts is reported when the block is used
-// again (heap/fill.hpp). Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
+// The same is written into an object_pool's slot when its object becomes idle.
+//
+// A copy that is made and dropped meanwhile is not seen. What else changes the counts is reported when the block or the object is
+// used again (heap/fill.hpp, expect_stale_owner()). Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
 
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
@@ -35,8 +37,8 @@ POOLED_STATE(name_of_block, g_name_of_block, = nullptr);
     std::snprintf(
         message.data(), message.size(),
         "pooled: bad drop of a %s to the block at %p of pool '%s': the last one was dropped before, and the "
-        "block is "
-        "free; look for one that two threads change, that is copied by its bytes, or that is destroyed twice",
+        "block is free or its object idle; look for one that two threads change, that is copied by its "
+        "bytes, or that is destroyed twice",
         what, block, g_name_of_block(block));
     POOLED_FAIL(message.data());
     std::abort();
@@ -70,6 +72,27 @@ inline void choose_free_head(name_of_block name_of) noexcept {
         std::memcpy(fill::g_free_head.bytes.data(), memory.data(), memory.size());
         fill::g_free_head.count = memory.size();
     }
+}
+
+// In a block in use, for a control block that nothing owns: one that reports its drop.
+inline void write_stale_owner(void* control) noexcept {
+    std::memcpy(control, fill::g_free_head.bytes.data(), fill::g_free_head.count);
+}
+// Before another control block takes its place: its counts are unchanged. One that another copy of the library wrote has another
+// table of functions, and is not verified.
+inline void expect_stale_owner(void const* block, void const* control) noexcept {
+    auto const* const now = static_cast<std::byte const*>(control);
+    auto const& head = fill::g_free_head;
+    if (head.count == 0 || std::memcmp(now, head.bytes.data(), sizeof(void*)) != 0) return;
+    if (std::memcmp(now, head.bytes.data(), head.count) == 0) [[likely]]
+        return;
+    std::array<char, 400> message{};
+    std::snprintf(
+        message.data(), message.size(),
+        "pooled: bad copy of a std::shared_ptr or std::weak_ptr to the block at %p of pool '%s': the "
+        "last one was dropped before, and the object was idle; look for a pointer that outlived it",
+        block, g_name_of_block(block));
+    POOLED_FAIL(message.data());
 }
 
 // While it lives, its thread frees a block that has a control block so many bytes behind its start.

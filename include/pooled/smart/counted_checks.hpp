@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build (POOLED_CHECKED) verifies before it uses the type in a header word: that an object of make_unique starts
-// there. Empty in other builds. Any thread may call; O(1).
+// What the checked build (POOLED_CHECKED) verifies before it uses the type in a header word: that an object of make_unique or make_rc
+// starts there, and that its owner, or observer, is counted. The header of an idle object of an object_pool counts none. Empty in
+// other builds. Any thread may call; O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -17,16 +18,22 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 
 #if POOLED_CHECKED
 
-inline void on_deallocate_counted(void const* header) {
+inline constexpr char const* k_no_owner = "no object starts there; it was freed before (double free), is "
+                                          "idle in its object_pool, or points into an object: look for a "
+                                          "second owner";
+
+// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
+inline void on_deallocate_counted(void const* header, std::uint64_t count = 0) {
     on_deallocate_found(malloc_blocks::behind(header));
-    std::uint64_t word = 0;
-    __builtin_memcpy(&word, header, sizeof(word));
+    std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
     map_entry const entry = malloc_blocks::find(header);
-    if (entry.empty() && is_plain(word)) return;  // the copy that has the block checks it
-    bool const is_known =
-        is_plain(word) ? word != 0 && plain_class(word) == class_of(entry) : g_block_types.knows(word);
-    if (!is_known) report(entry.pool_id(), header, "no object starts there; it was freed before", 0, 0);
+    bool const is_known = is_plain(word)  // without an entry: the copy that has the block checks the class
+                              ? entry.empty() || (word != 0 && plain_class(word) == class_of(entry))
+                              : g_block_types.knows(word);
+    if (!is_known || (count != 0 && (word & count) == 0))
+        report(entry.pool_id(), header, k_no_owner, 0, bytes_of(class_of(entry)));
 }
+inline void on_drop_counted(void const* header, std::uint64_t count) { on_deallocate_counted(header, count); }
 
 #else
 
@@ -34,6 +41,7 @@ inline void on_deallocate_counted(void const* header) {
 POOLED_ALWAYS_INLINE void on_deallocate_counted(void const* header) noexcept {
     hardened::expect_in_use(header);
 }
+POOLED_ALWAYS_INLINE void on_drop_counted(void const*, std::uint64_t) noexcept {}
 
 #endif
 

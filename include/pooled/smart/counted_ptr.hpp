@@ -8,6 +8,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/smart/counted_checks.hpp"
 #include "pooled/smart/counted_object.hpp"
 #include "pooled/smart/counting.hpp"
 #include "pooled/smart/deleter.hpp"
@@ -116,7 +117,9 @@ public:
     }
 
     POOLED_ALWAYS_INLINE ~counted_ptr() {
-        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
+        if (m_handle.empty()) return;
+        checks::on_drop_counted(&m_handle.header(), count_header::k_strong_mask);
+        Counting::release_strong(m_handle.header());
     }
 
     counted_ptr& operator=(counted_ptr const& other) noexcept {
@@ -212,7 +215,9 @@ public:
         : weak_counted_ptr(other.lock()) {}
 
     ~weak_counted_ptr() {
-        if (!m_handle.empty()) m_handle.header().release_weak();
+        if (m_handle.empty()) return;
+        checks::on_drop_counted(&m_handle.header(), count_header::k_weak_mask);
+        m_handle.header().release_weak();
     }
 
     weak_counted_ptr& operator=(weak_counted_ptr const& other) noexcept {
