@@ -14,9 +14,8 @@
 #include <cstddef>
 #include <fstream>
 #include <memory>
+#include <string>
 #include <vector>
-
-#include <unistd.h>
 
 namespace {
 
@@ -54,12 +53,14 @@ private:
     alignas(64) std::atomic<std::size_t> m_tail{0};
 };
 
+// In /proc/self/status, not in statm: that counts pages, of another size than the program's under emulation.
 [[nodiscard]] std::size_t resident_bytes() {
-    std::ifstream statm("/proc/self/statm");
-    std::size_t total = 0;
-    std::size_t resident = 0;
-    statm >> total >> resident;
-    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    std::size_t kib = 0;
+    while (status >> word)
+        if (word == "VmRSS:") status >> kib;
+    return kib << 10;
 }
 
 template <class Make>
