@@ -33,7 +33,6 @@ inline void on_deallocate_counted(void const* header, std::uint64_t count = 0) {
     if (!is_known || (count != 0 && (word & count) == 0))
         report(entry.pool_id(), header, k_no_owner, 0, bytes_of(class_of(entry)));
 }
-inline void on_drop_counted(void const* header, std::uint64_t count) { on_deallocate_counted(header, count); }
 
 #else
 
@@ -41,7 +40,6 @@ inline void on_drop_counted(void const* header, std::uint64_t count) { on_deallo
 POOLED_ALWAYS_INLINE void on_deallocate_counted(void const* header) noexcept {
     hardened::expect_in_use(header);
 }
-POOLED_ALWAYS_INLINE void on_drop_counted(void const*, std::uint64_t) noexcept {}
 
 #endif
 

@@ -117,9 +117,10 @@ public:
     }
 
     POOLED_ALWAYS_INLINE ~counted_ptr() {
-        if (m_handle.empty()) return;
-        checks::on_drop_counted(&m_handle.header(), count_header::k_strong_mask);
-        Counting::release_strong(m_handle.header());
+#if POOLED_CHECKED
+        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_strong_mask);
+#endif
+        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
     }
 
     counted_ptr& operator=(counted_ptr const& other) noexcept {
@@ -215,9 +216,10 @@ public:
         : weak_counted_ptr(other.lock()) {}
 
     ~weak_counted_ptr() {
-        if (m_handle.empty()) return;
-        checks::on_drop_counted(&m_handle.header(), count_header::k_weak_mask);
-        m_handle.header().release_weak();
+#if POOLED_CHECKED
+        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_weak_mask);
+#endif
+        if (!m_handle.empty()) m_handle.header().release_weak();
     }
 
     weak_counted_ptr& operator=(weak_counted_ptr const& other) noexcept {
