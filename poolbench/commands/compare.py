@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.measure.run_plan import RunPlan, carry_out
+from poolbench.commands import two_programs
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
     INTERRUPTED,
@@ -21,7 +20,6 @@ from poolbench.options import (
     WorkloadOption,
     fail,
     origin,
-    progress_stream,
     results_of,
     say,
     seconds,
@@ -30,13 +28,12 @@ from poolbench.options import (
     stop_on_signal,
     tell,
 )
-from poolbench.plan import description, matrix, program
-from poolbench.plan.cell import Cell
+from poolbench.plan import description, program
 from poolbench.plan.selection import SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, mallocs, toolchains
+from poolbench.system import build
 
 EPILOG = """\b
 Examples:
@@ -45,17 +42,21 @@ Examples:
   poolbench compare main                           the newest results with what run --save-baseline main kept
   poolbench compare a.jsonl b.jsonl --json | jq '.cells[] | select(.significant)'
   poolbench compare --bin old/pooled-bench --bin new/pooled-bench -w create_drop,e5
-  poolbench compare --bin ../main --bin . -c pooled,make_shared    two checkouts, built with the first toolchain
+  poolbench compare --bin ../main --bin . -w create_drop,e5        two checkouts, built with the first toolchain
+  poolbench compare --bin old --bin new -w e7 --samples 20 --precision 1%     what is undecided otherwise
 \b
 Only contenders of this library are judged, relative to the others: those cannot change, so what they did between the
-two sessions is the machine's. The sure experiment is --bin: both executables in one run, a process of each in turn.
+two sessions is the machine's. The sure experiment is --bin: both executables in one run, a process of each in turn. It
+builds and measures only our cells of what is named, with six quick controls a workload, and first says how long that
+takes: minutes for one or two workloads.
 \b
 A regression is a significant slowdown of ours by more than --fail-above.
 Exit status: 0 none; 1 a regression, or a cell that failed in the second and not in the first; 2 bad input, or nothing
 can be judged (too few controls); 130 interrupted.
 """
-OLD, NEW = "old", "new"  # stand for the toolchain in the cells of two executables
-SIDES = (OLD, NEW)
+
+
+MOST = 30  # runs of a cell and side, whatever the budget
 
 
 def _bounded(value: float) -> float | None:
@@ -68,64 +69,6 @@ def _record(each, margin: float) -> dict:
     found |= {"p_corrected": each.p, "significant": each.significant, "verdict": str(each.verdict(margin))}
     found |= {"cells": each.cells}
     return found | ({"before": each.before, "after": each.after, **each.cell.to_record()} if each.cell else {})
-
-
-# --- two executables in one run
-
-
-def _executable(side: str, path: Path) -> program.Program:
-    """The one named, or that of a checkout, built now."""
-    if path.is_dir():
-        probed = next((p for p in map(toolchains.probe, toolchains.TOOLCHAINS) if p.works), None)
-        if probed is None:
-            raise build.BuildFailed("no toolchain is installed; poolbench doctor says more")
-        say(f"{side}: {path}")
-        path = build.ensure([probed], {}, probed.toolchain.name, say, path.resolve())[0].path
-    return program.load(side, path.resolve())
-
-
-def _cells(sides: list[program.Program], chosen, everything: dict) -> list[Cell]:
-    """The quick profile on glibc's malloc, unless others are asked for; only what both sides can measure."""
-    names = [malloc.name for malloc in mallocs.find()[0]]
-    names = names if chosen.malloc else names[:1]
-    found = [chosen.filter(matrix.cells_of("quick", [side], names, everything)) for side in sides]
-    there = [{dataclasses.replace(cell, toolchain="") for cell in cells} for cells in found]
-    both = there[0] & there[1]
-    if left := len(there[0] ^ there[1]):
-        say(f"{left} cells can be measured with one of the two alone: left out")
-    if not both:
-        raise SelectionError("the two executables have no cell in common (Release builds are wanted)")
-    return [cell for cells in found for cell in cells if dataclasses.replace(cell, toolchain="") in both]
-
-
-def _sides(results: Results) -> list[Results]:
-    """What each of the two measured, under the same cells."""
-
-    def of(name: str) -> Results:
-        part = results.only({cell for cell in results.cells() if cell.toolchain == name})
-        same = {cell: dataclasses.replace(cell, toolchain=description.MAIN_TOOLCHAIN) for cell in part.cells()}
-        return dataclasses.replace(
-            part,
-            samples=[(same[cell], sample) for cell, sample in part.samples],
-            failures=[(same[cell], failure) for cell, failure in part.failures],
-        )
-
-    return [of(side) for side in SIDES]
-
-
-def _interleaved(paths: list[Path], chosen, samples: int, limit: float, output: Path | None) -> Results:
-    if len(paths) != 2:
-        raise fail(f"--bin is given twice, first the old, then the new: not {len(paths)} times")
-    everything = description.load()
-    sides = [_executable(side, path) for side, path in zip(SIDES, paths, strict=True)]
-    if sides[0].sha256 == sides[1].sha256:
-        say("both are the same executable (same SHA-256): what follows shows what this machine takes for a difference")
-    cells = _cells(sides, chosen, everything)
-    path = output or find.new_path("compare", find.DIRECTORY)
-    rule = Rule(samples, samples)
-    libraries = [each for each in mallocs.find()[0] if each.name in {cell.malloc for cell in cells}]
-    plan = RunPlan(path, "compare", cells, sides, libraries, rule, limit, chosen.describe(), everything)
-    return carry_out(plan, say, progress_stream())
 
 
 # --- the command
@@ -148,8 +91,16 @@ def compare(
     contender: ContenderOption = None,
     malloc: MallocOption = None,
     samples: Annotated[
-        int, typer.Option(metavar="N", min=2, max=1000, help="With --bin: process runs of each cell and side.")
+        int, typer.Option(metavar="N", min=2, max=1000, help="With --bin: least process runs of each cell and side.")
     ] = 7,
+    precision: Annotated[
+        float,
+        typer.Option(parser=share, metavar="SHARE", help="With --bin: more runs until the interval is within ±SHARE."),
+    ] = "2.5%",
+    budget: Annotated[
+        float,
+        typer.Option(parser=seconds, metavar="TIME", help="With --bin: time, beyond which no more runs are added."),
+    ] = "3m",
     timeout: Annotated[
         float, typer.Option(parser=seconds, metavar="TIME", help="With --bin: time limit of a process run.")
     ] = "60s",
@@ -173,10 +124,14 @@ def compare(
     chosen = selection_of(workload, variant, contender, malloc, None)
     if bool(bins) == bool(first):
         raise fail("two results files are compared, or two executables with --bin OLD --bin NEW")
+    if bins and len(bins) != 2:
+        raise fail(f"--bin is given twice, first the old, then the new: not {len(bins)} times")
     try:
         if bins:
-            measured = _interleaved(bins, chosen, samples, timeout, output)
-            sides = _sides(measured)
+            rule = Rule(samples, max(samples, MOST), precision, budget)
+            sides = two_programs.of_sides(
+                two_programs.measured(two_programs.Asked(bins, chosen, rule, timeout, output))
+            )
         else:
             sides = [results_of(find.named(first)), results_of(find.named(second) if second else None)]
             if chosen:
@@ -266,6 +221,12 @@ def _in_words(found, sides: list[Results], interleaved: bool, fail_above: float,
             f"Ours, {len(found.cells)} cells: {counts[Verdict.equal]} shown equal within {fail_above:.0%}, "
             f"{counts[Verdict.differs]} differ, {counts[Verdict.undecided]} undecided."
         )
+        widths = sorted((each.high / each.low) ** 0.5 - 1 for each in found.cells)
+        if interleaved and math.isfinite(widths[-1]):
+            lines.append(
+                f"Precision: half of their intervals are within ±{widths[len(widths) // 2]:.1%}, all within "
+                f"±{widths[-1]:.1%}; {found.fewest_samples} runs a side at least."
+            )
         if counts[Verdict.undecided] and found.judged:
             wanted = found.runs_wanted(fail_above)
             lines.append(

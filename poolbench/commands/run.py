@@ -39,7 +39,7 @@ from poolbench.plan import description, matrix, program, scan
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results, read
+from poolbench.results.read import BadResults, Results
 from poolbench.results.store import CannotWrite, Locked, NotResults
 from poolbench.system import affinity, build, hardware, mallocs, toolchains
 
@@ -137,24 +137,18 @@ def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> l
     return [malloc for malloc in found if malloc is found[0] or malloc.name in named]
 
 
-def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: set[str]) -> Path:
+def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: list) -> Path:
     """The file to write to: the one named, one that wants finishing, or a new one."""
     if output is None:
-        directory = find.DIRECTORY
-        if not fresh and (found := find.unfinished(directory, profile, selection, programs)):
+        directory, executables = find.DIRECTORY, {program.sha256 for program in programs}
+        if not fresh and (found := find.unfinished(directory, profile, selection, executables)):
             return found.path
         return find.new_path(profile, directory)
     if output.is_dir():
         return find.new_path(profile, output)
-    if output.exists():
-        if fresh:
-            raise BadResults(f"{output} exists: --fresh wants a name of its own")
-        there = {p["sha256"] for s in read(output).sessions for p in s.get("programs", [])}
-        if there and there != programs:
-            raise BadResults(
-                f"{output} was measured with other executables (another commit, compiler or checkout): "
-                "its samples and new ones do not belong together; name another file"
-            )
+    if output.exists() and fresh:
+        raise BadResults(f"{output} exists: --fresh wants a name of its own")
+    find.continued(output, programs)
     return output
 
 
@@ -277,7 +271,7 @@ def run(
             return
         used = {(cell.toolchain, cell.optimisation) for cell in cells}
         programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
-        path = results_path(output, fresh, profile, selection, {p.sha256 for p in programs})
+        path = results_path(output, fresh, profile, selection, programs)
         plan = RunPlan(
             path,
             str(profile),

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from poolbench.measure import session
 from poolbench.measure.progress import Progress, duration
-from poolbench.measure.stopping import Rule
+from poolbench.measure.stopping import Rule, pair
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import Description
 from poolbench.plan.program import Program, not_built
@@ -40,6 +40,7 @@ class RunPlan:
     retry_failed: bool = False
     seed: int = SEED
     pin: tuple[int, ...] = ()  # processors; empty: wherever the system likes
+    paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
     def bench(self, here: str, machine: dict) -> session.Bench:
         return session.Bench(
@@ -81,6 +82,8 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             )
         )
         states = session.states_of(plan.cells, plan.descriptions, read(plan.path))
+        if plan.paired:
+            pair(states)
         there = sum(state.runs for state in states)
         say(f"going on with {plan.path}: {there} runs are there" if there else
             f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least, results: {plan.path}")  # fmt: skip

@@ -4,7 +4,8 @@
 first     `least` samples of every cell, whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round
           of all of them, the quickest go on: a second buys more there
-settled   the interval of the median is narrow enough
+settled   the interval of the median is narrow enough; of two executables, that of the median of their quotients: run k
+          of both are neighbours in time, so a quotient is free of what both met
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class State:
     failure: dict | None = None
     judged: tuple[int, float] | None = None  # at how many runs, and for which precision, `narrow` was found
     narrow: bool = False
+    other: State | None = None  # the same cell of the other executable, where two are compared
 
     def add(self, sample: dict, seconds: float) -> None:
         self.runs += 1
@@ -44,17 +46,41 @@ class State:
         """Seconds that the next run is expected to take."""
         return sum(self.seconds) / len(self.seconds) if self.seconds else otherwise
 
+    @property
+    def failed(self) -> bool:
+        """A cell that fails in one of two executables has nothing to compare in the other."""
+        return self.failure is not None or (self.other is not None and self.other.failure is not None)
+
+    def judged_values(self) -> list[float]:
+        """Those whose interval must be narrow."""
+        if self.other is None:
+            return self.values
+        return [mine / its for mine, its in zip(self.values, self.other.values, strict=False) if mine > 0 and its > 0]
+
+
+def pair(states: list[State]) -> None:
+    """Cells that differ in the executable alone are judged together."""
+    known: dict[Cell, State] = {}
+    for state in states:
+        same = replace(state.cell, toolchain="")
+        if same in known:
+            state.other, known[same].other = known[same], state
+        known[same] = state
+
 
 def settled(state: State, rule: Rule) -> bool:
-    if state.failure is not None or state.runs >= max(rule.least, rule.most):
+    if state.failed or state.runs >= max(rule.least, rule.most):
         return True
-    if state.runs < rule.least:
+    runs = min(state.runs, state.other.runs) if state.other else state.runs
+    if runs < rule.least:
         return False
-    if state.judged == (state.runs, rule.precision):
+    if state.judged == (runs, rule.precision):
         return state.narrow
     from poolbench.analysis import stats  # SciPy takes half a second to load: not before it is needed
 
-    state.judged, state.narrow = (state.runs, rule.precision), stats.half_width(state.values) <= rule.precision
+    values = state.judged_values()
+    state.judged = runs, rule.precision
+    state.narrow = len(values) == 0 or stats.half_width(values) <= rule.precision
     return state.narrow
 
 
@@ -64,7 +90,7 @@ def spent(states: list[State]) -> float:
 
 def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
     """The cells to run next, in an order of their own each time; empty when there is nothing left to do."""
-    short = [s for s in states if s.failure is None and s.runs < rule.least]
+    short = [s for s in states if not s.failed and s.runs < rule.least]
     if short:
         # A round that was interrupted is completed first: it holds those with the fewest runs.
         fewest = min(s.runs for s in short)
@@ -75,7 +101,8 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
         for state in sorted(states, key=State.cost):
             if state.cost() > left:
                 break
-            if not settled(state, rule):
+            ahead = state.other is not None and state.runs > state.other.runs  # a round that was interrupted
+            if not ahead and not settled(state, rule):
                 left -= state.cost()
                 chosen.append(state)
     order = random.Random(f"{seed} {min((s.runs for s in chosen), default=0)}")
@@ -101,7 +128,7 @@ def forecast(states: list[State], rule: Rule) -> Forecast:
     must_runs, may_runs, must, may = 0, 0, 0.0, 0.0
     goal = rule.most if rule.budget < float("inf") else rule.least
     for state in states:
-        if state.failure is not None:
+        if state.failed:
             continue
         short = max(0, rule.least - state.runs)
         if short == 0:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import datetime
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from poolbench import where
+from poolbench.plan.program import Program
 from poolbench.results.read import BadResults, Results, read
 
 DIRECTORY = where.results()
@@ -42,6 +44,21 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
         same = {program["sha256"] for program in session.get("programs", [])} == programs
         return results if same and not results.finished else None
     return None
+
+
+def continued(path: Path, programs: Iterable[Program]) -> Results | None:
+    """The results that a file already holds, None when it does not exist; raises BadResults for those of other
+    executables, or of these in other parts."""
+    if not path.exists():
+        return None
+    results, now = read(path), {(program.toolchain, program.sha256) for program in programs}
+    there = {(p.get("toolchain"), p["sha256"]) for session in results.sessions for p in session.get("programs", [])}
+    if there and there != now:
+        raise BadResults(
+            f"{path} was measured with other executables (another commit, compiler or checkout): "
+            "its samples and new ones do not belong together; name another file"
+        )
+    return results
 
 
 def latest(directory: Path | None = None) -> Path:

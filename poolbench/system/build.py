@@ -7,6 +7,7 @@ no package that only they use. The presets of Clang build a few workloads only: 
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from poolbench.system.toolchains import Probed
 ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
+STEP_SECONDS = 2, 6  # that a step takes on two processors, quiet and busy ones
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 
 
@@ -57,6 +59,12 @@ def steps_of(build_dir: Path, root: Path = ROOT) -> int:
         cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return len(re.findall(r"^\[\d+/\d+\]", dry.stdout, re.MULTILINE))
+
+
+def forecast(steps: int) -> str:
+    """In words."""
+    quiet, busy = (steps * seconds * 2 / (os.cpu_count() or 2) / 60 for seconds in STEP_SECONDS)
+    return f"{max(1, round(quiet))} to {max(2, round(busy))} minutes"
 
 
 def built_workloads(build_dir: Path) -> list[str] | None:
@@ -102,18 +110,35 @@ def ensure(
         if name != main and not workloads:
             continue
         preset = QUICKLY if quickly and name == MAIN_TOOLCHAIN else name
-        # Another checkout keeps its builds to itself.
-        build_dir = (BUILDS if root == ROOT else root / "build") / preset
-        command = configure_arguments(build_dir, workloads, preset)
-        if command is not None:
-            configure(command, root)
-        steps, began = steps_of(build_dir, root), time.monotonic()
-        if steps:
-            # On two cores a step takes a second or two, on busy ones five.
-            say(f"building with {name}: {steps} steps, minutes before anything is measured")
-        if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
-            raise BuildFailed(f"{name}: the build failed")
-        if steps:
-            say(f"built with {name} in {time.monotonic() - began:.0f} s")
+        build_dir = _directory(root, preset)
+        _build(build_dir, configure_arguments(build_dir, workloads, preset), name, say, root)
         programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")
     return programs
+
+
+def only(each: Probed, workloads: list[str], contenders: list[str], say: Callable[[str], None], root: Path) -> Path:
+    """The executable of a checkout with these alone, in a directory that is kept for it. A checkout of an older version
+    may build all contenders of the workloads."""
+    name = each.toolchain.name
+    build_dir = _directory(root, f"compare-{name}")
+    preset = [] if (build_dir / "build.ninja").is_file() else ["--preset", name]
+    named = [f"-DPOOLED_BENCH_WORKLOADS={'|'.join(workloads)}", f"-DPOOLED_BENCH_CONTENDERS={'|'.join(contenders)}"]
+    _build(build_dir, ["cmake", *preset, "-B", str(build_dir), *NO_TESTS, *named], name, say, root)
+    return build_dir / "bench" / "pooled-bench"
+
+
+def _directory(root: Path, name: str) -> Path:
+    """Another checkout keeps its builds to itself."""
+    return (BUILDS if root == ROOT else root / "build") / name
+
+
+def _build(build_dir: Path, command: list[str] | None, name: str, say: Callable[[str], None], root: Path) -> None:
+    if command is not None:
+        configure(command, root)
+    steps, began = steps_of(build_dir, root), time.monotonic()
+    if steps:
+        say(f"building with {name}: {steps} steps, {forecast(steps)} before anything is measured")
+    if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
+        raise BuildFailed(f"{name}: the build failed")
+    if steps:
+        say(f"built with {name} in {time.monotonic() - began:.0f} s")

@@ -272,26 +272,26 @@ def benches(tmp_path):
 def test_two_executables_are_interleaved_in_one_run_and_judged(tmp_path, invoke, benches):
     old, new = benches("old", 1.0), benches("new", 1.15)
     kept = tmp_path / "kept.jsonl"
-    result = invoke("compare", "--bin", old, "--bin", new, "--samples", 5, "--output", kept)
+    result = invoke("compare", "--bin", old, "--bin", new, "--samples", 5, "--budget", "1s", "--output", kept)
     assert result.exit_code == 1, result.output
     assert "REGRESSION" in result.stdout
     order = [(cell.contender, cell.toolchain) for cell, _ in read(kept).samples]
     pairs = [order[i : i + 2] for i in range(0, len(order), 2)]
     assert all(a[0] == b[0] and {a[1], b[1]} == {"old", "new"} for a, b in pairs)
     assert len({a[1] for a, _ in pairs}) == 2  # either goes first at times
-    assert invoke("compare", "--bin", new, "--bin", old, "--samples", 5).exit_code == 0
+    assert invoke("compare", "--bin", new, "--bin", old, "--samples", 5, "--budget", "1s").exit_code == 0
 
 
 def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):
     old, new = benches("old", 1.0), benches("new", 1.0)
     new.write_text(new.read_text().replace('if contender == "crash":', 'if contender == "pooled":'))
-    result = invoke("compare", "--bin", old, "--bin", new, "--samples", 3)
+    result = invoke("compare", "--bin", old, "--bin", new, "--samples", 3, "--budget", "1s")
     assert result.exit_code == 1
     assert "FAILED in the second alone: w loop pooled" in result.stdout
 
 
 def test_the_same_executable_twice_is_told_of(invoke, benches):
     old = benches("old", 1.0)
-    result = invoke("compare", "--bin", old, "--bin", old, "--samples", 3)
+    result = invoke("compare", "--bin", old, "--bin", old, "--samples", 3, "--budget", "1s")
     assert result.exit_code == 0
     assert "the same executable" in result.stderr
