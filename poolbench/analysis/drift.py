@@ -7,7 +7,7 @@ controls: they show how far, and how unevenly, the second session moved. In loga
 
     change(i) = shift(w) + contender(i) + cell(i) + sampling(i)      [+ what we changed, for our cells alone]
 
-    shift      of the workload, from its controls (from all controls where it has none)
+    shift      of the workload, from its controls (from all controls where it has none); none within one session
     contender  variance kappa²: sessions do not treat all contenders alike; from the controls' means
     cell       variance tau²: nor all cells; from the controls' scatter within a workload
     sampling   from the runs of one cell, moderated by those of the others
@@ -115,29 +115,32 @@ class Model:
         change, sampling, where = found.change[controls], found.smooth[controls], block[controls]
         self.controls = len(controls)
         there = len(np.unique(where))
-        self._freedom = len(controls) - there
-        # Two sides of one session were interleaved: nothing was shifted, whatever the controls are.
+        # Two sides of one session were interleaved: nothing was shifted. What the controls differ by, about zero, is
+        # then their places in memory.
+        self._freedom = len(controls) - (0 if same_session else there)
         self.can_judge = same_session or self._freedom >= FEWEST_CONTROLS
 
         def squares(variance: float) -> float:
             weights = 1 / (sampling + variance)
             middle, _ = _weighted(change, weights, where, blocks)
-            return float((weights * (change - middle[where]) ** 2).sum())
+            return float((weights * (change - (0 if same_session else middle[where])) ** 2).sum())
 
         self.cell_variance = _between(squares, self._freedom)
         weights = 1 / (sampling + self.cell_variance)
         shift, shift_variance = _weighted(change, weights, where, blocks)
+        self.shift = self._over_all(shift[np.isfinite(shift)], shift_variance[np.isfinite(shift)])
+        if same_session:
+            shift, shift_variance = np.zeros(blocks), np.zeros(blocks)
         self.contender_variance, self._contenders = self._of_contenders(
             change - shift[where] if len(controls) else change, weights, kind[controls]
         )
         # A reference is made of few contenders: what the session did to those is missing from their scatter about it,
         # and is in every comparison with it.
-        of_reference = self._concentration(weights, where, kind[controls], blocks)
+        of_reference = np.zeros(blocks)
+        if not same_session:
+            of_reference = self._concentration(weights, where, kind[controls], blocks)
         self.contender_variance /= max(0.2, 1 - float(np.mean(of_reference[where]))) if len(controls) else 1.0
         self._reference = np.where(of_reference > 0, of_reference, of_reference.max(initial=0.0))
-        self.shift = self._over_all(shift[np.isfinite(shift)], shift_variance[np.isfinite(shift)])
-        if same_session and self._freedom < FEWEST_CONTROLS:
-            shift, shift_variance = np.zeros(blocks), np.zeros(blocks)
         # A workload without a control moved as the others did, as far as they did so alike.
         alone = ~np.isfinite(shift)
         between = float(np.var(shift[~alone], ddof=1)) if (~alone).sum() > 1 else 0.0

@@ -49,14 +49,13 @@ def measured(asked: Asked) -> Results:
         say("both are the same executable (same SHA-256): what follows shows what this machine takes for a difference")
     there = find.continued(asked.output, sides) if asked.output else None
     libraries, _ = mallocs.find()
-    named, candidates = controls.split(_common(sides, asked.chosen, libraries, everything), asked.chosen)
-    libraries = [each for each in libraries if each.name in {cell.malloc for cell in [*named, *candidates]}]
-    beside = _controls_of(there) if there else None
-    if beside is None:
-        beside = _tried(named, candidates, sides[0], libraries, asked)
-    cells = [dataclasses.replace(cell, toolchain=side) for cell in [*named, *beside] for side in SIDES]
+    cells = _cells_of(there) if there else None
+    if cells is None:
+        cells = _tried(_common(sides, asked.chosen, libraries, everything), sides[0], libraries, asked)
+    libraries = [each for each in libraries if each.name in {cell.malloc for cell in cells}]
+    selection = {**asked.chosen.describe(), "cells": [cell.to_record() for cell in cells]}
+    cells = [dataclasses.replace(cell, toolchain=side) for cell in cells for side in SIDES]
     path = asked.output or find.new_path(PROFILE, find.DIRECTORY)
-    selection = {**asked.chosen.describe(), "controls": [cell.to_record() for cell in beside]}
     plan = RunPlan(
         path, PROFILE, cells, sides, libraries, asked.rule, asked.limit, selection, everything, paired=True
     )  # fmt: skip
@@ -108,15 +107,18 @@ def _common(sides: list[program.Program], chosen: Selection, libraries: list, ev
     return [cell for cell in found[0] if cell in there[1]]
 
 
-def _tried(named: list[Cell], candidates: list[Cell], bench: program.Program, libraries: list, asked: Asked) -> list:
-    """The controls; says what all will take."""
+def _tried(cells: list[Cell], bench: program.Program, libraries: list, asked: Asked) -> list[Cell]:
+    """Those asked for and the controls, at scales that suit; says what they will take."""
+    named, candidates = controls.split(cells, asked.chosen)
     tries = [*named, *(controls.tried(cell) for cell in candidates)]
     say(f"a first run of {len(tries)} cells, not counted, shows how long they take")
     took = pilot.seconds_of(tries, bench, libraries, asked.limit, Progress(progress_stream()))
     beside = controls.quickest(named, {cell: s for cell, s in took.items() if cell not in set(named)})
-    round_of_both = 2 * (sum(took.get(cell, 0.0) for cell in named) + controls.SECONDS * len(beside))
-    say(forecast(len(named), len(beside), round_of_both, asked.rule))
-    return beside
+    # One that failed takes no time; it is measured all the same, for its failure counts.
+    longer = [controls.long_enough(cell, took.get(cell, asked.limit)) for cell in named]
+    of_named = sum(took.get(cell, 0.0) * now.scale / cell.scale for cell, now in zip(named, longer, strict=True))
+    say(forecast(len(named), len(beside), 2 * (of_named + controls.SECONDS * len(beside)), asked.rule))
+    return [*longer, *beside]
 
 
 def forecast(named: int, beside: int, seconds: float, rule: Rule) -> str:
@@ -132,9 +134,9 @@ def forecast(named: int, beside: int, seconds: float, rule: Rule) -> str:
     return f"{named} cells and {beside} controls, {runs}: {time}{long}"
 
 
-def _controls_of(there: Results) -> list[Cell] | None:
+def _cells_of(there: Results) -> list[Cell] | None:
     """Those of a run that is continued: another choice would begin anew."""
     try:
-        return [Cell.from_record(record) for record in there.session["selection"]["controls"]]
+        return [Cell.from_record(record) for record in there.session["selection"]["cells"]]
     except (KeyError, TypeError):
         return None

@@ -14,9 +14,11 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.description import is_ours
 from poolbench.plan.selection import Selection, SelectionError
 
-A_WORKLOAD = 6  # controls; `drift` needs four more than there are workloads
-SECONDS = 0.2  # of a control's run: its scale is reduced to that, never below FEWEST of it
-FEWEST = 0.1
+A_WORKLOAD = 6  # controls
+SECONDS = 0.2  # of a run: a shorter one is mostly noise, so its scale is raised; a control's is reduced to that
+FEWEST = 0.1  # of the profile's scale
+MOST = 10.0
+PUBLISHED = 1.0  # the scale beyond which nothing is raised
 
 # Those that are compiled for it, with the ones that are named: they need little more than the standard's headers.
 COMPILED = ("make_shared", "new", "raw", "raw_new", "one_slot", "bump", "malloc_free", "unique_ptr_new", "make_unique",
@@ -62,3 +64,9 @@ def _scaled(cell: Cell, seconds: float) -> Cell:
     """From the scale tried towards that of the profile, as far as the time goes."""
     factor = min(1 / FEWEST, max(1.0, SECONDS / max(seconds, 1e-6)))
     return dataclasses.replace(cell, scale=float(f"{cell.scale * factor:.2g}"))
+
+
+def long_enough(cell: Cell, seconds: float) -> Cell:
+    """The cell at a scale at which its run takes SECONDS, if it is shorter."""
+    factor = min(MOST, SECONDS / max(seconds, 1e-6), PUBLISHED / cell.scale)
+    return dataclasses.replace(cell, scale=float(f"{cell.scale * factor:.2g}")) if factor > 1 else cell
