@@ -2,8 +2,6 @@
 """`poolbench compare`: what it says of sessions whose truth is known, and the command."""
 
 import json
-from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from poolbench.plan.description import is_ours
 from poolbench.results import record
 from poolbench.results.read import read
 from poolbench.tests import support
+from poolbench.tests.sessions import CELLS, World, flagged, interleaved, session
 from poolbench.tests.test_analysis import noisy, results
 
 
@@ -25,58 +24,7 @@ def invoke():
     return lambda *words: CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
-# --- simulated sessions: the shape of a quick run, and what moves when
-
-
-@dataclass(frozen=True)
-class World:
-    """Standard deviations, of logarithms. A session moves everything together (`drift`), and unevenly: each workload
-    and each cell by a tenth of that more or less, and each contender by `of_contenders` of it."""
-
-    drift: float
-    run: float = 0.05  # one process run of a cell; heavy-tailed
-    uneven: float = 0.1
-    of_contenders: float = 0.0
-
-
-def quick_run():
-    """The shape of one: twelve workloads of two variants, with the controls and the handles that a quick run has."""
-    for number, variant in product(range(12), ("one", "two")):
-        others = ("new", "raw", "boost_fast_pool", "tbb_scalable")[: 1 + number % 4]
-        ours = ("pooled", "pooled_instance", "pooled_local", "pooled_rc")[: 2 + number % 3]
-        for contender, malloc in (*product(["make_shared"], support.MALLOCS), *product((*others, *ours), ["glibc"])):
-            yield support.cell(contender, malloc, f"w{number}_x", variant, payload=48)
-
-
-CELLS = list(quick_run())
-
-
-def kind(cell):
-    return (cell.contender, cell.malloc)
-
-
-def session(rng, world, slower="", factor=1.0, runs=5):
-    """A quick run of five runs a cell."""
-    everything = rng.normal(0, world.drift)
-    workloads = {cell.workload: rng.normal(0, world.drift * world.uneven) for cell in CELLS}
-    kinds = {kind(cell): rng.normal(0, world.drift * world.of_contenders) for cell in CELLS}
-    own = rng.normal(0, world.drift * world.uneven, len(CELLS))
-    noise = rng.standard_t(4, (len(CELLS), runs)) / np.sqrt(2) * world.run
-    return {
-        cell: list(20 * np.exp(everything + workloads[cell.workload] + kinds[kind(cell)] + own[i] + noise[i])
-                   * (factor if cell.contender == slower else 1))
-        for i, cell in enumerate(CELLS)
-    }  # fmt: skip
-
-
-def flagged(world, pairs, slower="", factor=1.0, seed=13, interleaved=False):
-    """The share of pairs of sessions with a regression."""
-    rng, found = np.random.default_rng(seed), 0
-    for _ in range(pairs):
-        found += bool(
-            compare.judge(session(rng, world), session(rng, world, slower, factor), interleaved).regressions(0.05)
-        )
-    return found / pairs
+# --- simulated sessions
 
 
 @pytest.mark.parametrize("drifting", [0.05, 0.30])
@@ -115,6 +63,11 @@ def test_in_one_run_neither_drift_between_rounds_nor_the_lack_of_controls_hides_
     assert compare.judge(side(1), side(1.1), same_session=True).regressions(0.05)
     assert not compare.judge(side(1), side(1), same_session=True).regressions(0.05)
     assert not compare.judge(side(1), side(1.1)).judged
+
+
+def test_two_executables_that_are_alike_are_not_told_apart_and_a_tenth_is_found():
+    assert interleaved(run=0.02, pairs=15) <= 0.07
+    assert interleaved(run=0.02, pairs=10, slower="pooled", factor=1.1) >= 0.9
 
 
 def test_an_interval_of_an_unchanged_contender_covers_nothing_changed():
@@ -280,6 +233,45 @@ def test_two_executables_are_interleaved_in_one_run_and_judged(tmp_path, invoke,
     assert all(a[0] == b[0] and {a[1], b[1]} == {"old", "new"} for a, b in pairs)
     assert len({a[1] for a, _ in pairs}) == 2  # either goes first at times
     assert invoke("compare", "--bin", new, "--bin", old, "--samples", 5, "--budget", "1s").exit_code == 0
+
+
+def test_only_ours_and_a_few_quick_controls_are_measured_and_the_time_is_said_first(tmp_path, invoke, benches):
+    old, kept = benches("old", 1.0), tmp_path / "kept.jsonl"
+    words = ["compare", "--bin", old, "--bin", old, "--samples", 2, "--budget", "1s", "--output", kept]
+    said = invoke(*words, "-c", "pooled").stderr
+    forecast = next(line for line in said.splitlines() if "cells and" in line)
+    assert "1 cells and 6 controls, 2 pairs of runs of each" in forecast and "takes" in forecast
+    assert said.index(forecast) < said.index("results:")
+    cells = {(cell.contender, cell.toolchain) for cell in read(kept).cells()}
+    assert len(cells) == 14 and {("pooled", "old"), ("pooled", "new")} < cells
+    again = invoke(*words, "-c", "pooled").stderr  # continued: the same cells, none of which lacks anything
+    assert "a first run" not in again and "going on with" in again
+    assert {(cell.contender, cell.toolchain) for cell in read(kept).cells()} == cells
+
+
+def test_a_control_that_is_named_is_measured_as_it_is_and_without_any_of_ours_there_is_nothing_to_judge(
+    tmp_path, invoke, benches
+):
+    old, kept = benches("old", 1.0), tmp_path / "kept.jsonl"
+    words = ["compare", "--bin", old, "--bin", old, "--samples", 2, "--budget", "1s"]
+    assert "2 cells and 5 controls" in invoke(*words, "-c", "pooled,raw", "--output", kept).stderr
+    alone = invoke(*words, "-c", "raw")
+    assert alone.exit_code == 2 and "nothing of pooled" in alone.stderr
+
+
+def test_a_file_of_other_executables_or_of_these_in_other_parts_is_not_continued(tmp_path, invoke, benches):
+    old, new, kept = benches("old", 1.0), benches("new", 1.1), tmp_path / "kept.jsonl"
+    words = ["--samples", 2, "--budget", "1s", "--output", kept]
+    invoke("compare", "--bin", old, "--bin", new, *words)
+    before = kept.read_bytes()
+    result = invoke("compare", "--bin", new, "--bin", old, *words)
+    assert result.exit_code == 2 and "other executables" in result.stderr
+    assert kept.read_bytes() == before
+
+
+def test_a_directory_that_is_no_checkout_is_bad_input(tmp_path, invoke, benches):
+    result = invoke("compare", "--bin", benches("old", 1.0), "--bin", tmp_path)
+    assert result.exit_code == 2 and "is no checkout" in result.stderr
 
 
 def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):

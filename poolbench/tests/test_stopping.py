@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from poolbench.measure.progress import Progress, duration
-from poolbench.measure.stopping import Rule, State, forecast, next_round
+from poolbench.measure.stopping import Rule, State, forecast, next_round, pair
 from poolbench.tests import support
 
 NARROW = {"ns_per_op": 2.0}
@@ -48,6 +48,30 @@ def test_when_the_budget_does_not_suffice_the_quickest_cells_go_on():
     chosen = next_round(cells, Rule(least=5, budget=spent + 2.0), 1)
     assert {s.cell.contender for s in chosen} == {"quick", "middle"}
     assert next_round(cells, Rule(least=5, budget=spent + 0.1), 1) == []
+
+
+def side(name, runs, values):
+    made = State(support.cell("x", toolchain=name), "ns_per_op")
+    for i in range(runs):
+        made.add({"ns_per_op": values[i % len(values)]}, 1.0)
+    return made
+
+
+def test_two_executables_are_settled_by_their_quotients_together():
+    old, new = side("old", 6, WIDE), side("new", 6, WIDE)
+    pair([old, new])
+    assert next_round([old, new], Rule(least=5), 1) == []  # what both met is no spread of the quotient
+    old, new = side("old", 6, WIDE), side("new", 6, [2.0])
+    pair([old, new])
+    assert len(next_round([old, new], Rule(least=5), 1)) == 2
+
+
+def test_a_pair_that_an_interruption_left_uneven_is_evened_and_one_that_failed_ends():
+    old, new = side("old", 7, WIDE), side("new", 6, [2.0])
+    pair([old, new])
+    assert next_round([old, new], Rule(least=5), 1) == [new]
+    new.failure = {"reason": "x"}
+    assert next_round([old, new], Rule(least=9), 1) == []
 
 
 def test_a_failed_cell_is_not_run_again():
