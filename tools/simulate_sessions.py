@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from poolbench.tests.sessions import World, flagged, interleaved
+from poolbench.tests.sessions import World, flagged, interleaved  # noqa: E402
 
 SLOWER = ("pooled", "pooled_instance")
 

@@ -119,7 +119,8 @@ def _saved(shares: list[float]) -> dict[str, float]:
     return {"median": round(1 - stats.median(shares), 4), "low": round(1 - high, 4), "high": round(1 - low, 4)}
 
 
-def _proof(name: str, runs: int) -> dict:
+def prove(name: str, runs: int) -> dict:
+    """Of one program, all that is written of it."""
     plain, pooled = _command(name, False), _command(name, True)
     recorder = native.recorder(_say)
     ways = {PLAIN: [_processor_seconds, plain], POOLED: [_processor_seconds, pooled]}
@@ -192,8 +193,8 @@ def main(path: Path, runs: int = RUNS, names: Sequence[str] = ()) -> None:
     result |= {"commit": commit.of_sources(), "machine": hardware.describe()}
     for name in names or PROGRAMS:
         session = {"time": record.now(), "busy_share": round(hardware.busy_share(), 3), "runs": runs}
-        result["programs"][name] = session | _proof(name, runs)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+        result["programs"][name] = session | prove(name, runs)
+        path.write_text(json.dumps(result, indent=1) + "\n")  # each as it comes: none is lost with a later one
     print(tables(result))
 
 
