@@ -268,6 +268,10 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
     detail::reserve_classes(*m_core, a, b, count, {bytes, align});
 }
 
+template <class T>
+concept pool_type =
+    std::is_base_of_v<basic_pool<sharing::shared>, T> || std::is_base_of_v<basic_pool<sharing::local>, T>;
+
 }  // namespace detail
 
 // From the default pool. Thread-safe. Throws std::bad_alloc, and what the constructor throws.
@@ -310,46 +314,44 @@ template <detail::unbounded_array T>
 }
 
 // pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
-// block then holds the allocator: 8 bytes more. Throws what make_shared throws.
-template <detail::not_array T, detail::sharing Sharing, class... Args>
-[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
-                                                                     Args&&... args) {
+// block then holds the allocator: 8 bytes more. Throws what make_shared throws. The parameter has the pool's own type, not its
+// base: an unqualified call with an argument from std also finds std::allocate_shared, which would then match better.
+template <detail::not_array T, detail::pool_type Pool, class... Args>
+[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
     POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
     return pool.template make_shared<T>(std::forward<Args>(args)...);
 }
-template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
-                                                                      std::size_t count) {
+template <detail::unbounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
     POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(count);
 }
-template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-allocate_shared(detail::basic_pool<Sharing>& pool, std::size_t count, std::remove_extent_t<T> const& value) {
+template <detail::unbounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
+                                                                      std::remove_extent_t<T> const& value) {
     POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(count, value);
 }
-template <detail::bounded_array T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool) {
+template <detail::bounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool) {
     POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>();
 }
-template <detail::bounded_array T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(detail::basic_pool<Sharing>& pool,
+template <detail::bounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool,
                                                                       std::remove_extent_t<T> const& value) {
     POOLED_ACQUISITION(nullptr);
     return pool.template make_shared<T>(value);
 }
 
-template <detail::of_known_size T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool) {
+template <detail::of_known_size T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool) {
     POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
     return pool.template make_shared_for_overwrite<T>();
 }
-template <detail::unbounded_array T, detail::sharing Sharing>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
-allocate_shared_for_overwrite(detail::basic_pool<Sharing>& pool, std::size_t count) {
+template <detail::unbounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool,
+                                                                                    std::size_t count) {
     POOLED_ACQUISITION(nullptr);
     return pool.template make_shared_for_overwrite<T>(count);
 }

@@ -373,6 +373,21 @@ TYPED_TEST(make_shared_from, a_pool_whose_elements_throw_is_as_before) {
     }
 }
 
+TEST(allocate_shared, is_chosen_before_that_of_the_standard_library_in_an_unqualified_call) {
+    using pooled::allocate_shared;
+    using pooled::allocate_shared_for_overwrite;
+    pooled::pool pool;
+    pooled::local_pool local;
+    std::string const text = "an argument whose namespace is std";
+    EXPECT_EQ(*allocate_shared<std::string>(pool, text), text);
+    EXPECT_TRUE(local.owns(allocate_shared<std::string>(local, text).get()));
+    EXPECT_EQ(allocate_shared<std::string[]>(pool, 2, text)[1], text);
+    EXPECT_EQ(allocate_shared<std::string[2]>(local, text)[1], text);
+    EXPECT_TRUE(pool.owns(allocate_shared_for_overwrite<std::string>(pool).get()));
+    using namespace std;  // NOLINT(google-build-using-namespace): as a user may have it
+    EXPECT_TRUE(pool.owns(allocate_shared<int>(pool, 1).get()));
+}
+
 TEST(allocate_shared, makes_what_the_pool_makes_in_a_smaller_block_than_with_an_allocator) {
     pooled::pool pool;
     pooled::local_pool local;
