@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The goals for users and developers. Each does its own set-up, and is fast when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak fuzz test lint format single-header docs clean
+.PHONY: help bench soak fuzz test lint format single-header package docs clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -42,6 +42,10 @@ format: ## Rewrite the C++ and Python files in the project's format
 single-header: ## Write the library as a single header, build/single_header/pooled.hpp
 	@tools/setup lint
 	@.venv/bin/python tools/single_header.py
+
+package: ## Write what a release consists of into build/package: source archive, Meson wrap, single header, wheel of the benchmark
+	@tools/setup lint
+	@.venv/bin/python tools/package.py
 
 docs: ## Build the documentation site, build/site/index.html: offline, searchable, light and dark
 	@tools/setup lint

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
-# Uses the library as a Meson subproject, by the wrap of tools/packaging/meson and a repository with this version's tag.
-# -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags= -Dversion= -Dmeson= -Dgit=
+# Uses the library as a Meson subproject, by the archive and the wrap that `make package` writes.
+# -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags= -Dversion= -Dmeson= -Dpython=
 file(REMOVE_RECURSE "${work}")
-set(tagged "${work}/repository")
-file(COPY "${source}/include" "${source}/LICENSE" "${source}/meson.build" DESTINATION "${tagged}")
-set(as_somebody "${git}" -c user.name=test -c user.email=test@localhost -c commit.gpgsign=false -c init.defaultBranch=main)
-foreach(step IN ITEMS "init;-q" "add;." "commit;-q;-m;release" "tag;v${version}")
-  execute_process(COMMAND ${as_somebody} ${step} WORKING_DIRECTORY "${tagged}" COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
-
+execute_process(COMMAND "${python}" "${source}/tools/package.py" --archive-only --output "${work}/package" COMMAND_ERROR_IS_FATAL ANY)
 file(COPY "${source}/test/consumer/main.cpp" "${source}/test/consumer/meson/meson.build" DESTINATION "${work}/project")
-file(READ "${source}/tools/packaging/meson/pooled.wrap" wrap)
-string(REGEX REPLACE "\nurl = [^\n]*" "\nurl = file://${tagged}" wrap "${wrap}")
-file(WRITE "${work}/project/subprojects/pooled.wrap" "${wrap}")
+file(COPY "${work}/package/pooled.wrap" DESTINATION "${work}/project/subprojects")
+file(COPY "${work}/package/pooled-${version}.tar.gz" DESTINATION "${work}/project/subprojects/packagefiles")
 
 set(ENV{CXX} "${compiler}")
 set(ENV{CXXFLAGS} "${flags}")
@@ -26,7 +19,7 @@ if(status)
 endif()
 execute_process(COMMAND "${work}/build/consumer" COMMAND_ERROR_IS_FATAL ANY)
 
-file(READ "${work}/project/subprojects/pooled/meson.build" declared)
+file(READ "${work}/project/subprojects/pooled-${version}/meson.build" declared)
 if(NOT declared MATCHES "version: '${version}'")
   message(FATAL_ERROR "meson.build does not say version ${version}")
 endif()
