@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Command lines of the examples: flags (--malloc) and options with a value (--packets 1000000). What an example does not ask
-// for ends the program with its usage.
+// Command lines of the examples: flags (--malloc) and options with a value (--packets 1000000). Any other argument
+// ends the program with its usage.
 
 #include <charconv>
 #include <cstddef>
@@ -57,7 +57,7 @@ public:
         return is_malloc;
     }
 
-    // To be called last.
+    // Call this last.
     void end() const {
         if (!m_words.empty()) fail();
     }

@@ -140,6 +140,6 @@ int main(int argc, char** argv) {
     std::printf("%zu callbacks: %zu calls to malloc and free, %ld page faults\n", callbacks, r.mallocs,
                 r.page_faults);
     std::printf("%s: seconds %.4f\n", is_malloc ? "malloc" : "pool", r.seconds);
-    // A page fault may also be the stack's or the kernel's business, so they are reported, not judged.
+    // A page fault may also be caused by the stack or the kernel, so faults are reported, but not limited.
     return r.energy > 0 && (is_malloc || !test::k_counts_malloc || r.mallocs == 0) ? 0 : 1;
 }

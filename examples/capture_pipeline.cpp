@@ -136,7 +136,7 @@ public:
         packets.clear();
         m_changed.notify_one();
     }
-    // All that is there, in exchange for an empty batch; false when the queue is closed and drained.
+    // Takes all packets of the queue, in exchange for an empty batch; false when the queue is closed and drained.
     bool pop(batch& packets) {
         packets.clear();
         std::unique_lock lock(m_mutex);

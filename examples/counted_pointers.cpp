@@ -56,10 +56,10 @@ int main() {
         pooled::local_rc_ptr<mesh> const alias = building;  // NOLINT: a copy is what is shown
         alias->vertices = {1, 2, 3};
     }
-    // Built; its only owner lets other threads have it. Nothing is allocated, the counts are where they were.
+    // The graph is built. Its only owner shares it between threads: nothing is allocated, the counts stay in place.
     pooled::rc_ptr<mesh const> const shared = std::move(building);
 
-    // A factory returns a unique_ptr; who needs to share makes an rc_ptr of it, without an allocation either.
+    // A factory returns a unique_ptr; a caller that needs to share makes an rc_ptr of it, also without an allocation.
     pooled::rc_ptr<node> const root = scene.make_unique<node>("root", 2, 3);
     root->add(scene.make_rc<node>("child", 4, 5));
     pooled::weak_rc_ptr<node> observer;
@@ -75,7 +75,7 @@ int main() {
         area = mine->area() + shared->vertices.back();
     }).join();
 
-    // Any base will do to keep it alive, with a virtual destructor or without.
+    // A pointer to any base keeps it alive, with a virtual destructor or without.
     pooled::rc_ptr<named> const by_name = observer.lock();
     bool const found = by_name && static_pointer_cast<node>(by_name)->parent() == root;
     std::printf("area %d, %s's parent is %s, %zu blocks in use\n", area, by_name->name,

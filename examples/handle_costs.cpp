@@ -42,7 +42,7 @@ struct counted_locally {
     static auto make(pooled::pool& pool) { return pool.make_local_rc<payload>(); }
 };
 
-// Somebody uses the object.
+// For the compiler, the object is used here.
 template <class T>
 void use(T const& p) {
     asm volatile("" : : "r"(p.get()) : "memory");

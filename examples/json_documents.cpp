@@ -35,7 +35,7 @@ namespace {
 // Set once, before the first document; outlives them.
 pooled::pool* g_documents = nullptr;
 
-// basic_json constructs its allocators without arguments, so this one finds its pool by itself, and takes no room.
+// basic_json constructs its allocators without arguments, so this one finds its pool by itself, and takes no space.
 template <class T>
 struct document_allocator {
     using value_type = T;

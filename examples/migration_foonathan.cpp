@@ -28,7 +28,7 @@ int main() {
 
 #ifdef MIGRATION_BEFORE
     namespace memory = foonathan::memory;
-    // The node of a shared_ptr is larger than the object; so much is kept for each.
+    // The node of a shared_ptr is larger than the object; this much is reserved for each.
     constexpr std::size_t k_node = sizeof(Event) + 64;
     memory::memory_pool<> pool(k_node, memory::memory_pool<>::min_block_size(k_node, k_events));
     auto make_event = [&](int at) { return memory::allocate_shared<Event>(pool, at); };

@@ -41,7 +41,7 @@ int main() {
     for (std::thread& worker : workers)
         worker.join();
 
-    // For one thread, on memory of a buffer: nothing else is asked.
+    // For one thread, in a buffer on the stack; no other memory is used.
     alignas(std::max_align_t) std::array<std::byte, 64 << 10> buffer;
     std::pmr::monotonic_buffer_resource memory(buffer.data(), buffer.size(),
                                                std::pmr::null_memory_resource());

@@ -18,7 +18,7 @@
 
 constexpr std::size_t k_buffer_bytes = 65'536;
 
-// Costly to build, and worth keeping.
+// Expensive to build, so it is worth reusing.
 class Parser : public std::enable_shared_from_this<Parser> {
 public:
     Parser() { m_text.reserve(k_buffer_bytes); }
@@ -37,7 +37,7 @@ private:
     std::string m_text;
 };
 
-// As programs had to say it before; pooled's pools are thread-safe without.
+// The original needs this policy for threads; pooled's pools are thread-safe without it.
 struct LockingPolicy {
     using mutex_type = std::mutex;
     using lock_type = std::lock_guard<std::mutex>;

@@ -19,7 +19,7 @@ struct Packet {
     std::byte data[1500];  // left as it is: a pool does not write what the constructor does not
 };
 
-// The plainest queue there is; its own nodes come from a pool too.
+// The simplest possible queue. Its nodes come from a pool, too.
 class PacketQueue {
 public:
     void push(std::shared_ptr<Packet> packet) {

@@ -27,7 +27,7 @@ struct Message : memorypool::boost_intrusive_pool_item {
     char text[1024];  // left as it is
 };
 
-// Makes k_items, holds them all at once, and tells how often malloc was called for that.
+// Creates k_items objects, holds all of them at once, and prints how often malloc was called.
 template <class Make>
 std::size_t count_mallocs(char const* what, Make&& make) {
     std::vector<decltype(make(0))> held;
@@ -62,14 +62,14 @@ bool with_a_pool_of_items() {
 
     std::size_t const intrusive = count_mallocs("boost::intrusive_ptr<Message>, which counts in the item",
                                                 [&](int n) { return pool.allocate_through_init(n); });
-    // What a shared_ptr costs on top: the item is the pool's, the control block is not.
+    // A shared_ptr costs a malloc more: the item is from the pool, the control block is not.
     std::size_t const control_blocks =
         count_mallocs("std::shared_ptr<Message> that keeps one of these: a control block each", [&](int n) {
             boost::intrusive_ptr<Message> item = pool.allocate_through_init(n);
             Message* const address = item.get();
             return std::shared_ptr<Message>(address, [item](Message*) {});
         });
-    // And all of it once more: the items have come home.
+    // The same again: the items have returned to the pool.
     std::size_t const again = count_mallocs("boost::intrusive_ptr<Message>, once more",
                                             [&](int n) { return pool.allocate_through_init(n); });
     return is(intrusive, 0) && is(control_blocks, k_items) && is(again, 0) && pool.capacity() == k_items + 1;
@@ -98,7 +98,7 @@ void* operator new(std::size_t bytes, std::align_val_t align) {
     if (void* const p = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return p;
     throw std::bad_alloc();
 }
-// Not inlined: GCC 12 takes std::free for a mistake where it sees through one of a pair only.
+// Not inlined: If GCC 12 inlines only one function of the pair, it warns that std::free does not match.
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }

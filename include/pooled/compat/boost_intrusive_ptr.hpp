@@ -18,7 +18,7 @@
 //   pooled::weak_rc_ptr<Session> w = pooled::to_rc(a);
 //
 // Requires objects of make_rc, make_unique, make_intrusive or object_pool::acquire_rc; not of make_shared, which counts
-// elsewhere. A base that holds objects of derived classes must have a virtual function, or be their first base: a pointer of
+// elsewhere. A base whose pointers hold derived objects must have a virtual function, or be their first base: a pointer of
 // one word must find the object's start. Any thread may copy and drop. O(1), no allocation.
 
 #include "pooled/config.hpp"
@@ -81,7 +81,7 @@ POOLED_ALWAYS_INLINE void intrusive_ptr_release(T* object) noexcept {
     detail::among_threads::release_strong(detail::header_of(object));
 }
 
-// The same object, owned in the other way.
+// The same object, owned by the other kind of pointer.
 template <class T>
 [[nodiscard]] boost::intrusive_ptr<T> to_intrusive(rc_ptr<T> p) noexcept {
     detail::require_intrusive<T>();

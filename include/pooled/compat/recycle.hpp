@@ -48,10 +48,10 @@ public:
     using mutex_type = typename LockingPolicy::mutex_type;
     using lock_type = typename LockingPolicy::lock_type;
 
-    // How many objects are idle.
+    // The number of idle objects.
     std::size_t unused_resources() const { return contents().idle(); }
 
-    // Destroys them.
+    // Destroys the idle objects.
     void free_unused() { contents().clear(); }
 
 protected:

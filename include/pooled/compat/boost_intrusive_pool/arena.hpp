@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The memory of a memorypool's items, and how a step of them is made: all or none.
+// The memory of a memorypool's items. A step of items is constructed completely or not at all.
 //
 //   item_arena, a block of the default pool, up to 32 KiB      | header | item | item | item | raw | raw |
 //                                                                                     ▲ made
@@ -26,9 +26,9 @@ namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 struct item_arena {
     item_home* home;
     std::uint32_t slots;
-    std::uint32_t made = 0;               // slots that had an item
-    std::uint32_t built = 0;              // the same, with those of a step that is being made
-    std::atomic<std::uint32_t> alive{1};  // items in it, and one more until its pool is done with it
+    std::uint32_t made = 0;               // slots in which an item was ever constructed
+    std::uint32_t built = 0;              // the same, including the step under construction
+    std::atomic<std::uint32_t> alive{1};  // items in it, plus one as long as its pool uses it
     bool is_orphaned = false;             // its pool no longer uses it: returned items are destroyed
     item_arena* next = nullptr;
 };

@@ -15,13 +15,13 @@
 #include <cstdint>
 
 #ifndef BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE
-#define BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE 64  // items made up front
+#define BOOST_INTRUSIVE_POOL_DEFAULT_POOL_SIZE 64  // items constructed at the start
 #endif
 #ifndef BOOST_INTRUSIVE_POOL_INCREASE_STEP
-#define BOOST_INTRUSIVE_POOL_INCREASE_STEP 64  // items made when the last free one is taken
+#define BOOST_INTRUSIVE_POOL_INCREASE_STEP 64  // items constructed when the last free one is taken
 #endif
 #ifndef BOOST_INTRUSIVE_POOL_NO_MAX_SIZE
-#define BOOST_INTRUSIVE_POOL_NO_MAX_SIZE 0  // no limit to how many items there are
+#define BOOST_INTRUSIVE_POOL_NO_MAX_SIZE 0  // no limit to the number of items
 #endif
 // 1: checks for corruption at every copy and drop of a handle, and of every item that is taken.
 #ifndef BOOST_INTRUSIVE_POOL_DEBUG_CHECKS
@@ -76,9 +76,9 @@ class handle_count {
 public:
     operator std::size_t() const noexcept { return count() & ~k_hook; }  // NOLINT: reads as a number
     void add() noexcept { m_count.fetch_add(1, std::memory_order_relaxed); }
-    // True when that was the last: the item is idle, and the caller's.
+    // True if that was the last one: the item is then idle and belongs to the caller.
     [[nodiscard]] bool drop() noexcept {
-        // acquire: pairs with the release in the decrement; what other threads did through their handles is seen.
+        // acquire: pairs with the release in the decrement; this thread sees what others did through their handles.
         std::uint32_t const before = m_count.load(std::memory_order_acquire);
         if (before != 1 && m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
         if (before != k_idle) set(k_idle);
@@ -91,7 +91,7 @@ public:
         if constexpr (k_idle != 1) set(1);
     }
     void begin_hook() noexcept { set(k_hook); }
-    // The caller has `mine` handles beside those that the hook left. False when there is none: the item is idle, and its.
+    // The caller has `mine` handles besides those that the hook kept. False if none is left: the item is idle, and the caller's.
     [[nodiscard]] bool end_hook(std::uint32_t mine) noexcept {
         // acquire: pairs with the release of a handle that the hook gave to another thread.
         if (m_count.load(std::memory_order_acquire) == k_hook)

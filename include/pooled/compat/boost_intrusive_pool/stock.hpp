@@ -49,7 +49,7 @@ public:
         drop_reference();
     }
 
-    // With one handle, the caller's. Null, and what it throws: as growing_list::take().
+    // A free item with one handle, which the caller owns. Returns null and throws as growing_list::take() does.
     [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() {
         check_thread();
         auto* const it = static_cast<item*>(m_items.take());
@@ -87,7 +87,7 @@ public:
         }
     }
 
-    // Not while other threads drop handles.
+    // Must not run while other threads drop handles.
     void set_method(recycle_method_e method, recycle_function&& function) noexcept {
         m_method = method;
         m_function = std::move(function);
@@ -151,7 +151,7 @@ private:
             if (m_method == RECYCLE_METHOD_DESTROY_FUNCTION)
                 it.destroy();
             else if (!m_is_closed)
-                m_function(*downcast(it));  // belongs to the pool: not after that is gone
+                m_function(*downcast(it));  // belongs to the pool: not called after the pool is gone
         } catch (...) {
             has_thrown = true;
         }

@@ -37,7 +37,7 @@ using pooled::detail::k_size_max;
 struct user_memory {
     char* (*allocate)(std::size_t bytes);
     void (*deallocate)(char* block);
-    std::size_t most_bytes;  // that its size_type can say
+    std::size_t most_bytes;  // that its size_type can represent
 };
 template <class UserAllocator>
 inline constexpr user_memory k_user_memory{[](std::size_t bytes) {

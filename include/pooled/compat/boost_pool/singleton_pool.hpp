@@ -33,7 +33,7 @@ using default_mutex = std::mutex;
 
 namespace detail {
 
-// Align: of the chunks; types that need more than others of their size have a pool of their own.
+// Align: that of the chunks. Types that need a larger one than others of their size have a pool of their own.
 template <class Tag, std::size_t Bytes, std::size_t Align, class UserAllocator, class Mutex,
           std::size_t NextSize, std::size_t MaxSize>
 class POOLED_EXPORT singleton_chunks {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What a pool_resource stands on: a pool of this library, and pieces of upstream for what the pool is not for. At the end, the
-// members of pool_resource.
+// The implementation of a pool_resource: a pool of this library, and pieces of upstream for requests that the pool does not
+// serve. The members of pool_resource are defined at the end.
 //
 //   allocate ─▶ over largest_required_pool_block, or aligned to more than 4 KiB? ─▶ a piece of upstream
 //            └▶ a block of its size class ─▶ from the pool's caches and slabs
