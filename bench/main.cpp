@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The command line: which workload, which contenders, how much of it; a wrong word is an error that names the right ones.
+// The command line: which workload, which contenders, and how much; an unknown word is an error that lists the known ones.
 //
 // Exit status: 0 done, 1 a measurement failed, 2 the command line was wrong.
 #include "support/registry.hpp"

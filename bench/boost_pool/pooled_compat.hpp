@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_compat`: ours of the same names.
+// Contender `pooled_compat`: the classes of the same names in compat/boost_pool.hpp.
 #pragma once
 
 #include <pooled/compat/boost_pool.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Boost.Pool's classes, the original's against compat/boost_pool.hpp. Variants are the classes; objects have 48 bytes.
+// Boost.Pool's classes compared with those of compat/boost_pool.hpp. Variants are the classes; objects have 48 bytes.
 //
 //   step 1   pairs: allocated and freed at once
 //   step n   bursts: n allocated, each written to, and freed in the same order; then once more, freed in shuffled order
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t k_in_bursts = 20'000'000;
 using object = packet<48>;
 struct tag;
 
-// The ways to get an object and to give it back.
+// The functions that allocate an object and free it.
 template <class Pool>
 struct of_instance {
     void* get() { return (pool.malloc)(); }

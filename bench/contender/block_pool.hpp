@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The pool of experiment E2, written from its description: blocks of one size (payload + 64), pop and push,
+// The pool of experiment E2, written from its description: blocks of one size (payload + 64), with pop and push,
 // refilled 1,024 blocks at a time, guarded by a mutex or by a spin lock.
 #pragma once
 
@@ -81,7 +81,7 @@ private:
     std::vector<std::byte*> m_slabs;
 };
 
-// One pool a block size and kind of lock, made before main, so that no use pays a guard of initialisation.
+// One pool for each block size and kind of lock, constructed before main, so that no use checks whether it is initialised.
 template <std::size_t BlockBytes, class Lock>
 inline block_pool<Lock> block_pool_of{BlockBytes};
 

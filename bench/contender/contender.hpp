@@ -9,7 +9,7 @@
 //       template <class T> void drop(pointer<T>&);
 //   };
 //
-// An instance is made before the clock starts and outlives every pointer it gave.
+// An instance is constructed before the clock starts and outlives every pointer that it returned.
 #pragma once
 
 #include <concepts>
@@ -47,7 +47,7 @@ struct allocate_shared_contender : shared_contender {
     }
 };
 
-// For a contender that can tear several structures down together: a scope around their drops. Nothing for others.
+// For a contender that can destroy several structures together: a scope around their drops. Empty for others.
 template <contender C>
 auto together(C&) {
     if constexpr (requires { typename C::together_scope; })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `make_shared`: what everybody writes, and what the ratios are taken against.
+// Contender `make_shared`: what most programs use, and the base of the ratios.
 #pragma once
 
 #include "contender/contender.hpp"

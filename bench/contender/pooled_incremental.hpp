@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_incremental`: ours, a pool whose drops only take note and whose allocations destroy.
+// Contender `pooled_incremental`: ours, a pool whose drops only defer and whose allocations destroy.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_instance`: ours, a pool of the program's own.
+// Contender `pooled_instance`: ours, a separate pool.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_recursive`: our memory under the standard library's own destruction, which recurses: what the
-// teardown itself is worth.
+// Contender `pooled_recursive`: our memory under the standard library's own destruction, which recurses: shows what
+// the library's teardown gains.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `raw`: the limit. Raw pointers, no counts, and the least allocator there can be: one
-// last-in-first-out list of free nodes a size, carved from large blocks; one thread only.
+// Contender `raw`: the limit. Raw pointers, no counts, and the smallest possible allocator: for
+// each size a last-in-first-out list of free nodes, cut from large blocks; one thread only.
 #pragma once
 
 #include "contender/contender.hpp"

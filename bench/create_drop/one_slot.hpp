@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `one_slot`: allocate_shared on an allocator that always gives the same static slot. The limit
-// for any allocator under std::shared_ptr: what is left is the control block's own work.
+// Contender `one_slot`: allocate_shared on an allocator that always returns the same static slot. The limit
+// for any allocator under std::shared_ptr: only the work of the control block is left.
 #pragma once
 
 #include "contender/contender.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Create and drop one object at a time on one thread: the shortest way through an allocator.
+// Create and drop one object at a time on one thread: the shortest path through an allocator.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -30,7 +30,7 @@ measurement run(const parameters& p) {
     const auto loop = [&](std::uint64_t n) {
         p.payload == 48 ? create_and_drop<48>(from, n) : create_and_drop<1500>(from, n);
     };
-    loop(operations / 100 + 1);  // warms caches and predictors, and makes the pool fetch its first chunk
+    loop(operations / 100 + 1);  // warms caches and predictors, and the pool requests its first chunk
     const stopwatch watch;
     loop(operations);
     return {watch.seconds(), operations, {}};

@@ -3,7 +3,7 @@
 //
 // live:    bytes per object with --live of them alive; then what stays when all are dropped, and after trim().
 // one_way: 20,000,000 objects created by one thread and dropped by another, --live of them (100,000) alive at
-//          any time: how far the process grows. A pool whose freed blocks never find the way back to the creator grows for ever.
+//          any time: how far the process grows. A pool whose freed blocks never return to the creator's thread grows without limit.
 #pragma once
 
 #include "contender/contender.hpp"

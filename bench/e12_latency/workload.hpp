@@ -5,8 +5,8 @@
 // bursts   --live objects are created, then dropped in the order of their creation, again and again
 // remote   one thread creates; another drops them, each when --live younger ones have arrived; handed over in bursts of 32
 //
-// What is told includes the counter's own cost, which is measured and told besides (counter_…): the same loop around
-// nothing. Its largest value is what the machine takes from a program by itself, by interrupts and by a hypervisor.
+// Results include the counter's own cost, which is also measured and reported (counter_…): the same loop around nothing.
+// Its largest value shows how long interrupts and the hypervisor stop a program.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -103,7 +103,7 @@ void remote(C& from, std::size_t live, std::uint64_t warm_up, std::uint64_t n, l
         whole(std::max<std::uint64_t>(warm_up, live));  // until then nothing is dropped
     const std::uint64_t all = first + whole(n);
     auto ring = std::make_unique<ring_type>();
-    auto dropped = std::make_unique<latencies>();  // its own: the threads write at once
+    auto dropped = std::make_unique<latencies>();  // its own, because the threads write at the same time
 
     std::thread consumer([&] {
         std::vector<pointer> objects(live);

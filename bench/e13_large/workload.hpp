@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // E13: large objects. The constructor writes the first byte only, so what is measured is the allocator: whether it keeps
-// the memory, or gets pages from the system and gives them back each time.
+// the memory, or requests pages from the system and returns them each time.
 //
 // create_drop   one at a time
 // queue         32 alive, the oldest dropped when a new one has been created
@@ -35,16 +35,16 @@ std::vector<std::string_view> variants() {
     return {"create_drop", "queue"};
 }
 
-// So many operations, unless they take longer than `seconds`: contenders differ by a factor of ten thousand.
+// The number of operations, unless they take longer than `seconds`: contenders differ by a factor of ten thousand.
 struct amount {
     std::uint64_t operations;
     double seconds;
 };
 
-// Calls `batch(n)`, which does n operations, until enough are done. How many they are, and how long they took.
+// Calls `batch(n)`, which does n operations, until enough are done. Returns their number and their time.
 template <class Batch>
 measurement repeat(const amount& enough, Batch&& batch) {
-    constexpr std::uint64_t k_batch = 64;  // the clock is read once for so many
+    constexpr std::uint64_t k_batch = 64;  // operations between two readings of the clock
     measurement found;
     const stopwatch watch;
     do {
@@ -90,7 +90,7 @@ measurement keep_a_queue(C& from, const amount& warm_up, const amount& timed) {
     return found;
 }
 
-// The producer's time: it waits for the consumer when the ring is full. An empty pointer says that no more will come.
+// The producer's time: it waits for the consumer when the ring is full. An empty pointer marks the end.
 template <class Object, class C>
 measurement hand_over(C& from, const amount& warm_up, const amount& timed) {
     using ring_type = burst_ring<typename C::template pointer<Object>, 4, k_queue / 4>;
@@ -126,7 +126,7 @@ template <std::size_t Payload, class C>
 measurement use(const parameters& p) {
     using object = packet<Payload>;
     const amount timed{scaled(k_operations, p.scale), k_most_seconds * p.scale};
-    // Memory is fetched, and a malloc settles its thresholds.
+    // Memory is requested, and a malloc adapts its thresholds.
     const amount warm_up{timed.operations / 10 + 1, timed.seconds / 10};
     start_and_join_one_thread();
     auto from = std::make_unique<C>();

@@ -7,7 +7,7 @@
 //   chat      the same server, each message sent to every client
 //   json      documents parsed into trees, and dropped
 //
-// The programs lie beside this executable. They inherit its environment, and so the malloc that was preloaded into it.
+// The programs lie beside this executable. They inherit its environment, and with it the preloaded malloc.
 #pragma once
 
 #include "contender/make_shared.hpp"
@@ -89,7 +89,7 @@ measurement run(const parameters& p) {
         const char* kind = std::is_same_v<C, pooled_contender> ? " --pool " : " --malloc ";
         const std::string command =
             "'" + path_of(each) + "'" + kind + std::string(each.arguments) + " " + std::to_string(count);
-        // It prints tenths of a millisecond: less cannot be told from nothing.
+        // The program prints tenths of a millisecond: less is indistinguishable from zero.
         return {std::max(seconds_said(command), 1e-4), count * each.operations, {}};
     }
     throw std::invalid_argument("no program of this name");

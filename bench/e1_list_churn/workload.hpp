@@ -26,8 +26,8 @@ inline constexpr std::size_t k_sizes = 5;
 inline constexpr std::size_t k_lists = 1000;
 inline constexpr std::uint64_t k_nodes_per_push = 1000;
 inline constexpr std::uint64_t k_ramp_up_nodes = 1'000'000;  // of each size: lists of mean length 1,000
-// Where the lists of `code` end up: an iteration takes five lists and gives back 1,000 nodes. In full the way there from
-// 1,000 is 0.4 % of the iterations; in a short run it would be all that is measured, so that begins where it leads.
+// The length at which the lists of `code` settle: an iteration drops five lists and adds 1,000 nodes. A full run spends
+// 0.4 % of its iterations on the way there from 1,000; a short run would measure nothing else, so it begins there.
 inline constexpr std::uint64_t k_code_nodes = 200'000;
 inline constexpr std::uint64_t k_text_iterations = 50'000;
 inline constexpr std::uint64_t k_code_iterations = 250'000;
@@ -39,7 +39,7 @@ struct node_data {
 template <>
 struct node_data<0> {};
 
-// 16-byte link whatever the pointer: nodes of 16, 32, 48, 64 and 80 bytes, as published, for raw pointers too.
+// 16-byte link for every kind of pointer: nodes of 16, 32, 48, 64 and 80 bytes, as published, for raw pointers too.
 template <class C, std::size_t S>
 struct node {
     explicit node(typename C::template pointer<node> successor) : next(std::move(successor)) {}
@@ -53,7 +53,7 @@ struct node {
 template <class C, class Sizes = std::make_index_sequence<k_sizes>>
 class lists;
 
-// All the lists of one contender, and the two moves of the experiment.
+// All lists of one contender, and the two operations of the experiment.
 template <class C, std::size_t... S>
 class lists<C, std::index_sequence<S...>> {
 public:
@@ -95,7 +95,7 @@ private:
     template <class Head>
     void drop(Head& first) {
         if constexpr (C::k_counted) {
-            first.reset();  // cascades, recursively
+            first.reset();  // drops the whole list, recursively
         } else {
             while (first) {
                 Head next = first->next;

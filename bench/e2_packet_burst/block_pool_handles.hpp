@@ -32,7 +32,7 @@ struct block_pool_raw_contender {
     }
 };
 
-// Only the object lives in the pool; the control block is the malloc's.
+// Only the object is in the pool; the control block is from malloc.
 template <class Lock>
 struct block_pool_shared_contender : shared_contender {
     template <class T, class... Args>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `bump`: the limit of a burst. allocate_shared on a pointer that only moves forward, and back to the start when
-// the whole burst has been dropped; giving a block back does nothing. Control blocks, counts and payload are paid for.
+// Contender `bump`: the limit of a burst. allocate_shared on a pointer that only moves forward, and returns to the start when
+// the whole burst has been dropped; a deallocation does nothing. Control blocks, counts and payload cost what they cost elsewhere.
 //
 // Memory comes in pieces of 64 MiB with huge pages asked for, as pooled's does; they are kept until the process ends.
 #pragma once
@@ -48,7 +48,7 @@ private:
         const auto address = reinterpret_cast<std::uintptr_t>(mapped);
         auto* const piece =
             static_cast<std::byte*>(mapped) + (k_huge_page - address % k_huge_page) % k_huge_page;
-        ::madvise(piece, k_piece_bytes, MADV_HUGEPAGE);  // a wish: without it pages are small
+        ::madvise(piece, k_piece_bytes, MADV_HUGEPAGE);  // advice: without it pages are small
         return piece;
     }
 
@@ -78,7 +78,7 @@ struct bump_allocator {
 
 struct bump_contender : allocate_shared_contender<bump_allocator> {
     static constexpr bool k_thread_safe = false;
-    static constexpr bool k_needs_bursts = true;  // a block comes back only with all others
+    static constexpr bool k_needs_bursts = true;  // a block is freed only with all others
 
     void all_dropped() { g_bump_memory.rewind(); }
 };

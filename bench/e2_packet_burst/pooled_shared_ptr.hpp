@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_shared_ptr`: ours, a shared_ptr over a raw block whose deleter gives it back; the
-// control block is the malloc's. The published experiment's middle way, for comparison: users want make_shared.
+// Contender `pooled_shared_ptr`: ours, a shared_ptr to a raw block whose deleter returns it; the control
+// block is from malloc. As in the published experiment, for comparison: users want make_shared.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // E2's claim about zeroing: creating a packet must write no byte of it that its constructor does not write.
-// (VS2017's library zeroed the payload first; mending that made allocate_shared twice as fast.)
+// (The library of VS2017 zeroed the payload first; without that, allocate_shared was twice as fast.)
 #pragma once
 
 #include "contender/contender.hpp"
@@ -28,8 +28,8 @@ template <std::size_t Payload>
         std::count_if(bytes + 1, bytes + Payload, [](unsigned char b) { return b != k_pattern; }));
 }
 
-// Fills an object's bytes with the pattern, drops it, and makes another until one comes to lie at the same
-// place. Where the payload is the whole block, the allocator's own link (8 or 16 bytes) counts as touched.
+// Fills an object's bytes with the pattern, drops it, and creates others until one has the same
+// address. Where the payload is the whole block, the allocator's own link (8 or 16 bytes) counts as touched.
 template <class C, std::size_t Payload>
 measurement untouched() {
     constexpr std::uint64_t k_wanted = 1000;

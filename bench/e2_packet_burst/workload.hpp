@@ -20,9 +20,10 @@ namespace bench::e2_packet_burst {
 
 inline constexpr std::uint64_t k_packets = 1'000'000;
 inline constexpr std::uint64_t k_runs = 10;
-inline constexpr std::uint64_t k_least_runs = 3;  // with fewer nothing is left once two are dropped
+inline constexpr std::uint64_t k_least_runs =
+    3;  // with fewer, nothing is left without the fastest and the slowest
 
-// `untouched` waits for a freed block to be given out again.
+// `untouched` waits until a freed block is allocated again.
 template <class C>
 std::vector<std::string_view> variants() {
     if constexpr (requires { C::k_needs_bursts; }) return {"burst"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// How many bytes a shared_ptr asks of its allocator beside the object, found by asking.
+// How many bytes a shared_ptr requests from its allocator besides the object, found by an allocator that counts.
 #pragma once
 
 #include <cstddef>
@@ -30,14 +30,14 @@ struct counting_allocator {
     friend bool operator==(counting_allocator, counting_allocator) { return true; }
 };
 
-// The block that make_shared asks for, less an object of eight bytes: an int would be padded to as many.
+// The block that make_shared requests, minus an object of eight bytes: an int would be padded to that.
 inline std::size_t joint_control_block_bytes() {
     byte_count::s_bytes = 0;
     const auto p = std::allocate_shared<std::int64_t>(counting_allocator<std::int64_t>{}, 1);
     return byte_count::s_bytes - sizeof(std::int64_t);
 }
 
-// The block that shared_ptr<int>(new int) asks for beside the int.
+// The block that shared_ptr<int>(new int) requests besides the int.
 inline std::size_t separate_control_block_bytes() {
     byte_count::s_bytes = 0;
     const std::shared_ptr<int> p(new int(1), std::default_delete<int>{}, counting_allocator<int>{});

@@ -5,7 +5,7 @@
 // create: create and drop an int, 100,000,000 times.     pass:   hand a shared_ptr to a function.
 // vector: fill a vector with pointers, sum, empty it.    memory: bytes per live object, a million of them.
 //
-// The loops stand in the contenders, written out: at -O0 every wrapper would be measured as well.
+// Each contender has its own loops: at -O0 a common wrapper would be measured as well.
 #pragma once
 
 #include "support/environment.hpp"
@@ -76,7 +76,7 @@ measurement run(const parameters& p) {
             return memory<C>(is_tiny(p.scale) ? scaled(k_live_objects, p.scale) : k_live_objects);
         }
     }
-    // Caches and branch predictors learn in the first few thousand rounds: a hundredth is ample.
+    // Caches and branch predictors are warm after a few thousand rounds: a hundredth is enough.
     const std::uint64_t warm_up = operations / 100 + 1;
     const auto timed = [&](auto loop) {
         loop(warm_up);

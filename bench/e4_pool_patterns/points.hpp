@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The points of E4 that were published: how many items the pool has at first, by how many it grows, how many are made. The
-// step names the point.
+// The points of E4 that were published: the initial number of items, the step by which the pool grows, and the number of items
+// created. The step identifies the point.
 #pragma once
 
 #include <array>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 // E4: the two allocation patterns of f18m's boost-intrusive-pool, on items with a buffer of 1,024 bytes.
 //
-// bulk:  100,000 items are made, used and held in a vector, which is then cleared.
-// mixed: items are made, used and held in a std::unordered_map by their number i; every 33rd is dropped at once instead; after
-//        item i, where i is a multiple of 7, 31, 40 or 53, item i-1 is erased. At last the map is destroyed.
+// bulk:  100,000 items are created, used and held in a vector, which is then cleared.
+// mixed: items are created, used and held in a std::unordered_map by their number i; every 33rd is dropped at once; after
+//        item i, where i is a multiple of 7, 31, 40 or 53, item i-1 is erased. At the end the map is destroyed.
 //
 // The clock covers everything that a run does, for every contender alike: the pool is made, serves and is destroyed. The vector
 // is reserved once for all runs (its pages would else be faulted in while the clock runs); the map is new in each, its nodes are
 // the malloc's. Ten runs are averaged. One before them is not: what it costs a process to touch its memory for the first time
-// depends on the kernel, not on the pool, and is told apart (`ns_first_run`). A malloc that gives memory back to the system after
-// each run, as glibc's does, pays for it again in the next, and that counts.
+// depends on the kernel, not on the pool, and is reported separately (`ns_first_run`). A malloc that returns memory to the system
+// after each run, as glibc's does, pays for it again in the next one, and that counts.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -40,7 +40,7 @@ struct item : Base {
 };
 struct no_base {};
 
-// A contender of this folder knows its item, and is made with the pool's sizes; any other makes plain items.
+// A contender of this folder has an item type, and is constructed with the pool's sizes; any other creates plain items.
 template <class C>
 struct item_of {
     using type = item<no_base>;

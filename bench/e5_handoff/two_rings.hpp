@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `two_rings`: the limit of a hand-off whose memory comes back. The same blocks go back and forth: the consumer
+// Contender `two_rings`: the limit of a hand-off whose memory is reused. The same blocks go back and forth: the consumer
 // returns them in bursts of 32 through a second ring. Raw pointers, no counts and no allocator.
 //
 //   producer --ring of the workload--> consumer --m_returned--> producer
 //
-// The producer takes what came back before it takes a block that was never used, so no more blocks circulate than are
-// under way at once, as with a pool.
+// The producer takes returned blocks before blocks that were never used, so no more blocks circulate than are in transit
+// at once, as with a pool.
 #pragma once
 
 #include "contender/contender.hpp"

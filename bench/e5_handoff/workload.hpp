@@ -23,7 +23,7 @@ namespace bench::e5_handoff {
 
 inline constexpr std::uint64_t k_operations = 20'000'000;
 
-// How objects travel. `put` and `take` move n of them, a multiple of k_unit: `make` gives each, `use` gets each.
+// How objects are handed over. `put` and `take` move n of them, a multiple of k_unit: `make` gives each, `use` gets each.
 template <class Pointer>
 class by_bursts {
 public:
@@ -84,7 +84,7 @@ measurement hand_off(const parameters& p) {
     using way = Way<pointer>;
     const auto whole = [](std::uint64_t n) { return (n + way::k_unit - 1) / way::k_unit * way::k_unit; };
     const std::uint64_t operations = whole(scaled(k_operations, p.scale));
-    // The first hand-overs fetch memory and fill caches: not timed.
+    // The first hand-overs request memory and fill caches: not timed.
     const std::uint64_t warm_up = whole(operations / 10 + 1);
     start_and_join_one_thread();
 

@@ -30,7 +30,7 @@ template <class C, std::size_t Payload>
 measurement fan_out(const parameters& p) {
     using pointer = typename C::template pointer<packet<Payload>>;
     const std::uint64_t packets = scaled(k_packets, p.scale);
-    // The first packets fetch memory and fill caches: not timed.
+    // The first packets request memory and fill caches: not timed.
     const std::uint64_t warm_up = packets / 10 + 1;
     start_and_join_one_thread();
 

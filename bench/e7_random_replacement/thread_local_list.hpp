@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `thread_local_list`: the limit for an allocator that may be used from any thread. allocate_shared on one
-// last-in-first-out list of free blocks a thread and size, without synchronization; it pays for std::shared_ptr's control
-// block and counts as pooled does.
+// Contender `thread_local_list`: the limit for an allocator that may be used from any thread. allocate_shared on a
+// last-in-first-out list of free blocks for each thread and size, without synchronization. std::shared_ptr's control block
+// and counts cost the same as with pooled.
 //
-// A block stays with the thread that freed it, and what a thread holds is lost when it ends: not for the variant whose
-// threads are born and end. Memory is never given back.
+// A block stays with the thread that freed it, and a thread's blocks are lost when it ends: not for the variant whose
+// threads start and end. Memory is never returned.
 #pragma once
 
 #include "contender/contender.hpp"

@@ -41,7 +41,7 @@ using objects = std::vector<typename C::template pointer<packet<Payload>>>;
 template <class C, std::size_t Payload>
 class replacer {
 public:
-    // Takes `inherited` over; without any it creates `live` objects.
+    // Takes over `inherited`; if that is empty, creates `live` objects.
     replacer(C& from, objects<C, Payload> inherited, std::size_t live, std::uint64_t seed)
         : m_from(from), m_objects(std::move(inherited)), m_random(seed) {
         if (!m_objects.empty()) return;

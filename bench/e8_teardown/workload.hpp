@@ -6,8 +6,8 @@
 // tree            a random binary search tree of n keys
 // wide            one node owns n others through a vector, each of those one more
 //
-// Building is not timed. A contender that puts destruction off is timed until all is destroyed; when the drop itself
-// returned is told besides. The stack is deep enough for those that recurse.
+// Building is not timed. A contender that defers destruction is timed until all is destroyed; the time until the drop
+// returns is reported, too. The stack is deep enough for those that recurse.
 #pragma once
 
 #include "contender/contender.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What E9 hands out: 64 KiB that take some ten microseconds to fill, and 48 bytes that are as good as free.
+// The objects of E9: 64 KiB that take some ten microseconds to fill, and 48 bytes whose construction is almost free.
 #pragma once
 
 #include "support/payload.hpp"
@@ -12,7 +12,7 @@ namespace bench::e9_recycled {
 
 inline std::atomic<std::uint64_t> g_built{0};
 
-// Stands for whatever makes a buffer costly: a table to be computed, pages to be touched, a device to be told.
+// Represents whatever makes a buffer expensive: a table to compute, pages to touch, a device to inform.
 class costly_buffer {
 public:
     costly_buffer() {

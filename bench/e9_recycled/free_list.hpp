@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `free_list`: what is written by hand today. A vector of idle buffers under a mutex, and std::shared_ptr with a
-// deleter that puts the buffer back; its control block comes from malloc.
+// Contender `free_list`: what programs write by hand. A vector of idle buffers under a mutex, and std::shared_ptr with a
+// deleter that returns the buffer; its control block comes from malloc.
 #pragma once
 
 #include "contender/contender.hpp"

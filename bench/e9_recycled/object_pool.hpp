@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the contenders on object_pool share; they differ in the handle.
+// The common part of the contenders on object_pool, which differ in the handle.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// E9: recycled objects. Each thread acquires a buffer, looks at it and releases it; with 64 KiB that are costly to build the
+// E9: recycled objects. Each thread acquires a buffer, reads from it and releases it; with 64 KiB that are expensive to build, the
 // question is what recycling saves, with 48 bytes what it costs: acquire and release against create and drop.
 //
 //   loop   one buffer at a time
@@ -23,7 +23,7 @@
 
 namespace bench::e9_recycled {
 
-// Building anew takes a thousand times as long: each has a second or so.
+// Building each time takes a thousand times as long: each gets about a second.
 inline constexpr std::uint64_t k_recycled = 50'000'000;
 inline constexpr std::uint64_t k_built_anew = 100'000;
 inline constexpr std::size_t k_held = 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The standard patterns on a type of the user's own. `poolbench try` writes own_settings.hpp, which includes the user's
-// header and says what the type is and how one is made:
+// header and defines the type and the constructor's arguments:
 //
 //   using poolbench_own_type = my::Packet;
 //   #define POOLBENCH_OWN_ARGUMENTS 1500

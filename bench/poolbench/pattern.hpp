@@ -24,15 +24,15 @@
 
 namespace poolbench {
 
-// Gives pointers that own: they can be moved, and copied by some sources only.
+// Creates owning pointers, which can be moved; only some sources' pointers can be copied.
 template <class S>
 concept source = bench::contender<S> && S::k_thread_safe;
 
-// Gives pointers that can be copied.
+// Creates pointers that can be copied.
 template <class S>
 concept shared_source = source<S> && std::copyable<typename S::template pointer<int>>;
 
-// The compiler must take it that somebody reads the object, so it cannot leave out what makes it.
+// For the compiler, the object is read here, so it cannot omit its construction.
 using bench::keep_alive;
 
 }  // namespace poolbench

@@ -9,7 +9,7 @@
 //
 // Outside a window a call costs a countdown (malloc) or the lookup of one byte (free) and a jump. The recorder has no
 // thread and no timer: threads would make libstdc++'s reference counts atomic, signals would interrupt system calls.
-// Whoever allocates looks at the clock now and then.
+// Threads that allocate read the clock now and then.
 //
 // The file is mapped and its blocks are reserved before they are written: a process that dies of any signal leaves all
 // that it recorded, and a full disk ends the recording, not the program. No lock is held around a call of the program's
@@ -216,7 +216,7 @@ void begin_process() {
     t.inside = false;
 }
 
-// In the child: what the parent's threads were at is nobody's now.
+// In the child: what the parent's threads were doing belongs to no thread now.
 void begin_child() {
     if (g_file) munmap(g_file, g_bytes);
     if (g_descriptor >= 0 && descriptor_is_ours()) close(g_descriptor);

@@ -178,7 +178,7 @@ private:
         }
     }
 
-    // Returns what it waited, in seconds.
+    // Returns the time that it waited, in seconds.
     double operations_of(const window& in, std::uint32_t t) {
         double waited = 0;
         std::uint32_t until_told = 0;
@@ -196,7 +196,7 @@ private:
                 continue;
             }
             if (!slot.load(std::memory_order_acquire)) {  // pairs with the store in begin
-                // Others may wait for this thread in turn: say how far it is.
+                // Others may wait for this thread in turn: publish its progress.
                 m_progress[t].place.store(each.place, std::memory_order_release);
                 waited += wait([&] { return !slot.load(std::memory_order_acquire); });
             }

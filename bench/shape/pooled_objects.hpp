@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_objects`: ours, an object_pool: objects stay constructed and are handed out again as they were left.
+// Contender `pooled_objects`: ours, an object_pool: objects stay constructed and are reused in the state in which they were left.
 #pragma once
 
 #include <pooled/pooled.hpp>
@@ -24,7 +24,7 @@ struct pools_of<packets<Bytes...>> {
 };
 
 struct pooled_objects_contender : shared_contender {
-    // The nodes of a list are none of its kinds.
+    // A list's nodes are not among its types.
     static constexpr bool takes(std::string_view pattern) { return pattern != "list"; }
 
     template <class T, class... Args>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `pooled_scope`: ours, the process-wide pool; what is dropped together is, in a reclaim_scope.
+// Contender `pooled_scope`: ours, the process-wide pool; what is dropped together is destroyed together, in a reclaim_scope.
 #pragma once
 
 #include "contender/pooled.hpp"

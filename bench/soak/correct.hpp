@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
-// Correct use of everything that the checked build verifies, by threads that are born and end: a report is a false one.
+// Correct use of everything that the checked build verifies, by threads that start and end: each report is a false one.
 //
 // Each worker has places for handles and blocks of all kinds. A step fills an empty place, or verifies what is in it and drops
 // it, or posts it to the next worker, which drops it. Objects own other objects, so drops nest, and some are deferred. A life of a
-// worker is a thread with a pool of its own, which it destroys with objects out. A local pool stays with the worker, and so goes
+// worker is a thread with a pool of its own, which it destroys while objects are in use. A local pool stays with the worker, and so goes
 // from thread to thread. Every payload is written to its first and its last byte.
 #pragma once
 
@@ -172,7 +172,7 @@ private:
         std::uint64_t m_state;
     };
 
-    // What a worker has, whichever thread it is.
+    // The state of a worker, whichever thread runs it.
     struct belongings {
         generator random;
         std::vector<place> places{k_places};
@@ -189,7 +189,7 @@ private:
             m_operations += std::exchange(mine.operations, 0);
             ++m_lives;
         }
-        // A worker that posts does not wait: what does not fit it keeps.
+        // A worker that posts does not wait: it keeps what does not fit.
         mine.places.clear();
         mine.local.adopt();
         mine.local_places.clear();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// Frees by other threads than allocated the block, while threads are born and end, the process forks, and a pool is trimmed.
+// Frees by threads that did not allocate the block, while threads start and end, the process forks, and a pool is trimmed.
 //
 // Each worker allocates batches of blocks from one of two pools, writes a mark into each, and posts them to the next worker,
-// which verifies and frees them. A worker is a row of threads: each ends after its share, with batches left for its
+// which verifies and frees them. A worker is a sequence of threads: each ends after its share, with batches left for its
 // successor. Meanwhile the caller forks: the child uses both pools and ends. At the end every block was freed, both pools
-// are empty and whole, and what they ever had from upstream is bounded by what can be under way.
+// are empty and whole, and what they took from upstream is bounded by what can be in transit.
 #pragma once
 
 #include <pooled/pooled.hpp>
@@ -28,7 +28,7 @@ namespace soak {
 
 struct frees_plan {
     std::uint64_t frees = 1'000'000'000;
-    std::uint64_t lives = 20'000;  // threads that are born and end
+    std::uint64_t lives = 20'000;  // threads that start and end
     std::uint64_t forks = 10'000;
     std::uint64_t forks_per_trim = 100;
 };
@@ -46,7 +46,7 @@ struct frees_result {
     bool is_valid = false;
     double seconds = 0;
 
-    // Four times what can be under way, and what caches and chunks are made of.
+    // Four times what can be in transit, plus what caches and chunks take.
     static constexpr std::uint64_t k_most_upstream_bytes = std::uint64_t{64} << 20;
 
     [[nodiscard]] std::string fault() const {
@@ -108,7 +108,7 @@ private:
         std::vector<batch> batches;
     };
 
-    // A thread after the other; the last one frees what is left when all have stopped to allocate.
+    // One thread after the other; the last one frees what is left when all have stopped allocating.
     void be_born_and_end(std::size_t self) {
         std::uint64_t const share = m_plan.frees / k_workers;
         std::uint64_t const per_life = std::max<std::uint64_t>(m_plan.frees / m_plan.lives, k_batch);

@@ -3,8 +3,8 @@
 //
 //   tail - head <= Slots      both count bursts and only grow; burst i lies in slot i mod Slots
 //
-// A burst is moved into its slot and published with one store, and taken out with one: what crosses between the cores
-// beside the objects is their pointers and, once a burst, an index. spsc_ring.hpp moves one pointer at a time.
+// A burst is moved into its slot and published with one store, and taken out with one: besides the objects, only
+// their pointers and, once a burst, an index cross between the cores. spsc_ring.hpp moves one pointer at a time.
 #pragma once
 
 #include "support/spin_wait.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the process really is: compiler, standard library, optimisation, the malloc mapped, memory in use.
+// What the process really runs with: compiler, standard library, optimisation, the malloc mapped, memory in use.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct malloc_in_use {
 };
 
 // Reads /proc/self/maps: an LD_PRELOAD path that does not exist is ignored by the loader with exit
-// status 0, so only what is mapped tells which malloc was measured.
+// status 0, so only the mapped files show which malloc was measured.
 malloc_in_use mapped_malloc();
 
 std::size_t resident_bytes();       // now, from /proc/self/statm

@@ -20,14 +20,14 @@ private:
 };
 
 // Compilers may elide a pair of new and delete whose pointer nobody sees; an empty asm that takes the
-// pointer counts as somebody. The "memory" clobber also makes them store what the constructor wrote.
+// pointer counts as a use. The "memory" clobber also makes them store what the constructor wrote.
 template <class T>
 inline void keep_alive(const T* pointer) {
     asm volatile("" : : "r"(pointer) : "memory");
 }
 
 // libstdc++ counts without atomics until the process has started its first thread (3.5 ns a copy against
-// 11.9 ns), and some mallocs skip their locks likewise. No program with a use for a pool is in that state.
+// 11.9 ns), and some mallocs skip their locks likewise. No program that benefits from a pool is in that state.
 inline void start_and_join_one_thread() {
     std::thread([] {}).join();
 }

@@ -72,7 +72,7 @@ double timed_in_threads(unsigned threads, Make make) {
     return seconds;
 }
 
-// What a thread has to do: `each` operations, with `live` objects at most.
+// The work of a thread: `each` operations, with at most `live` objects.
 struct share {
     std::size_t live;
     std::uint64_t each;
@@ -150,8 +150,9 @@ public:
             const std::uint64_t kind = random.next();
             const std::uint32_t among = MostAreYoung && (kind >> 61) != 0 ? young : live;
             auto& place = m_objects[random.below(among)];
-            place = Shape::make(m_from,
-                                kind & 0xffff);  // made before the old one goes, as in `p = make_shared<T>()`
+            place = Shape::make(
+                m_from,
+                kind & 0xffff);  // created before the old one is dropped, as in `p = make_shared<T>()`
         }
         m_random = random;
     }
@@ -228,7 +229,7 @@ private:
     std::vector<typename Shape::template slot<C>> m_objects;
 };
 
-// A worker, and the contender's instance that is its own, when an instance serves one thread alone.
+// A worker, and its own instance of the contender if an instance serves only one thread.
 template <class C, class Worker>
 class with_source {
 public:
@@ -256,7 +257,7 @@ measurement in_threads(const parameters& p) {
     return {seconds, worker::operations(usual) * p.threads, {}};
 }
 
-// One end of a pair: what a thread of even number creates its neighbour drops.
+// One end of a pair: a thread of even number creates, and its neighbour drops.
 template <class Shape, class C>
 class pair_end {
 public:

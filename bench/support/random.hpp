@@ -8,7 +8,7 @@ namespace bench {
 
 inline constexpr std::uint64_t k_seed = 0x706f6f6c65644231;  // fixed: every contender gets the same input
 
-// splitmix64, S. Vigna, public domain algorithm: passes BigCrush, one multiply-shift chain a number.
+// splitmix64, S. Vigna, public domain algorithm: passes BigCrush, one multiply-shift chain for each number.
 class random_source {
 public:
     explicit random_source(std::uint64_t seed = k_seed) : m_state(seed) {}

@@ -15,7 +15,7 @@
 
 namespace bench {
 
-// What one measurement is asked to do. Fields a workload does not use keep its defaults.
+// The parameters of one measurement. Fields that a workload does not use keep their defaults.
 struct parameters {
     std::string variant;
     double scale = 1.0;       // scales the count of timed operations

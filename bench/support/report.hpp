@@ -21,7 +21,7 @@ double ns_per_op(const measurement& m);
 
 void print_json_line(const result& r);
 void print_table(const std::vector<result>& results);
-// What a runner asks first: everything as one JSON object.
+// The first request of a runner: everything as one JSON object.
 void print_list_as_json();
 void print_list(const std::vector<std::string_view>& only_workloads);
 

@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// Spinning is quicker while the other thread runs; on a machine with fewer cores it may not be running.
+// Spinning is faster while the other thread runs; on a machine with few cores it may not be running.
 template <class Done>
 void spin_until(Done&& done) {
     constexpr int k_spins = 64;

@@ -4,8 +4,8 @@
 //   tail - head <= Slots      both only grow; slot of index i is i mod Slots
 //
 // Each side works on its own copy of both indices and publishes its own only every k_batch moves, so that the
-// cache line of an index crosses between the cores once a batch: the ring should cost little beside what
-// travels through it. A side that must wait publishes first, or both would wait for ever.
+// cache line of an index crosses between the cores once a batch: the ring should cost little in comparison
+// with the objects. A side that must wait publishes first, or both would wait forever.
 #pragma once
 
 #include "support/spin_wait.hpp"

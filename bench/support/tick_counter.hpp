@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The clock for single operations of some nanoseconds: the processor's counter, read so that what stands between two
-// readings is all that is counted. Elsewhere than on x86-64 it is steady_clock, whose own cost is larger.
+// The clock for single operations of some nanoseconds: the processor's counter, read so that exactly what lies between
+// two readings is counted. On other processors than x86-64 it is steady_clock, which costs more.
 #pragma once
 
 #include "support/measure.hpp"

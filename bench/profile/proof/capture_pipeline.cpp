@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A capture thread makes packets, a second one looks at them and drops them; they are handed over in bursts of 32, and a
-// few hundred are always under way.
+// A capture thread creates packets, a second one reads and drops them; they are handed over in bursts of 32, and a few
+// hundred are always in transit.
 //
 // usage: capture_pipeline [packets]
 #include "handles.hpp"

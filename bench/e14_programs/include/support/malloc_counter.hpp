@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// In place of the test's counter, which takes malloc's place in the program: here another malloc may be preloaded.
+// Replaces the tests' counter, which replaces malloc: here another malloc may be preloaded.
 #pragma once
 
 #include <cstddef>
