@@ -4,7 +4,8 @@
 // is free again by then; what differs is the order in which the allocator has them.
 //
 // Fresh walk and drop are those of the process's first list. Its build also pays for the pages that the system hands out,
-// which would hide how the allocator ages, and is reported separately (first_build_ns): the fresh build is that of the second list.
+// which would hide how the allocator ages, and is reported separately (first_build_ns): the fresh build is that of the
+// second list.
 //
 // Nodes are dropped in a loop, whatever the contender: a list's own destructor would recurse.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// Contender `bump`: the limit of a burst. allocate_shared on a pointer that only moves forward, and returns to the start when
-// the whole burst has been dropped; a deallocation does nothing. Control blocks, counts and payload cost what they cost elsewhere.
+// Contender `bump`: the limit of a burst. allocate_shared on a pointer that only moves forward, and returns to the start
+// when the whole burst has been dropped; a deallocation does nothing. Control blocks, counts and payload cost what they
+// cost elsewhere.
 //
 // Memory comes in pieces of 64 MiB with huge pages asked for, as pooled's does; they are kept until the process ends.
 #pragma once

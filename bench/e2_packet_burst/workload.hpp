@@ -20,8 +20,7 @@ namespace bench::e2_packet_burst {
 
 inline constexpr std::uint64_t k_packets = 1'000'000;
 inline constexpr std::uint64_t k_runs = 10;
-inline constexpr std::uint64_t k_least_runs =
-    3;  // with fewer, nothing is left without the fastest and the slowest
+inline constexpr std::uint64_t k_least_runs = 3;  // the fastest and the slowest do not count
 
 // `untouched` waits until a freed block is allocated again.
 template <class C>

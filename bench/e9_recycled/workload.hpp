@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// E9: recycled objects. Each thread acquires a buffer, reads from it and releases it; with 64 KiB that are expensive to build, the
-// question is what recycling saves, with 48 bytes what it costs: acquire and release against create and drop.
+// E9: recycled objects. Each thread acquires a buffer, reads from it and releases it; with 64 KiB that are expensive to
+// build, the question is what recycling saves, with 48 bytes what it costs: acquire and release against create and drop.
 //
 //   loop   one buffer at a time
 //   held   sixteen in use by each thread, the oldest released first

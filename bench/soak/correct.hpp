@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 // Correct use of everything that the checked build verifies, by threads that start and end: each report is a false one.
 //
-// Each worker has places for handles and blocks of all kinds. A step fills an empty place, or verifies what is in it and drops
-// it, or posts it to the next worker, which drops it. Objects own other objects, so drops nest, and some are deferred. A life of a
-// worker is a thread with a pool of its own, which it destroys while objects are in use. A local pool stays with the worker, and so goes
-// from thread to thread. Every payload is written to its first and its last byte.
+// Each worker has places for handles and blocks of all kinds. A step fills an empty place, or verifies what is in it and
+// drops it, or posts it to the next worker, which drops it. Objects own other objects, so drops nest, and some are
+// deferred. A life of a worker is a thread with a pool of its own, which it destroys while objects are in use. A local pool
+// stays with the worker, and so goes from thread to thread. Every payload is written to its first and its last byte.
 #pragma once
 
 #include <pooled/pooled.hpp>

@@ -55,7 +55,7 @@ void age(Pool& pool, std::mt19937& random) {
     drop(pool, blocks);
 }
 
-// How many neighbours in the order of their making do not ascend within one slab, or are of two slabs.
+// How many neighbours in the order of creation do not ascend within one slab, or are of two slabs.
 std::size_t breaks_in(std::vector<void*> const& blocks) {
     using pooled::detail::k_slab_bytes;
     std::size_t breaks = 0;
@@ -108,7 +108,7 @@ TYPED_TEST(aged, pool_takes_no_more_memory_than_a_new_one) {
     EXPECT_LE(this->pool.stats().upstream_bytes, before);
 }
 
-// Keeps what it gave mapped and looks into it.
+// Keeps its memory mapped and reads it.
 class painted_upstream : public std::pmr::memory_resource {
 public:
     [[nodiscard]] std::vector<std::pair<std::byte*, std::size_t>> const& regions() const { return m_regions; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Pools while a process ends: static destructors, thread_local destructors, atexit handlers. Each test forks itself as a
-// death test and looks at the exit code.
+// Pools while a process ends: static destructors, thread_local destructors, atexit handlers. Each test forks as a
+// death test and checks the exit code.
 
 #include "pooled/pooled.hpp"
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-// What a destructor at the very end finds wrong; there is no gtest any more then.
+// Errors that a destructor at the very end finds: GoogleTest no longer exists then.
 [[noreturn]] void give_up(char const* what) {
     std::fputs(what, stderr);
     std::_Exit(13);
@@ -124,7 +124,7 @@ TEST_F(at_exit, a_pthread_key_destructor_that_runs_last_may_use_the_pool) {
     EXPECT_EXIT(
         {
             static pthread_key_t key;
-            // Asked to run again and again, so that it runs after the library's own hook.
+            // Registers itself again and again, so that it runs after the library's own hook.
             pthread_key_create(&key, [](void* rounds) {
                 use_default_pool("in a key's destructor");
                 auto const left = reinterpret_cast<std::uintptr_t>(rounds) - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A fork while another thread uses a pool for the first time: pthread_atfork is replaced here, by one in whose midst the
+// A fork while another thread uses a pool for the first time: pthread_atfork is replaced here by one during which the
 // process forks.
 
 #include "pooled/pooled.hpp"
@@ -17,13 +17,13 @@ namespace {
 
 [[maybe_unused]] std::atomic<int> g_calls{0};
 
-// Whether a child, forked here and now by another thread, can make objects.
+// Whether a child that another thread forks now can create objects.
 [[maybe_unused]] int status_of_child() {
     int status = -1;
     std::thread([&status] {
         pid_t const child = ::fork();
         if (child == 0) {
-            ::alarm(20);  // ends a child that waits for ever
+            ::alarm(20);  // ends a child that waits forever
             ::_exit(*pooled::make_shared<int>(7) == 7 ? 0 : 1);
         }
         ::waitpid(child, &status, 0);

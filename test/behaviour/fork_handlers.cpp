@@ -38,7 +38,7 @@ int status_of(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-// Forks in a process of its own, so that a parent that hangs is seen, too. `function` is run in the child.
+// Forks in a process of its own, so that a parent that hangs is detected, too. `function` is run in the child.
 template <class Function>
 int in_child(Function&& function) {
     ::alarm(60);
@@ -57,7 +57,7 @@ struct node {
     char bytes[40];
 };
 
-// Refills, flushes and grows; large blocks; an object pool; a pool that is born, and one that ends.
+// Refills, flushes and grows; large blocks; an object pool; a pool that is created, and one that is destroyed.
 void use_everything(pooled::pool& pool) {
     {
         std::vector<std::shared_ptr<node>> objects;
@@ -151,7 +151,7 @@ TEST_F(fork_handlers, of_a_program_use_pools_while_other_threads_do) {
     EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
-// The handler runs the pool dry; other threads' caches are looked into, and stay closed until the fork is over.
+// The handler runs the pool dry; other threads' caches are searched, and stay closed until the fork is over.
 TEST_F(fork_handlers, of_a_program_find_the_blocks_that_other_threads_have_cached) {
     pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20}};
     auto const count = [&] {
@@ -231,7 +231,7 @@ TEST_F(fork_handlers, of_a_program_drop_on_stacks_that_are_no_threads) {
     drop();
 }
 
-// What is made while the locks are held is whole in the child, whoever uses it.
+// What is created while the locks are held is consistent in the child, whoever uses it.
 TEST_F(fork_handlers, of_a_program_hand_a_new_pool_to_other_threads) {
     std::atomic<pooled::pool*> made{nullptr};
     std::atomic<bool> stop{false};

@@ -73,7 +73,7 @@ TEST_F(memorypool_debug, free_item_that_was_overwritten_is_reported_by_check) {
     EXPECT_DEATH(
         {
             handle const a = pool.allocate();
-            // A buffer that is written over its end: the next item's vptr and owner are spared, its count is not.
+            // A buffer that is written over its end: the next item's vptr and owner are intact, its count is not.
             std::memset(reinterpret_cast<char*>(a.get()) + sizeof(item) + 2 * sizeof(void*), 0x7f, 4);
             pool.check();
         },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The tracked build says who holds what.
+// The tracked build reports who holds what.
 
 #undef POOLED_TRACKED
 #define POOLED_TRACKED 1
@@ -37,7 +37,7 @@ std::string report_of(Pool const& pool) {
     pool.live_report(out);
     return out.str();
 }
-// The line that has the text, or nothing.
+// The line that contains the text, or nothing.
 std::string line_with(std::string const& report, std::string const& text) {
     std::istringstream in(report);
     for (std::string line; std::getline(in, line);)

@@ -33,7 +33,7 @@ template <class Result>
     return std::forward<Result>(result);
 }
 
-// One place for all, and two ways to get there.
+// One place of acquisition, with two callers.
 [[gnu::noinline]] std::shared_ptr<packet> make_packet(pooled::pool& pool) {
     return kept(pool.make_shared<packet>());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // How much memory a pool holds: phases of different sizes share it, free slabs serve any size, idle threads' blocks are used,
-// and what is of no use goes back to upstream and to the system.
+// and unused memory returns to upstream and to the system.
 
 #include "pooled/pooled.hpp"
 

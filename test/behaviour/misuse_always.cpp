@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The checked build misses no misuse: each kind, many times, over blocks of all sizes. It reports the deallocations at the
-// call, and the writes at the latest when the block is used again; what is right it never reports.
+// call, and the writes at the latest when the block is used again; it never reports correct use.
 //
 // A report is caught by leaving the library with longjmp: one process then sees many. Only in the preset `checked`.
 
@@ -11,7 +11,7 @@
 #endif
 
 #if POOLED_CHECKED
-#undef POOLED_GUARD_BYTES  // the preset has none, so that the other tests meet the blocks that they expect
+#undef POOLED_GUARD_BYTES  // the preset has none, so that the other tests get the blocks that they expect
 
 #include "support/caught_report.hpp"
 
@@ -413,7 +413,7 @@ TEST(misuse_of_a_local_pool, is_not_to_adopt_it_and_only_drop_there) {
     std::string back;
     std::thread([&] {
         pool.adopt();
-        // The adopting thread lives: the one that had the pool before may not drop any more.
+        // The adopting thread is alive: the former owner may no longer drop.
         std::thread([&] { back = report_of([&] { pool.deallocate(kept, 48); }); }).join();
     }).join();
     EXPECT_EQ(reported, 0);

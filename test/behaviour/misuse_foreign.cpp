@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Misuse that the checked build reports where the pool cannot be asked: large blocks, and pointers that no pool gave.
+// Misuse that the checked build reports where no pool is known: large blocks, and pointers that are from no pool.
 
 #ifndef POOLED_CHECKED
 #define POOLED_CHECKED 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the heap notices in every build, not only in the checked one: a bad deallocation that reaches it ends the program with
+// What the heap detects in every build, not only in the checked one: a bad deallocation that reaches it ends the program with
 // a message that names the pool and the address. What lies in a thread's cache is only looked at when that is flushed: trim()
 // does it.
 

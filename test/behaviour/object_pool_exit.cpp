@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Object pools while a process ends, and around fork. Each test forks itself as a death test and looks at the exit code.
+// Object pools while a process ends, and around fork. Each test forks as a death test and checks the exit code.
 
 #include "pooled/pooled.hpp"
 

@@ -90,7 +90,7 @@ TEST(acquire_and_wait, call_no_malloc) {
         while (pool.waiting() == 0)
             std::this_thread::yield();
         source.request_stop();
-        while (!is_counted)  // a thread that ends frees what it began with
+        while (!is_counted)  // a thread that ends frees what its start allocated
             std::this_thread::yield();
     });
     while (!is_started)

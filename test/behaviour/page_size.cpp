@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Pages of 64 and of 16 KiB, as some processors have them, on any machine: support/page_size.hpp. No memory of a block in use is given
-// back with that of its neighbours, and no call has an address that such a kernel refuses.
+// Pages of 64 and of 16 KiB, as some processors have them, on any machine: support/page_size.hpp. No memory of a block in use is
+// returned with that of its neighbours, and no call has an address that such a kernel refuses.
 
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TYPED_TEST(pages, of_blocks_in_use_keep_their_contents_when_free_memory_is_given
     }
 }
 
-// A slab with one block in use, at its end: whatever is given back, no page of that block is.
+// A slab with one block in use, at its end: no page of that block is returned.
 TYPED_TEST(pages, that_a_block_shares_with_free_ones_stay) {
     TypeParam pool;
     for (std::size_t const bytes :

@@ -90,7 +90,7 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
             if (count_blocks(bounded) != capacity) other_status = 1;
             has_cached.arrive_and_wait();
             may_go_on.wait();
-            // What it had cached was taken: its own calls take the lock.
+            // Its cached blocks were taken: its own calls take the lock.
             for (int i = 0; i < 1000; ++i) {
                 static_cast<void>(bounded.make_shared<node>());
                 static_cast<void>(strings.acquire());
@@ -267,7 +267,7 @@ TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools
         is_over.wait();
     });
     is_ready.wait();
-    // The arena gives the piece that was freed last.
+    // The arena returns the piece that was freed last.
     EXPECT_EQ(in_child([] { return g_metadata.try_allocate(far_array::bytes(count)) == of_other ? 7 : 8; }),
               7);
     is_over.count_down();

@@ -42,7 +42,7 @@ protected:
     static void expect_gone(Pointer& head, pooled::local_pool* local = nullptr) {
         EXPECT_NE(g_alive, 0U);
         test::on_small_stack([&] {
-            // The checked build takes the thread that allocated last for the one that the pool is for.
+            // The checked build assumes that the pool belongs to the thread that allocated last.
             if (local != nullptr) local->deallocate(local->allocate(8), 8);
             head.reset();
             EXPECT_EQ(g_alive, 0U);
@@ -391,7 +391,7 @@ TEST_F(teardown_depth, a_large_scattered_tree_is_torn_down) {
     });
 }
 
-// Each node is owned by two others, and goes with the second.
+// Each node is owned by two others, and is destroyed with the second.
 TEST_F(teardown_depth, a_graph_with_shared_nodes_needs_no_stack) {
     std::shared_ptr<twig> last;
     std::shared_ptr<twig> before_last;

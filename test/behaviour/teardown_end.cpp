@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Teardowns while a thread or the process ends: thread_local and static objects that own structures, are made in the midst
-// of a teardown, or are looked at from there. Nothing may be lost, destroyed twice, or recurse.
+// Teardowns while a thread or the process ends: thread_local and static objects that own structures, are created during
+// a teardown, or are read from there. Nothing may be lost, destroyed twice, or recurse.
 
 #include "pooled/pooled.hpp"
 
@@ -52,7 +52,7 @@ std::shared_ptr<node> list() {
     return list(k_length, [] { return pooled::make_shared<node>(); });
 }
 
-// What a destructor at the very end finds wrong; there is no gtest any more then.
+// Errors that a destructor at the very end finds: GoogleTest no longer exists then.
 [[noreturn]] void give_up(char const* what) {
     std::fputs(what, stderr);
     std::_Exit(13);
@@ -109,7 +109,7 @@ TEST_F(teardown_end, a_thread_local_dropped_in_the_midst_of_a_teardown_goes_with
     });
 }
 
-// The thread's caches may have gone before: then its blocks go home another way.
+// The thread's caches may be gone already: then its blocks are returned in another way.
 struct ends_late {
     ~ends_late() {
         auto head = list();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// exit() in the midst of a teardown. Nobody comes back to what was gathered there; what static objects let go of afterwards
-// must be destroyed all the same, before the process is gone.
+// exit() during a teardown. The scope itself never ends; what it gathered, and what static objects drop afterwards,
+// must still be destroyed before the process is gone.
 
 #include "pooled/pooled.hpp"
 

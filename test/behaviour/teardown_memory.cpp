@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Teardown when the system has no more memory, not even for the list of what waits.
+// Teardown when the system has no more memory, not even for the list of deferred objects.
 
 #include "pooled/pooled.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 int g_alive = 0;
 
-// Trims a pool, from a thread of its own, whenever it is asked to.
+// Trims a pool on request, on its own thread.
 class trimmer {
 public:
     explicit trimmer(pooled::pool& pool)
@@ -109,7 +109,7 @@ TEST_F(without_memory, an_incremental_pool_destroys_outside_of_its_gate) {
                 observers.emplace_back(all.back());
             }
             auto first = pool.make_shared<node>(&trims);
-            first.reset();  // the thread's list of what waits is made
+            first.reset();  // the thread's list of deferred objects is created
             test::end_metadata();
             for (auto& each : all)
                 each.reset();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Deep structures on every kind of stack: threads with small and large ones, the main thread under a small limit, and
-// fibres, which switch in the midst of destructors and move between threads. POOLED_TEST_DEPTH says how deep; 10,000,000 is
+// fibres, which switch during destructors and move between threads. POOLED_TEST_DEPTH says how deep; 10,000,000 is
 // run by hand.
 
 #include "pooled/pooled.hpp"
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(KiB, on_a_thread_with_a_stack_of, testing::Values(128, 
 
 #if !defined(__SANITIZE_THREAD__) && !defined(POOLED_TEST_SANITIZER_THREAD)
 
-// One function on a stack of its own. resume() runs it until it calls pause(), or returns.
+// One function on its own stack. resume() runs it until it calls pause(), or returns.
 class fibre {
 public:
     fibre(std::size_t bytes, std::function<void(fibre&)> work) : m_work(std::move(work)), m_bytes(bytes) {
@@ -148,7 +148,7 @@ public:
 private:
     static constexpr std::size_t k_guard = 4096;
 
-    // AddressSanitizer keeps frames of its own for each stack, and must hear of each change.
+    // AddressSanitizer keeps frames of its own for each stack, and must be informed of each change.
     struct side {
         void* fake_stack = nullptr;
     };

@@ -139,7 +139,7 @@ TEST(slow_upstream, is_waited_for_before_a_large_block_is_refused) {
     expect_no_refusal(2'944 * k_kib, 1'900 * k_kib, 1'000 * k_kib);
 }
 
-// All that a bounded pool has is on its way back to upstream.
+// All memory of a bounded pool is on its way back to upstream.
 TEST(slow_upstream, is_waited_for_when_another_thread_trims) {
     for (std::size_t const bytes : {5'000 * std::size_t{1}, 25 * k_kib}) {
         test::counting_upstream memory;

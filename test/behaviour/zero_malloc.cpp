@@ -100,7 +100,7 @@ TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
     EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
     auto const pool_after = pool.stats();
     EXPECT_EQ(pool_after.in_use, k_objects);
-    // A block taken meanwhile would show here, one given back in the object's address.
+    // A block that was taken meanwhile would be detected here, a returned one by the object's address.
     EXPECT_EQ(pool_after.high_water, pool_before.high_water);
     EXPECT_EQ(pool_after.refills, pool_before.refills);
     for (std::size_t i = 0; i < k_objects / 2; ++i) {
@@ -184,7 +184,7 @@ TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_th
     EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
 }
 
-// What waits to be destroyed is noted in memory of the library's own, which is kept for the next time.
+// Deferred objects are recorded in the library's own memory, which is kept for the next time.
 struct owner {
     ~owner() { child.reset(); }
     std::shared_ptr<owner> child;

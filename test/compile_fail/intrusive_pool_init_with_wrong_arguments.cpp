@@ -1,6 +1,6 @@
 // expect: allocate_through_init needs a member init\(\) of the item that takes these arguments
 // SPDX-License-Identifier: BSL-1.0
-// allocate_through_init says what is missing, not where in the library it is missed.
+// The message says what is missing, not where in the library.
 #include "pooled/compat/boost_intrusive_pool.hpp"
 
 struct Packet : memorypool::boost_intrusive_pool_item {

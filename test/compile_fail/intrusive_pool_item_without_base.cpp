@@ -1,6 +1,6 @@
 // expect: an item must derive publicly from memorypool::boost_intrusive_pool_item
 // SPDX-License-Identifier: BSL-1.0
-// An item has its count and its place in the pool from its base class.
+// The base class contains the item's count and its place in the pool.
 #include "pooled/compat/boost_intrusive_pool.hpp"
 
 struct Packet

@@ -1,6 +1,6 @@
 // expect: (no matching function|could not convert|cannot convert|no viable conversion|no matching constructor|no matching conversion)
 // SPDX-License-Identifier: BSL-1.0
-// What works with a shared pool must not be handed one for a single thread.
+// A function that takes a shared pool must not accept a pool for a single thread.
 #include "pooled/pooled.hpp"
 
 #include <memory>

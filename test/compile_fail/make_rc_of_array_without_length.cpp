@@ -1,6 +1,6 @@
 // expect: (no matching function|constraints not satisfied)
 // SPDX-License-Identifier: BSL-1.0
-// An array takes its length, unless its type says it.
+// An array needs its length, unless its type contains it.
 #include "pooled/pooled.hpp"
 
 int main() {

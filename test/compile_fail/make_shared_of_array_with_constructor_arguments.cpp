@@ -1,6 +1,6 @@
 // expect: no matching function for call to .make_shared
 // SPDX-License-Identifier: BSL-1.0
-// An array takes its length, and one value to copy.
+// The arguments of an array are its length and one value to copy.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: no matching function for call to .make_shared
 // SPDX-License-Identifier: BSL-1.0
-// An array takes its length.
+// An array needs its length.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: no matching function for call to .make_unique
 // SPDX-License-Identifier: BSL-1.0
-// As with std: an array of known size is a std::array's business.
+// As with std: for an array of known size there is std::array.
 #include "pooled/pooled.hpp"
 
 #include <memory>

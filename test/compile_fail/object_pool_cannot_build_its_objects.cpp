@@ -1,6 +1,6 @@
 // expect: (deleted|no matching|constraints not satisfied)
 // SPDX-License-Identifier: BSL-1.0
-// Without a default constructor, somebody must say how an object is built.
+// Without a default constructor, a lifecycle must define how an object is built.
 #include "pooled/pooled.hpp"
 
 struct connection {

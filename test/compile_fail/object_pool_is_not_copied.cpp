@@ -1,6 +1,6 @@
 // expect: (deleted|implicitly-deleted)
 // SPDX-License-Identifier: BSL-1.0
-// Objects that are out find their pool by its address.
+// Objects in use find their pool by its address.
 #include "pooled/pooled.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: (acquire_arguments|acquires_with|no matching)
 // SPDX-License-Identifier: BSL-1.0
-// An on_acquire that needs arguments is not left out in silence.
+// An on_acquire that needs arguments is not silently omitted.
 #include "pooled/pooled.hpp"
 
 struct sized {

@@ -1,6 +1,6 @@
 // expect: (use of deleted function|call to deleted constructor|call to implicitly-deleted copy constructor)
 // SPDX-License-Identifier: BSL-1.0
-// A pool is the owner of its blocks: two of the same would both be.
+// A pool owns its blocks; a copy would own them, too.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: (private|no member named 'core'|has no member named ‘core’|has no member named 'core')
 // SPDX-License-Identifier: BSL-1.0
-// What a pool is made of is the library's alone.
+// A pool's internals are private.
 #include "pooled/pooled.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: a public one
 // SPDX-License-Identifier: BSL-1.0
-// As with std::enable_shared_from_this, a private base is not found; here it is refused rather than never told.
+// As with std::enable_shared_from_this, a private base is not found; here it is refused instead of silently ignored.
 #include "pooled/pooled.hpp"
 
 class hidden :

@@ -1,6 +1,6 @@
 // expect: just one of them among its bases
 // SPDX-License-Identifier: BSL-1.0
-// Which of the two would rc_from_this() ask?
+// rc_from_this() could not choose between the two.
 #include "pooled/pooled.hpp"
 
 struct base : pooled::enable_rc_from_this<base> {};

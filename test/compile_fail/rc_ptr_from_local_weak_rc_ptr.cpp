@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Who observes counts as the owners do.
+// Observers count in the same way as owners.
 #include "pooled/pooled.hpp"
 
 int main() {

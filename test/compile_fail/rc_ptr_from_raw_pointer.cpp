@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|no matching (function|constructor))
 // SPDX-License-Identifier: BSL-1.0
-// The counts stand in front of an object that a pool made; in front of others there is something else.
+// Only objects that a pool made have counts in front of them.
 #include "pooled/pooled.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// What operator new made has no room for the counts.
+// A block of operator new has no space for the counts.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Taking over is moving.
+// Ownership is taken over by a move only.
 #include "pooled/pooled.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: (nodiscard|ignoring return value|unused-result)
 // SPDX-License-Identifier: BSL-1.0
-// An object whose only pointer is thrown away is made for nothing. The mistake is an error only because of the pragma.
+// An object whose only pointer is discarded is destroyed at once. The mistake is an error only because of the pragma.
 #include "pooled/pooled.hpp"
 
 #pragma GCC diagnostic error "-Wunused-result"

@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Two pointers to an object count alike: only a sole owner changes the way of counting, and it moves.
+// All pointers to an object count in the same way: only a sole owner can change it, by a move.
 #include "pooled/pooled.hpp"
 
 int main() {

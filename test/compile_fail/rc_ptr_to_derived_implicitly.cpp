@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Down a hierarchy only by a cast that says so.
+// A conversion to a derived class needs an explicit cast.
 #include "pooled/pooled.hpp"
 
 struct base {};

@@ -1,6 +1,6 @@
 // expect: (no match for|indirection|constraints not satisfied|invalid operands)
 // SPDX-License-Identifier: BSL-1.0
-// rc_ptr<void> keeps an object alive and says where it is, no more.
+// rc_ptr<void> keeps an object alive and has its address, but not its type.
 #include "pooled/pooled.hpp"
 
 int main() {

@@ -1,6 +1,6 @@
 // expect: (no matching function|no matching constructor)
 // SPDX-License-Identifier: BSL-1.0
-// A recycle function of unique_pool that takes the pointer by value would leave nothing to recycle.
+// A recycle function of unique_pool that takes the pointer by value would leave no object to recycle.
 #include "pooled/compat/recycle.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: (no matching function|no matching constructor|call to deleted|constraints not satisfied|deleted)
 // SPDX-License-Identifier: BSL-1.0
-// A pool that is to make its objects itself needs a value that is default constructible.
+// A pool without an allocate function needs a default-constructible value.
 #include "pooled/compat/recycle.hpp"
 
 #include <memory>

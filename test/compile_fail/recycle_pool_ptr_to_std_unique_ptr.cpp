@@ -1,6 +1,6 @@
 // expect: (conversion from|could not convert|no viable conversion)
 // SPDX-License-Identifier: BSL-1.0
-// A pool_ptr recycles; made into a plain std::unique_ptr it would silently delete. release() says that this is meant.
+// A pool_ptr recycles; converted to a plain std::unique_ptr it would silently delete. release() makes that explicit.
 #include "pooled/compat/recycle.hpp"
 
 #include <memory>

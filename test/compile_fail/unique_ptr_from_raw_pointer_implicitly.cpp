@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Ownership is taken by name only.
+// Ownership is taken explicitly only.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// Memory of new does not belong to a pool.
+// Memory from new does not belong to a pool.
 #include "pooled/pooled.hpp"
 
 #include <memory>

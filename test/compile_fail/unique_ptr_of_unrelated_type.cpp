@@ -1,6 +1,6 @@
 // expect: (no viable conversion|conversion from .* to non-scalar type|could not convert)
 // SPDX-License-Identifier: BSL-1.0
-// An int is no double.
+// Unrelated types do not convert.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // expect: a base without a virtual destructor cannot own an object of a derived class
 // SPDX-License-Identifier: BSL-1.0
-// Nobody would destroy the derived part.
+// The derived part would not be destroyed.
 #include "pooled/pooled.hpp"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Every public name of the library in one small program, which is compiled in many ways: see CMakeLists.txt here. Exit status
-// 0 is success, otherwise the line of what did not hold.
+// 0 is success, otherwise the line of the check that failed.
 
 #include <cstdio>
 #include <cstdlib>

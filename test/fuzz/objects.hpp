@@ -21,7 +21,7 @@ inline void fill(std::span<std::byte> bytes, std::uint64_t number) noexcept {
     if (!bytes.empty()) std::memset(bytes.data(), static_cast<int>(number * 37 % 251), bytes.size());
 }
 inline void check_filled(std::span<std::byte const> bytes, std::uint64_t number) noexcept {
-    // Short ones whole; of long ones the ends, and a byte of each cache line.
+    // All bytes of short ones; of long ones both ends, and one byte of each cache line.
     std::byte const expected{static_cast<unsigned char>(number * 37 % 251)};
     for (std::size_t i = 0; i < bytes.size(); i += i < 64 || i + 64 > bytes.size() ? 1 : 61)
         check(bytes[i] == expected, "nobody else writes to memory in use");
@@ -44,7 +44,7 @@ using handle = std::variant<std::monostate, shared_handle, unique_handle, rc_han
         h);
 }
 
-// Thrown by constructors that are to fail.
+// Thrown by constructors that must fail.
 struct refused {};
 
 class node {
@@ -67,7 +67,7 @@ private:
 template <class Registry, std::size_t Bytes, std::size_t Align>
 class sized_node final : public node {
 public:
-    // `make_id` is called when nothing can fail any more.
+    // `make_id` is called when nothing can fail from there on.
     template <class MakeId>
     sized_node(Registry& objects, bool fails, MakeId const& make_id, std::array<handle, 2>& owned)
         : node(fails ? throw refused() : make_id(), std::move(owned)), m_objects(objects) {

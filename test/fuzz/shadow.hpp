@@ -2,14 +2,14 @@
 #pragma once
 
 // What a correct library does with the objects of a fuzzed program: which are alive, which have to be destroyed by a drop and
-// in which order, and how many blocks each pool has out. The objects report to it; whatever differs ends the process.
+// in which order, and how many blocks of each pool are in use. The objects report to it; any difference ends the process.
 //
 //   strong > 0                    alive
 //   strong == 0, not destroyed    pending: dropped, its destructor has not run yet
-//   strong == 0, destroyed        gone; its block is out as long as weak > 0
+//   strong == 0, destroyed        its block is in use as long as weak > 0
 //
 // An object may own two others. Its destructor drops them; where the order is known, the standard's, the drop of the object
-// says already what follows it: its members, the last one first, and theirs.
+// already determines what follows it: its members, the last one first, and theirs.
 
 #include "fuzz/input.hpp"
 
@@ -27,7 +27,7 @@ class shadow {
 public:
     using children = std::array<std::uint32_t, k_children>;
 
-    // `pool`: a number of its own for each pool that ever was.
+    // `pool`: a number that no other pool ever has.
     [[nodiscard]] std::uint32_t born(std::uint32_t pool, children const& owned) {
         m_objects.push_back({.pool = pool, .owned = owned});
         ++blocks(pool);
@@ -41,7 +41,7 @@ public:
     }
     [[nodiscard]] bool is_alive(std::uint32_t id) const { return m_objects[id].strong != 0; }
 
-    // An owner is about to let go.
+    // An owner is about to drop its object.
     void drop(std::uint32_t id) {
         if (id == k_nobody || --m_objects[id].strong != 0) return;
         m_order.push_back(id);
@@ -77,7 +77,7 @@ public:
         return count;
     }
 
-    // How many blocks of a pool are out.
+    // How many blocks of a pool are in use.
     [[nodiscard]] std::size_t& blocks(std::uint32_t pool) {
         if (pool >= m_blocks.size()) m_blocks.resize(pool + 1);
         return m_blocks[pool];

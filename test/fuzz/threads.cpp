@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
-// The differential fuzzer of several threads. They make, exchange, observe and drop objects of pools that others replace,
-// trim and drain meanwhile, recycle objects, wait for them, end and are born.
+// The differential fuzzer of several threads. They create, exchange, observe and drop objects of pools that others replace,
+// trim and drain meanwhile, recycle objects, wait for them, start and end.
 //
 //   fuzz-threads --seconds <n> [--seed <s>]        rounds of random programs, for n seconds of processor time
 //
-// An object's contents are checked by whoever uses it; after each round every object is destroyed, every block returned, and
+// Each user of an object checks its contents; after each round every object is destroyed, every block returned, and
 // upstream has all of its memory.
 
 #include "pooled/pooled.hpp"
@@ -238,7 +238,7 @@ struct round_of_threads {
                 auto fresh = open();
                 std::unique_lock guard(lock);
                 std::swap(pools[random.below(k_pools)], fresh);
-                guard.unlock();  // the old one may be destroyed here, with objects out
+                guard.unlock();  // the old one may be destroyed here, with objects in use
             }
         }
     }
@@ -248,7 +248,7 @@ struct round_of_threads {
         for (std::size_t i = 0; i < k_threads; ++i)
             threads.emplace_back([this, seed, i] {
                 generator random(seed * k_threads + i);
-                // A few lives: what a thread had cached goes back when it ends.
+                // A few threads, one after the other: what a thread has cached is returned when it ends.
                 for (std::size_t life = 0; life < 3; ++life)
                     std::thread([&] { work(random.next(), 200 + random.below(600)); }).join();
             });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A program of one thread that an input writes: pools come and go, objects are made, copied, observed and dropped, blocks are
-// allocated, objects recycled, upstream fails. After each step the library's state is compared with the shadow's.
+// A program of one thread that an input describes: pools are created and destroyed, objects are created, copied, observed
+// and dropped, blocks are allocated, objects recycled, upstream fails. After each step the library's state is compared with
+// the shadow's.
 
 #include "pooled/pooled.hpp"
 
@@ -27,7 +28,7 @@
 
 namespace fuzz {
 
-// Fails while it is asked to; knows what is out.
+// Fails on request; records what is in use.
 class upstream final : public std::pmr::memory_resource {
 public:
     upstream() = default;
@@ -121,7 +122,7 @@ private:
         std::unique_ptr<pooled::local_pool> local;
         pooled::pool_options options{};
         std::uint32_t number = 0;
-        bool is_reserved = false;  // what a reservation keeps serves nobody else
+        bool is_reserved = false;  // reserved memory serves no other request
     };
     struct raw_block {
         void* at = nullptr;
@@ -308,7 +309,7 @@ private:
         }
     }
     void drop_in_scope() {
-        // What is pending already may go along.
+        // What is already pending may be destroyed, too.
         m_is_scope = true;
         {
             pooled::reclaim_scope const scope;
@@ -325,9 +326,9 @@ private:
 
     input m_input;
     shadow m_shadow;
-    upstream m_upstream;  // outlives all that follows
+    upstream m_upstream;  // outlives everything below
     std::uint32_t m_next_pool = 0;
-    // Pools whose objects may be alive though their handles are gone.
+    // Destroyed pools whose objects may still be alive.
     std::size_t m_closed_unordered = 0;
     std::size_t m_closed_deferring = 0;
     bool m_is_scope = false;

@@ -72,7 +72,7 @@ inline void world::make() {
     }
     check(is_refused || m_upstream.failures() != failures || (place.options.max_bytes != 0 && !was_unused),
           "an allocation fails for a reason");
-    // Strong guarantee: what was to be owned is as before.
+    // Strong guarantee: the objects to be owned are as before.
     for (std::size_t i = 0; i < k_children; ++i) {
         check(id_of(owned[i]) == ids[i], "a failed make_ leaves its arguments alone");
         if (ids[i] != k_nobody) *from[i] = std::move(owned[i]);

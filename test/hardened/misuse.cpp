@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The hardened build misses no double and no foreign free, and gives addresses out in another order in each process.
+// The hardened build misses no double and no foreign free, and returns addresses in another order in each process.
 //
 // A report is caught by leaving the library with longjmp: one process then sees many. POOLED_TEST_ITERATIONS says how many.
 
@@ -72,7 +72,7 @@ TYPED_TEST(hardened, pool_reports_every_double_free_of_a_cached_block) {
             p = this->pool.allocate(bytes);
         for (void* const p : blocks)
             this->pool.deallocate(p, bytes);
-        static_cast<void>(this->pool.try_allocate(bytes));  // no block in front
+        static_cast<void>(this->pool.try_allocate(bytes));  // no block in the front slot
         void* const again = blocks[this->any() % 3];
         found += is_report(report_of([&] { this->pool.deallocate(again, bytes); }), "double free");
     }
@@ -91,7 +91,7 @@ TYPED_TEST(hardened, pool_reports_every_double_free_after_a_flush) {
         for (void* const p : blocks)
             this->pool.deallocate(p, bytes);
         bool const is_trimmed = this->any() % 4 == 0;
-        // Also from memory that went back to the system, or is another size's by now.
+        // Also from memory that was returned to the system, or now belongs to another size.
         if (is_trimmed) this->pool.trim();
         std::vector<void*> others;
         if (is_trimmed && this->any() % 2 == 0)
@@ -196,7 +196,7 @@ TYPED_TEST(hardened, pool_reports_nothing_of_blocks_that_are_not_written_to) {
     EXPECT_EQ(this->pool.stats().in_use, 0U);
 }
 
-// At the flush at the latest, whatever lies beside it there.
+// At the flush at the latest, whatever else is flushed.
 TYPED_TEST(hardened, pool_reports_a_pointer_into_a_block) {
     constexpr std::size_t k_bytes = 48;
     std::vector<std::byte*> blocks;

@@ -38,7 +38,7 @@ namespace {
 constexpr std::size_t k_few_bytes = 21'000;   // a thread caches two of them; three are a slab
 constexpr std::size_t k_slab_bytes = 16'384;  // one is a slab of a pool with a small bound
 
-// Gives out a static array from its beginning.
+// Returns the parts of a static array, from its beginning.
 class one_array final : public std::pmr::memory_resource {
 public:
     void begin_iteration() {
@@ -106,7 +106,7 @@ public:
     void begin(std::size_t bytes, std::size_t max_bytes) {
         begin(bytes, max_bytes, [] {});
     }
-    // Everything was returned, wherever it was cached.
+    // Everything was returned, wherever it had been cached.
     void end() {
         simulation::g_is_in_thread = false;
         if (m_pool != nullptr) {

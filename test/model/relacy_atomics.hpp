@@ -34,7 +34,7 @@ constexpr rl::memory_order order_of(std::memory_order order) noexcept {
     return rl::mo_seq_cst;
 }
 
-// What a model thread has of an object that is thread_local in production; new ones for each iteration.
+// A model thread's copy of an object that is thread_local in production; new in each iteration.
 template <class T>
 struct thread_slots {
     static inline T of[8]{};
@@ -43,10 +43,10 @@ struct thread_slots {
 inline unsigned g_iteration = 1;  // a suite's before() counts it up: begin_iteration()
 inline void begin_iteration() { ++g_iteration; }
 
-// Sleepers by address, as the kernel has them: who sleeps is woken by a later call for this address, and by nothing else.
+// Sleepers by address, as in the kernel: only a later call for this address wakes one.
 struct wake_ups {
     void const* address = nullptr;
-    unsigned all = 0;    // calls that woke everybody
+    unsigned all = 0;    // calls that woke all
     unsigned one = 0;    // that woke one
     unsigned taken = 0;  // of those, which a sleeper has returned from
     unsigned sleepers = 0;
@@ -113,7 +113,7 @@ struct relacy_atomics {
     };
 
     // The kernel's barrier on every thread makes the owner's compiler barrier a full fence whenever it matters; the model
-    // always takes it for one.
+    // always treats it as one.
     static void light_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
     static void heavy_barrier() { rl::atomic_thread_fence(rl::mo_seq_cst, $); }
 
@@ -129,7 +129,7 @@ struct relacy_atomics {
         if (calls.all == all) ++calls.taken;
         --calls.sleepers;
     }
-    // With an end to it: after any while.
+    // With a timeout, which may occur at any time.
     static void wait_while(atomic<unsigned>& state, unsigned value, std::int64_t nanoseconds) {
         if (nanoseconds == k_without_end) return wait_while(state, value);
         if (state.fetch_add(0, std::memory_order::relaxed) != value) return;

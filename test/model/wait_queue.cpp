@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // The threads that wait for an object (object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
-// lock, and what to do under it, are those of object_stock: wait() and put(). Objects are numbers: slots that nobody looks into.
+// lock, and what to do under it, are those of object_stock: wait() and put(). Objects are numbers: slots that are not read.
 //
 //   granting    two waiters, one of whose waits may end by itself, and a thread that releases two objects
 //   stopping    a waiter that another thread stops while a third one releases an object
@@ -26,7 +26,7 @@ struct no_wake_up : relacy_atomics {
 
 enum class left_out { nothing, second_look };
 
-// Ends after some sleeps, as the model likes.
+// Ends after some sleeps, as the model chooses.
 struct any_deadline {
     template <class Waiter>
     [[nodiscard]] static int watch(Waiter&) {
@@ -36,7 +36,7 @@ struct any_deadline {
         return std::chrono::nanoseconds(rl::rand(3) == 0 ? 0 : 1);
     }
 };
-// What ends the sleep is a grant or a stop.
+// Only a grant or a stop ends the sleep.
 struct until_woken {
     template <class Waiter>
     [[nodiscard]] static int watch(Waiter&) {

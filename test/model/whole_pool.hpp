@@ -13,11 +13,11 @@
 
 namespace simulation {
 
-// What stands for the objects at some addresses, in one iteration.
+// The simulated objects at some addresses, in one iteration.
 template <class T, std::size_t Capacity>
 class table {
 public:
-    // Makes it by T(arguments...) if there is none.
+    // Constructs it as T(arguments...) if there is none.
     template <class... Arguments>
     [[nodiscard]] T& at(void const* address, Arguments... arguments) {
         std::size_t const i = index_of(address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // Objects of all handle kinds cross between an executable and the plugins that it opens, in all directions: the destructor of
-// the side that made an object runs, and every block returns to the pool that it is of.
+// the side that made an object runs, and every block returns to its pool.
 //
 //   usage: host <local|global> <one|same|other> <plugin>...      one: all share one state; other: the plugins' layout is not the
 //                                                                executable's
@@ -35,7 +35,7 @@ constexpr bool k_has_libcpp = true;
 #else
 constexpr bool k_has_libcpp = false;
 #endif
-constexpr std::size_t k_many = 20'000;  // caches are flushed many times
+constexpr std::size_t k_many = 20'000;  // so many that caches are flushed often
 
 #define CHECK(condition)                                                                    \
     do {                                                                                    \
@@ -74,7 +74,7 @@ void make_and_drop(char const* what, Make make) {
     std::vector<decltype(make())> all;
     for (std::size_t i = 0; i < k_many; ++i)
         all.push_back(make());
-    for (std::size_t i = 0; i < k_many; i += 2)  // in another order than they were made in
+    for (std::size_t i = 0; i < k_many; i += 2)  // not in the order of their creation
         all[i] = {};
     for (std::size_t round = 0; round < 3; ++round)
         for (std::size_t i = 0; i < 100; ++i)
@@ -282,7 +282,7 @@ int main(int argc, char** argv) {
     std::vector<library> plugins;
     for (int i = 3; i < argc; ++i)
         plugins.emplace_back(argv[i], mode);
-    for (library& plugin : plugins) {  // before any of them owns state
+    for (library& plugin : plugins) {  // before any copy owns state
         plugin.close();
         plugin.open();
     }

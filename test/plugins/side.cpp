@@ -46,7 +46,7 @@ struct two_bases final : thing, other_base {
     [[nodiscard]] char const* side() const noexcept override { return SIDE_NAME; }
 };
 
-// Pages at an address of the side's own, where no other pool of the process has any.
+// Pages at an address that only this side uses.
 class far_pages final : public std::pmr::memory_resource {
     void* do_allocate(std::size_t bytes, std::size_t align) override {
         std::uintptr_t const at = (m_next + align - 1) & ~(align - 1);

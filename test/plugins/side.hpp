@@ -2,8 +2,8 @@
 #pragma once
 
 // What the executable and each plugin of these tests offer the other sides: objects of all handle kinds to drop, and pools
-// to use. The classes behind `thing` are each side's own, of one name and different sizes, so that a destructor of the wrong
-// side is noticed.
+// to use. Each side has its own class behind `thing`, with the same name and another size, so that a destructor of the wrong
+// side is detected.
 
 #include "pooled/pooled.hpp"
 

@@ -137,7 +137,7 @@ void read_uninitialised() {
     if (sum_of(p, 48) == 100) std::exit(0);
     immortal().deallocate(p, 48);
 }
-// The memory was written by its previous owner, in the pool's eyes.
+// For the pool, the memory was written by its previous owner.
 void read_what_the_last_owner_wrote() {
     auto* p = hidden(static_cast<unsigned char*>(immortal().allocate(48)));
     std::memset(p, 1, 48);
@@ -158,8 +158,8 @@ void build_and_drop(Pool& pool, int count) {
     }
 }
 
-// Whatever a tool must not report: reached only from pooled objects, from handles of any kind, from idle and from deferred
-// objects; in pools that are closed while blocks are out, on an upstream of malloc and on another pool.
+// What a tool must not report: reached only from pooled objects, from handles of any kind, from idle and from deferred
+// objects; in pools that are closed while blocks are in use, on an upstream of malloc and on another pool.
 template <class Pool>
 void use(Pool& pool) {
     build_and_drop(pool, 20'000);  // deeper than the stack allows: some are deferred

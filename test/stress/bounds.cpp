@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: a bounded pool of one size class with N blocks, and N tokens. Who allocates holds a token, and gives it back only
-// after the block: so at every moment of an allocation one block at least is free somewhere, and "exhausted" is a lie.
-// Also: an upstream that fails under contention.
+// Plan: a bounded pool of one size class with N blocks, and N tokens. A thread holds a token while it allocates, and
+// returns it only after the block: so during every allocation at least one block is free somewhere, and "exhausted" is an
+// error. Also: an upstream that fails under contention.
 
 #include "pooled/pooled.hpp"
 
@@ -33,7 +33,7 @@ protected:
 
     static constexpr std::size_t k_bound = 256U << 10;
 
-    // All the blocks of `bytes` that the pool can give, freed again.
+    // Allocates all blocks of `bytes` that the pool has, and frees them.
     [[nodiscard]] std::size_t count_blocks(std::size_t bytes) {
         std::vector<block> all;
         for (block b = allocate(pool, bytes); b.p != nullptr; b = allocate(pool, bytes))
@@ -171,7 +171,7 @@ TEST_F(bounds_stress, an_owner_and_a_stealing_thread_never_take_the_same_block) 
 }
 
 TEST_F(bounds_stress, sizes_take_turns_within_the_bound) {
-    // Each round the whole bound is used for another size: memory that no size needs any more must be found, too.
+    // Each round the whole bound is used for another size: memory that no size still needs must be found, too.
     dice r(1);
     std::size_t const rounds = scaled(150, 25);
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -215,7 +215,7 @@ TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
-// Fails two calls of three, whoever calls.
+// Fails two of three calls, on any thread.
 class moody_upstream : public std::pmr::memory_resource {
 public:
     explicit moody_upstream(std::pmr::memory_resource& next) noexcept : m_next(next) {}

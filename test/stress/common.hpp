@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the stress tests share: counts that shrink under sanitizers, blocks that know whose they are, and a place where
-// threads swap blocks, so that most are freed by another thread than allocated them.
+// The common part of the stress tests: counts that shrink under sanitizers, blocks that contain their owner's mark, and a place
+// where threads exchange blocks, so that most blocks are freed by a thread that did not allocate them.
 
 #include "pooled/pooled.hpp"
 
@@ -54,8 +54,8 @@ private:
     std::uint64_t m_state;
 };
 
-// A block and what was written into all of it. Two blocks that overlap, or one that is handed out twice, show as a mark
-// that is no longer there: marks are unique.
+// A block and what was written into all of it. If two blocks overlap, or one is allocated twice, a mark is missing:
+// marks are unique.
 struct block {
     void* p = nullptr;
     std::size_t bytes = 0;
@@ -88,7 +88,7 @@ struct block {
     return 16 + 8 * r.below(60);
 }
 
-// Empty when the pool gave nothing.
+// Empty if the allocation failed.
 template <class Pool>
 [[nodiscard]] block allocate(Pool& pool, std::size_t bytes) {
     block b{pool.try_allocate(bytes, 8), bytes, next_mark()};
@@ -96,7 +96,7 @@ template <class Pool>
     return b;
 }
 
-// Any thread's damages, to be expected 0.
+// Damaged blocks that any thread found; expected to be 0.
 inline std::atomic<std::size_t> g_damaged{0};
 
 template <class Pool>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Plan: the process forks again and again while threads allocate, free, steal and end. Each child must find every pool
-// usable: it checks and frees what it inherited, allocates, makes threads, trims, and leaves. One that hangs is killed by
-// its alarm, one that finds damage ends with a status of its own.
+// usable: it checks and frees what it inherited, allocates, starts threads, trims, and exits. One that hangs is killed by
+// its alarm, one that finds damage exits with its own status.
 // Not under ThreadSanitizer, which does not support threads in a child of a process with threads.
 
 #include "pooled/pooled.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: one thread makes objects and another drops them, the case in which a cache without a way back would grow for ever.
+// Plan: one thread makes objects and another drops them, the case in which a cache that returns nothing would grow without limit.
 
 #include "pooled/pooled.hpp"
 

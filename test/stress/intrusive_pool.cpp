@@ -99,7 +99,7 @@ TEST_F(intrusive_pool, gives_no_item_to_two_threads_and_loses_none) {
     }
 }
 
-// Where every item is wanted by somebody: the caches must hide none.
+// All items are needed, so the caches must hide none.
 TEST_F(intrusive_pool, bound_is_hard_and_strands_nothing) {
     for (std::size_t const items : {1U, 5U, 16U, 200U}) {
         pool_type pool = make(items, 0);
@@ -116,7 +116,7 @@ TEST_F(intrusive_pool, bound_is_hard_and_strands_nothing) {
     }
 }
 
-// As many items as threads, each takes one and gives it back: at no moment may one find none.
+// As many items as threads, each takes one and returns it: no thread may ever find none.
 TEST_F(intrusive_pool, an_item_for_each_thread_is_always_found) {
     constexpr std::size_t k_threads = 4;
     pool_type pool = make(k_threads, 0);
@@ -205,7 +205,7 @@ TEST_F(intrusive_pool, is_observed_and_checked_while_threads_use_it) {
     others.drain([](handle) {});
 }
 
-// A pool goes while other threads have its items, and caches of it; the next one may come to its address.
+// A pool is destroyed while other threads have its items, and caches of it; the next one may get its address.
 TEST_F(intrusive_pool, is_destroyed_while_threads_drop_its_items) {
     std::atomic<bool> done{false};
     stress::exchange<handle> slots;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: pools end while other threads hold, drop and watch what is of them. Whoever brings the last block home destroys
-// the core: upstream must have everything back after each round, neither too early (marks) nor never (bytes).
+// Plan: pools are destroyed while other threads hold, drop and observe their objects. The thread that returns the last block
+// destroys the core: after each round upstream must have all memory, neither too early (marks) nor never (bytes).
 
 #include "pooled/pooled.hpp"
 
@@ -35,7 +35,7 @@ protected:
     test::counting_upstream upstream;
 };
 
-// Knows at its end whether its memory is still its own.
+// Detects in its destructor whether its memory is still its own.
 class watched {
 public:
     watched() noexcept { m_block().write(); }

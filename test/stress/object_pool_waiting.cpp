@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Plan: a pool of one object, so that the threads that get it run one after the other and can record their order. Threads
-// begin to wait one by one, in a known order; then releases, time-outs and stops race. The threads that got the object must
+// begin to wait one by one, in a known order; then releases, timeouts and stops race. The threads that got the object must
 // have got it in the order of the queue, every thread must end, and afterwards the object must be idle.
 
 #include "pooled/pooled.hpp"

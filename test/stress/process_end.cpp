@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Plan: pools are used while the process ends: by destructors of static objects, by atexit handlers, and by threads that
-// are still at work then. Every test below leaves something behind; what happens to it is checked when the process exits,
+// are still running then. Every test below leaves something behind; what happens to it is checked when the process exits,
 // so a broken promise shows as a process that ends with status 3, or crashes.
 
 #include "pooled/pooled.hpp"
@@ -30,7 +30,7 @@ void check(bool condition, char const* promise) {
     std::_Exit(3);
 }
 
-// Uses every kind of thing when it is destroyed.
+// Uses every kind of handle when it is destroyed.
 struct left_behind {
     std::shared_ptr<std::vector<int>> from_default;
     std::shared_ptr<std::vector<int>> from_dead_pool;

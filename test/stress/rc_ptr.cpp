@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: threads copy, observe, lock and drop the same objects. Each object knows whether it is alive and whole; one that is
-// used after its end, destroyed twice or never, or whose block goes to another too early, shows. Each test aims at one
-// race of the count word:
+// Plan: threads copy, observe, lock and drop the same objects. Each object records whether it is alive and intact, so an
+// object that is used after its end, destroyed twice or never, or whose block is reused too early is detected. Each test
+// aims at one race of the count word:
 //   - the last two owners                 sole-owner path of release_strong against its own slow path
 //   - lock() and the last owner           try_add_strong against retire
 //   - the last observer and the owners    release_weak's own fast path, from both sides
@@ -29,7 +29,7 @@ namespace {
 
 using namespace stress;
 
-// Writes to itself without atomics: whoever destroys it must have seen all that the others wrote.
+// Writes to itself without atomics: the thread that destroys it must see all that the others wrote.
 class witness : public pooled::enable_rc_from_this<witness> {
 public:
     witness() noexcept { ++s_alive; }

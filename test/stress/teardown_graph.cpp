@@ -63,7 +63,7 @@ private:
     std::atomic<unsigned> m_phase{0};
 };
 
-// What is found wrong, by any thread: the last of it, and how often.
+// Errors that any thread found: the last one, and their number.
 class faults {
 public:
     void expect(bool is_right, char const* what) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: what a thread does to pools while it ends, before and after its caches are gone: in destructors of thread_local
+// Plan: how a thread uses pools while it ends, before and after its caches are gone: in destructors of thread_local
 // objects and of pthread keys, which run in rounds, so that some run after the library's own.
 
 #include "pooled/pooled.hpp"
@@ -77,7 +77,7 @@ TEST_F(thread_exit_stress, thread_local_destructors_allocate_and_free) {
     expect_nothing_lost();
 }
 
-// A key whose destructor comes back for every round that POSIX allows: in the later ones the caches are gone.
+// A key whose destructor runs in every round that POSIX allows: in the later ones the caches are gone.
 std::atomic<int> g_latest_round{0};
 pthread_key_t g_key;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: blocks of every kind wander between threads that live long, and between threads that are born and end, while
-// others steal, trim and count. Each block is full of a mark of its own, looked at when it is freed.
+// Plan: blocks of every kind are passed between long-lived threads, and between threads that start and end, while others steal,
+// trim and count. Each block is filled with its own mark, which is verified when it is freed.
 
 #include "pooled/pooled.hpp"
 
@@ -87,7 +87,7 @@ TEST_F(threads_stress, trim_stats_reserve_and_is_valid_run_beside_traffic) {
                 EXPECT_TRUE(test::is_valid(pool));
             }
             pooled::pool_stats const s = pool.stats();
-            EXPECT_LE(s.in_use, 100'000U);  // never wildly off: a wrapped count would be astronomic
+            EXPECT_LE(s.in_use, 100'000U);  // never far off: a wrapped count would be astronomic
             EXPECT_LE(s.cached, 1'000'000U);
             EXPECT_LE(s.threads, 4U);
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Memory to be used as blocks, and patterns in it that show who wrote over whom.
+// Memory to be used as blocks, and patterns in it that show which block was overwritten.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Reports of misuse, caught by leaving the library with longjmp: one process then sees many. To be included before any
+// Reports of misuse, caught by leaving the library with longjmp: one process then sees many. Include it before any
 // header of the library, with POOLED_FAIL(message) defined as ::test::on_report(message) behind it.
 
 #include <csetjmp>
@@ -23,7 +23,7 @@ inline thread_local std::string t_report;
     std::longjmp(*t_on_report, 1);
 }
 
-// What is reported while `action` runs; empty when nothing is. Nothing in `action` may need a destructor.
+// What is reported while `action` runs; empty if nothing is. Nothing in `action` may need a destructor.
 template <class Action>
 [[nodiscard]] std::string report_of(Action&& action) {
     std::jmp_buf here;

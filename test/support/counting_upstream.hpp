@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// An upstream that keeps books: what is out, the most that was ever out, how often it was asked. Each deallocation is
-// compared with its allocation. A wrong size, a wrong alignment, an address that is not out: counted in errors(), and
-// said in the test's log. Any thread may call.
+// An upstream that records what is in use, the most that ever was, and how often it was called. Each deallocation is
+// compared with its allocation. A wrong size, a wrong alignment or an unknown address is counted in errors(), and
+// reported in the test's log. Any thread may call.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ public:
         std::scoped_lock const lock(m_mutex);
         return m_out.size();
     }
-    // Whether `p` points into memory that is out.
+    // Whether `p` points into memory that is in use.
     [[nodiscard]] bool contains(void const* p) const {
         std::scoped_lock const lock(m_mutex);
         auto const address = reinterpret_cast<std::uintptr_t>(p);

@@ -6,7 +6,7 @@
 //   for (std::size_t n = 1;; ++n) {
 //       test::counting_upstream books;
 //       test::failing_upstream upstream(books, n);
-//       ... a scenario; what it throws is caught, and the pool looked at ...
+//       ... a scenario; what it throws is caught, and the pool is checked ...
 //       if (!upstream.has_failed()) break;
 //   }
 
@@ -17,7 +17,7 @@
 
 namespace test {
 
-// What is thrown; a type of its own, so that a test sees that it is this one that arrives.
+// What is thrown: a separate type, so that a test recognises it.
 class injected_failure : public std::bad_alloc {
 public:
     [[nodiscard]] char const* what() const noexcept override { return "injected failure"; }

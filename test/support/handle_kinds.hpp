@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// For tests that hold for both kinds of counted pointers. `pool` is one whose make_rc gives that kind.
+// For tests that hold for both kinds of counted pointers. `pool` is a pool whose make_rc returns that kind.
 //
 //   template <class Kind>
 //   class any_handle : public testing::Test {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What tests look at and users of the library do not: see pool_access and object_pool_access.
+// Access to internals for tests: see pool_access and object_pool_access.
 
 #include "pooled/object/object_pool.hpp"
 #include "pooled/pool/pool.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Counts the calls to malloc and its relatives, operator new among them, by taking their place in the program. It
+// Counts the calls to malloc and its relatives, operator new among them, by replacing them in the program. It
 // defines them, so exactly one source file of an executable includes this: the only one of a program under behaviour/.
 // Needs glibc; with another C library, or a sanitizer, k_counts_malloc is false and the test is to be skipped.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the tests of misuse start from: a pool named "packets", and sizes and choices from a fixed seed. To be included after
+// The common part of the tests of misuse: a pool named "packets", and sizes and choices from a fixed seed. To be included after
 // caught_report.hpp and the library.
 
 #include "support/pool_kinds.hpp"
@@ -15,7 +15,7 @@
 
 namespace test {
 
-// Whether a report names the pool and says `what`.
+// Whether a report names the pool and contains `what`.
 [[nodiscard]] inline bool is_report(std::string const& report, char const* what) {
     return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Takes the memory of the library's own structures away, for what must work without. There is no way back, and malloc may
-// fail from then on: only in a death test's child. A sanitizer needs memory of its own: skip the test then.
+// Makes allocations of the library's own structures fail, for what must work without. This cannot be undone, and malloc may
+// fail from then on: use it only in a death test's child. A sanitizer needs memory of its own: skip the test then.
 
 #include "pooled/os/metadata.hpp"
 

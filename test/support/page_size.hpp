@@ -3,7 +3,7 @@
 
 // A system with larger pages than the machine has, for programs of their own: the calls of the library to the system behave as
 // those of a kernel with pages of page_size::bytes() do. Addresses that are no multiple of it are refused, and lengths rounded up
-// to it: what is given back is gone up to the end of its last page.
+// to it: returned memory is lost up to the end of its last page.
 //
 // POOLED_TEST_PAGE_BYTES says how large they are: 64 KiB if it is not set.
 

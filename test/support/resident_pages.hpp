@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// How many pages of 4 KiB are in memory, as the system says. qemu's user mode calls madvise() done whatever it was asked, and
+// How many pages of 4 KiB are in memory, as the system says. qemu's user mode reports success for any madvise(), and
 // counts the pages of the machine that it runs on.
 
 #include "pooled/os/platform.hpp"
@@ -22,7 +22,7 @@ namespace test {
         std::ranges::count_if(state, [](unsigned char one) { return (one & 1) != 0; }));
 }
 
-// The system's pages are of 4 KiB, and it makes those resident that it says it has.
+// The system's pages are of 4 KiB, and those that it reports as resident are.
 [[nodiscard]] inline bool can_count_resident_pages() {
     namespace platform = pooled::detail::platform;
     std::size_t const page = platform::k_page_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// A thread that does as it is told and sleeps in between, with whatever it has cached: for what must work while another
+// A thread that runs tasks on request and sleeps in between, with whatever it has cached: for what must work while another
 // thread neither runs nor ends.
 //
 //   test::sleeper other;

@@ -2,7 +2,7 @@
 #pragma once
 
 // Runs a function on a thread with a stack of 256 KiB: what recurses a few thousand times crashes there. And how deep the
-// structures of a test are: POOLED_TEST_DEPTH nodes, by default as many as recursion could never stand.
+// structures of a test are: POOLED_TEST_DEPTH nodes, by default far too many for recursion.
 
 #include "support/sanitizer.hpp"
 
@@ -44,7 +44,7 @@ void on_small_stack(Function&& function) {
     test::on_stack_of(k_small_stack, std::forward<Function>(function));
 }
 
-// The default is divided by `weight`, for tests with costly nodes.
+// The default is divided by `weight`, for tests with expensive nodes.
 [[nodiscard]] inline std::size_t depth(std::size_t weight = 1) {
     char const* const asked = std::getenv("POOLED_TEST_DEPTH");
     if (asked != nullptr) return std::strtoull(asked, nullptr, 10);

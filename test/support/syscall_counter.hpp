@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Counts system calls, all of them, in a forked child. The kernel itself is asked (a seccomp filter that traps): wrappers
+// Counts system calls, all of them, in a forked child. The kernel counts them (a seccomp filter that traps), so wrappers
 // in the C library cannot hide one. A call made while counting fails with ENOSYS, is counted, and its number remembered.
 //
 //   auto const seen = test::count_syscalls([] { ...prepare, threads included...; }, [] { ...counted... });
 //   if (!seen.is_supported) GTEST_SKIP() << "...";
 //   EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
 //
-// The threads that `prepare` starts are counted too. While counting nobody may wait in the kernel: spin.
+// The threads that `prepare` starts are counted too. While counting, no thread may wait in the kernel: spin.
 // Sanitizers call the system by themselves: is_supported is then false.
 
 #include "support/sanitizer.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What test/consumer/gdb.cmake looks at in gdb, at stop().
+// The objects that test/consumer/gdb.cmake prints in gdb, at stop().
 #include <pooled/pooled.hpp>
 
 #include <map>

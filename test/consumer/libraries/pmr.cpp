@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The pool resources with a compiled library, whose users see no more of them than their declarations.
+// The pool resources with a compiled library, whose users only see their declarations.
 
 #include <pooled/compat/pmr.hpp>
 

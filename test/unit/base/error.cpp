@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What an `exhausted` says.
+// The message of `exhausted`.
 
 #include "pooled/base/error.hpp"
 

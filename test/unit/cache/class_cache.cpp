@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What one thread keeps of one size class: last in, first out, and nothing is lost when the array is full, missing or
+// One thread's free blocks of one size class: last in, first out, and nothing is lost when the array is full, missing or
 // replaced.
 
 #include "pooled/cache/class_cache.hpp"

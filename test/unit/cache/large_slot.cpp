@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The large block that a thread keeps: one, of the size that is asked for, and none that others may need.
+// The large block that a thread keeps: one, of the requested size, and none that others may need.
 
 #include "pooled/cache/large_slot.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the tests of memorypool share: an item that counts its lives and what was called on it, and what the default pool, where
-// items' memory comes from, has out.
+// The common part of the tests of memorypool: an item that counts its lives and the calls on it, and the number of blocks in
+// use of the default pool, which provides the items' memory.
 
 #include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/pooled.hpp"

@@ -163,7 +163,7 @@ TEST_F(boost_intrusive_pool_failure, item_whose_init_throws_goes_back) {
     EXPECT_EQ(pool.unused_count(), 2U);
 }
 
-// Nobody knows what state it is in.
+// Its state is unknown.
 TEST_F(boost_intrusive_pool_failure, item_whose_recycling_throws_is_constructed_anew) {
     intrusive_pool pool(2, 0, 0, RECYCLE_METHOD_CUSTOM_FUNCTION, [](intrusive_item& it) {
         if (it.value == 13) throw std::runtime_error("unlucky");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// memorypool: items outlive their pool, pools move and begin anew, and nothing is left behind.
+// memorypool: items outlive their pool, pools move and start again, and nothing leaks.
 
 #include "unit/compat/boost_intrusive_pool.hpp"
 
@@ -171,7 +171,7 @@ TEST_F(boost_intrusive_pool_lifetime, many_pools_of_one_thread_do_not_mix_their_
         EXPECT_EQ(pools[i].inuse_count(), handles[i].size());
         pools[i].check();
     }
-    // Some go, others come to their addresses.
+    // Some are destroyed, others get their addresses.
     for (std::size_t i = 0; i < pools.size(); i += 2)
         pools[i].init(2, 1);
     for (auto& pool : pools) {

@@ -45,7 +45,7 @@ struct alignas(64) aligned : pooled::enable_intrusive_ptr {
 
 namespace untouchable {
 
-// A class of somebody else's, in a namespace of theirs.
+// A class of another library, in its namespace.
 struct plain : test::counted<8> {
     using counted::counted;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What our side of boost_pool.hpp promises beyond Boost's: threads, odd user allocators, bad input, misuse from within.
+// What compat/boost_pool.hpp promises beyond Boost: threads, odd user allocators, bad input, misuse from within.
 
 #include "pooled/compat/boost_pool.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Names that a program has made macros, as leak detectors do.
+// Names that a program defines as macros, as leak detectors do.
 #define BOOST_POOL_MACROS_ALONE  // before the first include: tools/unity.py compiles this file alone
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// For tests that hold for Boost.Pool itself and for our header: the same names on both sides. Without Boost they run on
-// ours alone.
+// For tests that hold for Boost.Pool itself and for our header: the same names on both sides. Without Boost they run only
+// on ours.
 //
 //   template <class Side> class any_side : public testing::Test {};
 //   TYPED_TEST_SUITE(any_side, test::pool_sides, test::pool_side_names);
@@ -66,7 +66,7 @@ struct pool_side_names {
     }
 };
 
-// A UserAllocator with books. Each Tag has its own; nothing may be out when the books are opened.
+// A UserAllocator that records what is in use, separately for each Tag; nothing may be in use when the record begins.
 template <class Tag>
 struct booked_user_allocator {
     using size_type = std::size_t;

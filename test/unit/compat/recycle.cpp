@@ -304,7 +304,7 @@ TYPED_TEST(recycle_pool, that_was_moved_from_says_so_when_it_is_used) {
     EXPECT_DEATH(typename TestFixture::pool_type copy(pool), "moved from");
 }
 
-// The pool's death.
+// The pool's destruction.
 
 TYPED_TEST(recycle_pool, may_be_destroyed_before_its_objects) {
     int recycled = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The recycle pools on several threads: without a locking policy they lock for themselves, with one they lock as it says.
+// The recycle pools on several threads: without a locking policy they lock for themselves, with one they use its lock.
 
 #include "pooled/compat/recycle.hpp"
 
@@ -24,7 +24,7 @@ namespace {
 constexpr int k_threads = 4;
 constexpr int k_rounds = test::k_sanitized ? 2'000 : 20'000;
 
-// Says when two threads hold it at once. Counted by the log through its base.
+// Detects that two threads hold it at once. Counted by the log through its base.
 struct exclusive : test::counted<>, std::enable_shared_from_this<exclusive> {
     std::atomic<int> holders{0};
     int uses = 0;  // plain, so that ThreadSanitizer sees whether one use happens before the next

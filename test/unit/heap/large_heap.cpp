@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Blocks beyond the largest size class: kept when they are freed, found again by size and alignment, bounded, and given
-// back when they are of no use.
+// Blocks beyond the largest size class: kept when they are freed, found again by size and alignment, bounded, and
+// returned when they are unused.
 
 #include "pooled/heap/large_heap.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The message for a deallocation that the heap finds to be wrong.
+// The message for a deallocation that the heap rejects.
 
 #include "pooled/heap/misuse.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The bitmap of a slab: which blocks are free, lowest first, and what is no block in use. The memory that a slab describes
-// is never read or written, so the addresses here are made up.
+// The bitmap of a slab: which blocks are free, lowest first, and which addresses are not blocks in use. The memory that a
+// slab describes is never read or written, so the addresses here are made up.
 
 #include "pooled/heap/slab.hpp"
 

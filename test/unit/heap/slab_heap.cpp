@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The memory of a pool in slabs, without threads' caches: who gets a slab, when chunks come and go, reservations, and that
-// an upstream that fails changes nothing.
+// The memory of a pool in slabs, without threads' caches: who gets a slab, when chunks are taken and returned,
+// reservations, and that an upstream that fails changes nothing.
 
 #include "pooled/heap/slab_heap.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What keeps a pool within its bound.
+// How a pool stays within its bound.
 
 #include "pooled/heap/upstream.hpp"
 

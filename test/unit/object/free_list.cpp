@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// free_list: addresses go to the thread's cache and to a list behind a lock, and are found wherever they are.
+// free_list: addresses go to the thread's cache and to a list behind a lock, and are found in both.
 
 #include "pooled/object/free_list.hpp"
 

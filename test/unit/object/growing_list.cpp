@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// growing_list: steps are made when the last free thing is taken, within the limits, and leave all as it was when they fail.
+// growing_list: steps are built when the last free thing is taken, within the limits; one that fails changes nothing.
 
 #include "pooled/object/growing_list.hpp"
 

@@ -38,7 +38,7 @@ struct object_pool_kind_names {
     }
 };
 
-// Pools of the process that have not gone, or still have a block out.
+// Pools of the process that are not destroyed, or still have a block in use.
 [[nodiscard]] inline std::size_t pools_alive() {
     std::size_t count = 0;
     for (std::uint32_t id = 0; id < pooled::detail::k_max_pools; ++id)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// How many objects are built at a time, and numbers that no memory holds.
+// How many objects are built at a time, and numbers beyond any memory.
 
 #include "pooled/pooled.hpp"
 
@@ -113,7 +113,7 @@ TYPED_TEST(growth, without_end_builds_all_of_a_bounded_pool_at_once) {
 }
 
 TYPED_TEST(growth, beyond_memory_by_a_factor_gives_what_there_is) {
-    // A bounded pool gives two megabytes, the factor asks for far more.
+    // A bounded pool provides two megabytes, the factor requests far more.
     pooled::pool const small({.max_bytes = std::size_t{2} << 20});
     struct large {
         std::array<std::byte, 4096> bytes;

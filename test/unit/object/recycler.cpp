@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What an object_pool is behind its handle: slots with objects in them, and that whatever a lifecycle throws loses none.
+// The part of an object_pool behind its handle: slots with objects in them, and that whatever a lifecycle throws loses none.
 
 #include "pooled/object/recycler.hpp"
 

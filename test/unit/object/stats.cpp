@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What an object pool says of itself.
+// The statistics of an object pool.
 
 #include "pooled/object/stats.hpp"
 

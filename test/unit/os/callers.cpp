@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Who called: found from a return address on.
+// The callers of a function, found from its return address.
 #include "pooled/os/callers.hpp"
 
 #include <gtest/gtest.h>

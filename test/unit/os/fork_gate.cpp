@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Who forks is alone: no other thread is between enter() and leave() then, whether it has a place of its own or counts.
+// A thread that forks is alone: no other thread is then between enter() and leave(), whether it has its own place or counts.
 
 #include "pooled/os/fork_gate.hpp"
 

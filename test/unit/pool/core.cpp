@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What is behind a pool's handle, without one: what it is made of, and when it can be destroyed.
+// A pool's core, without a handle: its parts, and when it can be destroyed.
 
 #include "pooled/pool/core.hpp"
 

@@ -199,7 +199,7 @@ TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
     EXPECT_EQ(take_large(0), large) << "the one that the other thread keeps";
     failing.fail_at_next_call();
     failing.fail_always(false);
-    void* const next = take_large(0);  // after all that is free went back
+    void* const next = take_large(0);  // after all free blocks were returned
     ASSERT_NE(next, nullptr);
     give_large(0, next);
     give_large(0, large);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a pool may be made with.
+// The options that a pool accepts.
 
 #include "pooled/pooled.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Raw blocks: any size, any alignment, nobody else's bytes; membership; trimming.
+// Raw blocks: any size, any alignment, no overlap; membership; trimming.
 
 #include "pooled/pool/pool.hpp"
 
@@ -342,7 +342,7 @@ TYPED_TEST(any_pool, can_stand_on_another_pool) {
 }
 
 TYPED_TEST(any_pool, does_not_own_what_follows_its_memory) {
-    // An upstream that gives out one piece after the other: what follows a piece is somebody else's.
+    // An upstream that returns one piece after the other: the bytes behind a piece belong to another owner.
     alignas(16384) static std::byte buffer[16 * 16384];
     std::pmr::monotonic_buffer_resource upstream(buffer, sizeof(buffer), std::pmr::null_memory_resource());
     TypeParam pool{{.max_bytes = 100'000, .upstream = &upstream}};

@@ -47,7 +47,7 @@ protected:
                     has_thrown = true;
                 }
                 has_failed = upstream.has_failed();
-                // The pool may have found room elsewhere; another exception than upstream's would not be caught here.
+                // The pool may have found space elsewhere; another exception than upstream's would not be caught here.
                 ASSERT_TRUE(has_failed || !has_thrown);
                 EXPECT_TRUE(test::is_valid(pool)) << "after failure " << n;
                 EXPECT_EQ(pool.stats().in_use, 0U) << "after failure " << n;
@@ -302,7 +302,7 @@ TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_
         std::shared_ptr<child> mine;
     };
     TypeParam pool{{.max_bytes = 64 << 10}};
-    // One of each while there is room: their slabs then have blocks for more parents, but there are no more children.
+    // One of each while there is space: their slabs then have blocks for more parents, but there are no more children.
     auto const shared = pool.template make_shared<parent>(pool);
     auto const unique = pool.template make_unique<parent>(pool);
     std::vector<std::shared_ptr<child>> all;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A pool may go before its blocks: memory lives until the last one is returned, and goes then.
+// A pool may be destroyed before its blocks: memory lives until the last one is returned, and is then released.
 
 #include "pooled/pooled.hpp"
 
@@ -209,7 +209,7 @@ TEST(many_pools, live_side_by_side_and_keep_their_blocks_apart) {
         ASSERT_FALSE(pools[(i + 1) % count]->owns(objects[i].get()));
         ASSERT_EQ(pools[i]->stats().in_use, 1U);
     }
-    // Another thread, whose table of pools starts empty, meets them from the last to the first.
+    // Another thread, whose table of pools starts empty, uses them from the last to the first.
     std::thread([&] {
         for (std::size_t i = count; i-- != 0;) {
             objects[i].reset();

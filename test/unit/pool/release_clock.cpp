@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// When a pool looks for memory that it can give back.
+// When a pool looks for memory that it can return.
 
 #include "pooled/pool/release_clock.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a pool says of itself, to the block, when it is quiet.
+// The statistics of a pool: exact while no other thread uses it.
 
 #include "pooled/pooled.hpp"
 

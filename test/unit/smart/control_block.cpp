@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The allocator behind make_shared: empty, so that the control block stays small; allocates and constructs as it is told.
+// The allocator behind make_shared: empty, so that the control block stays small; allocates and constructs in the requested way.
 
 #include "pooled/smart/control_block.hpp"
 

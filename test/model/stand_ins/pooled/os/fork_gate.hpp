@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Stands for os/fork_gate.hpp, which model/fork_gate.cpp verifies: nobody forks here.
+// Stands for os/fork_gate.hpp, which model/fork_gate.cpp verifies: no thread forks here.
 
 #include "pooled/config.hpp"
 #include "pooled/os/raw_mutex.hpp"

@@ -21,7 +21,7 @@ public:
     void unlock() noexcept { simulation::unlock(this); }
 
 private:
-    std::uint32_t m_place = 0;  // its address is what counts
+    std::uint32_t m_place = 0;  // only its address matters
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
