@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The macros, the constants and the text of the version say the same.
+// The macros, the constants and the text of the version agree.
 
 #include "pooled/version.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Objects without a destructor, of the default pool, bear their size class instead of a type: they go without a call by
-// pointer, whatever the handle knows of them. All others' type decides.
+// Objects without a destructor, of the default pool, store their size class instead of a type: dropping them makes no
+// indirect call, whatever the handle knows of them. For all others, the type decides.
 
 #include "pooled/pooled.hpp"
 
@@ -50,7 +50,7 @@ struct plain_with_self : pooled::enable_rc_from_this<plain_with_self> {
 static_assert(std::is_trivially_destructible_v<plain_large> &&
               std::is_trivially_destructible_v<plain_concrete>);
 
-// What its callers hold of the default pool, class by class: a block that goes to another class shows.
+// The blocks of the default pool in use, by class: a block that returns to the wrong class is detected.
 std::array<std::uint64_t, pooled::detail::k_class_count> held() {
     std::array<std::uint64_t, pooled::detail::k_class_count> blocks{};
     auto const stats = pooled::default_pool().stats();
@@ -177,7 +177,7 @@ TEST_F(a_plain_object, of_an_object_pool_is_recycled) {
     EXPECT_EQ(pool.in_use(), 0U);
 }
 
-// As with std::shared_ptr, who only lets go of a pointer need not know the class, nor how it is destroyed: none of these
+// As with std::shared_ptr, code that only drops a pointer need not know the class, nor how it is destroyed: none of these
 // could be instantiated here.
 struct defined_elsewhere;
 struct with_hidden_part {
@@ -193,7 +193,7 @@ struct with_lazy_destructor {
     ~with_lazy_destructor() noexcept(noexcept(part->~T()));
 };
 
-// Names are qualified or members: an unqualified call would look into the class, and so instantiate it.
+// Names are qualified or members: an unqualified call would search the class, and so instantiate it.
 template <class Pointer>
 struct user {
     Pointer pointer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The count word: what each step does to it, and that an overflow is told instead of wrapping round.
+// The count word: what each step does to it, and that an overflow is reported instead of wrapping around.
 
 #include "pooled/smart/counting.hpp"
 
@@ -77,7 +77,7 @@ TYPED_TEST(count_word, tells_of_too_many_observers_before_it_wraps_round) {
     EXPECT_DEATH(TypeParam::add_weak(h), "15 million weak_rc_ptr");
 }
 
-// What a block of a type of its own goes through, one letter a step.
+// What happens to a block of a separate type, one letter for each step.
 std::string g_events;
 template <char Event>
 void note(void*) noexcept {

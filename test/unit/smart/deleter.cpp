@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The deleter of unique_ptr: empty, finds the whole object from any of its bases, and destroys it as its type demands.
+// The deleter of unique_ptr: empty, finds the whole object from any of its bases, and destroys it as its type requires.
 
 #include "pooled/smart/deleter.hpp"
 

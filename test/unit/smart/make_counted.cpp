@@ -49,7 +49,7 @@ protected:
 };
 TYPED_TEST_SUITE(made_for_overwrite, test::pool_kinds, test::pool_kind_names);
 
-// A block is handed out again as it was freed, except in the checked build.
+// A block is allocated again as it was freed, except in the checked build.
 TYPED_TEST(made_for_overwrite, a_pool_writes_nothing_into_a_trivial_object) {
     if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
     auto const address = [](auto& p) -> void* { return p.get(); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Arrays of make_rc: what they contain, which pointers hold them, and what is left when one cannot be made.
+// Arrays of make_rc: what they contain, which pointers hold them, and what is left when one cannot be constructed.
 
 #include "pooled/smart/make_elements.hpp"
 

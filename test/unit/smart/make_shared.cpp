@@ -140,7 +140,7 @@ TYPED_TEST(make_shared_from, a_pool_makes_arrays_of_arrays) {
 
 TYPED_TEST(make_shared_from, a_pool_for_overwrite_leaves_memory_as_it_was) {
     if (POOLED_CHECKED != 0) GTEST_SKIP() << "the checked build fills free blocks";
-    // The same size and alignment as a shared array of so many bytes: the block goes round.
+    // The same size and alignment as a shared array of so many bytes: the block is reused.
     constexpr std::size_t size = 4000;
     void* last = nullptr;
     {
@@ -150,7 +150,7 @@ TYPED_TEST(make_shared_from, a_pool_for_overwrite_leaves_memory_as_it_was) {
     }
     auto const again = this->pool.template make_shared_for_overwrite<unsigned char[]>(size);
     ASSERT_EQ(again.get(), last) << "the warm block goes out first";
-    // While it was free its first words may have held links, no more.
+    // While it was free, only its first words may have been written.
     std::size_t intact = 0;
     for (std::size_t i = 0; i < size; ++i)
         intact += again[static_cast<std::ptrdiff_t>(i)] == static_cast<unsigned char>(31 + i * 7 + (i >> 8))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Where a block comes from and goes back to: the default pool, or the pool that is named for the one call and found again
-// by the block's address.
+// Where a block comes from and returns to: the default pool, or the pool that is named during the call and found again by
+// the block's address.
 
 #include "pooled/smart/origin.hpp"
 
@@ -30,7 +30,7 @@ struct huge {
     std::byte bytes[100'000];
 };
 
-// Allocates one T and an array of them, and gives each back, the one as bytes, too.
+// Allocates one T and an array of them, and deallocates both; the single one as bytes, too.
 template <class T, class Origin, class InUse>
 void expect_returned(InUse in_use) {
     std::uint64_t const before = in_use();

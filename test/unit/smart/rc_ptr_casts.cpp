@@ -56,7 +56,7 @@ protected:
     test::life_log log;
     ~counted_pointer_to_base() override { EXPECT_EQ(log.alive(), 0); }
 
-    // The object is destroyed whole and once by a pointer to its `Base`, which may be the last; its block goes back.
+    // The whole object is destroyed once by a pointer to its `Base`, which may be the last; its block is returned.
     template <class Base, class Object>
     void destroys_the_whole_object() {
         auto p = this->template make<Object>(log);
@@ -74,7 +74,7 @@ protected:
         EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(this->in_use(), 0U);
 
-        // Observed: the object goes first, its block with the observer.
+        // Observed: the object is destroyed first, its block is freed with the observer.
         last = this->template make<Object>(log);
         typename Kind::template weak<Base> observer = last;
         last.reset();

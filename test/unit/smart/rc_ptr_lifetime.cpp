@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Counted pointers at every kind of end: of a thread, of the pool, of the process, and after a fork.
+// Counted pointers when a thread, the pool or the process ends, and after a fork.
 
 #include "pooled/pooled.hpp"
 #include "pooled/smart/rc_ptr.hpp"
@@ -126,7 +126,7 @@ TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-// What a destructor at the very end finds wrong; there is no gtest any more then.
+// Errors that a destructor at the very end finds: GoogleTest no longer exists then.
 [[noreturn]] void give_up(char const* what) {
     std::fputs(what, stderr);
     std::_Exit(13);

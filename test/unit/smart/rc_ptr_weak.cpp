@@ -26,7 +26,7 @@ protected:
 };
 TYPED_TEST_SUITE(weak_pointer, test::handle_kinds, test::handle_kind_names);
 
-// Runs what it is told from its destructor.
+// Runs a given function in its destructor.
 struct last_words {
     explicit last_words(test::life_log& log) : life(log) {}
     ~last_words() {

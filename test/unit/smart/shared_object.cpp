@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: objects of make_shared that are put off, by each of the three ways in which that happens, behave as objects of
-// std::make_shared but for the time of their destruction.
+// Plan: objects of make_shared that are deferred, in each of the three ways, behave like objects of std::make_shared,
+// except for the time of their destruction.
 //   - observers: none, some, the object itself; dropped before, while it waits, in its destructor, after, on another thread
 //   - what a destructor sees: counts, observers, siblings, its own observers
 //   - memory: each block goes back exactly once, and not before the object and the last observer
-//   - order: an object goes after those that owned it; what is in containers is not put off
+//   - order: an object goes after those that owned it; what is in containers is not deferred
 //   - objects of all shapes: the block is found from the object and back
 
 #include "pooled/smart/shared_object.hpp"
@@ -39,7 +39,7 @@ namespace {
 
 using item = test::counted<>;
 
-// Where the teardown under way is asked to put off what is dropped.
+// Defers what is dropped, if the current teardown allows it.
 struct in_a_scope {
     static constexpr char const* k_name = "in_a_scope";
     static constexpr pooled::teardown k_teardown = pooled::teardown::immediate;
@@ -258,7 +258,7 @@ TYPED_TEST(put_off, an_observer_may_be_held_by_another_object_that_waits) {
     }
 }
 
-// Nodes with random owners and observers, of whom each block knows when it may go.
+// Nodes with random owners and observers; for each block it is known when it may be freed.
 struct node {
     explicit node(test::life_log& l) : log(l) { log.on_construct(); }
     node(node const&) = delete;
@@ -555,7 +555,7 @@ TYPED_TEST(put_off, a_constructor_that_throws_within_a_destructor_leaves_nothing
     EXPECT_EQ(this->log.alive(), 0);
 }
 
-// The pool takes its memory back from the last of them, whoever that is.
+// The pool's memory is returned by the last of them, on whichever thread.
 TYPED_TEST(put_off, the_memory_of_a_pool_that_is_gone_goes_with_the_last_observer) {
     test::counting_upstream memory;
     {
@@ -579,7 +579,7 @@ TYPED_TEST(put_off, the_memory_of_a_pool_that_is_gone_goes_with_the_last_observe
     EXPECT_EQ(memory.bytes(), 0U);
 }
 
-// Two threads: one drops the owner, the other the observer, as near to each other as it gets.
+// Two threads: one drops the owner, the other the observer, as close to each other as possible.
 template <class Drop>
 void race(std::size_t turns, std::function<void(std::size_t)> const& prepare, Drop drop,
           std::function<void()> const& other_drop, std::function<void()> const& check) {
@@ -647,7 +647,7 @@ TYPED_TEST(put_off, an_observer_that_locks_on_another_thread_at_that_moment_find
         });
 }
 
-// The same without anything put off by intent.
+// The same without anything deferred on purpose.
 template <class Pool>
 class outermost : public testing::Test {
 protected:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: what the library takes for granted about std::allocate_shared is held against the standard library in use, by an
-// empty allocator that keeps a record of what it is asked. No pool takes part.
+// Plan: the library's assumptions about std::allocate_shared are compared with the standard library in use, by an empty
+// allocator that records its calls. No pool takes part.
 //   - where the object lies in its block, and how large and how aligned the block is: by the object's size and alignment
 //   - is_observed(): at each moment at which it may be asked, for every way to get there
 //   - add_weak(), release_weak(): the block stays, and goes once
@@ -27,7 +27,7 @@ using control = pooled::detail::standard_control_block;
 
 static_assert(control::k_is_known, "the tests run with libstdc++ and libc++ only");
 
-// What the one block of a test went through.
+// What happened to the one block of a test.
 struct record {
     std::byte* block = nullptr;
     std::size_t bytes = 0;
@@ -196,7 +196,7 @@ TEST_F(standard_control_block, who_owns_the_object_does_not_matter_to_who_observ
     EXPECT_TRUE(seen.is_observed());
 }
 
-// Each asks at the moment at which the allocator is told to destroy the object.
+// Each asks at the moment at which the allocator destroys the object.
 TEST_F(standard_control_block, the_last_of_several_owners_finds_itself_unobserved) {
     int asked = 0;
     seen.on_destroy = [&] {
@@ -241,7 +241,7 @@ TEST_F(standard_control_block, an_object_with_observers_is_observed_until_the_la
     EXPECT_EQ(seen.events, "acdf");
 }
 
-// Between the moment at which the last owner lets go and the moment at which the allocator asks.
+// Between the drop of the last owner and the allocator's question.
 TEST_F(standard_control_block, an_observer_that_goes_in_between_is_not_counted) {
     auto p = make<std::string>();
     std::weak_ptr<std::string> observer = p;

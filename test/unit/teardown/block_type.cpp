@@ -90,7 +90,7 @@ TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
             start.arrive_and_wait();
             for (auto& tag : tags) {
                 given[t].push_back(table->add(k_any, tag, *numbers));
-                // What a thread was given, it may read.
+                // A thread may read the entry of any number that it was given.
                 ASSERT_EQ(&(*table)[given[t].back()], &k_any);
             }
         });

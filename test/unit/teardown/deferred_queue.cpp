@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The deferred queue alone: nothing is lost whatever its length, what is in the window goes first in, first out, and it
-// works without memory. The objects are numbers that are noted when they are destroyed.
+// works without memory. The objects are numbers, which are recorded when they are destroyed.
 
 #include "pooled/teardown/deferred_queue.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// destroy_in_place<T>: objects of such a type are destroyed where their last owner lets go, in every mode.
+// destroy_in_place<T>: objects of such a type are destroyed where their last owner drops them, in every mode.
 
 #include "pooled/pooled.hpp"
 
@@ -60,7 +60,7 @@ TEST(a_type_that_is_destroyed_in_place, is_never_gathered_by_a_scope) {
     EXPECT_EQ(alive_after_drops<deferrable>(pool), 4);
 }
 
-// What an unordered pool's object lets go of is deferred to the outermost drop, that of an immediate pool is not.
+// What an unordered pool's object drops is deferred to the outermost drop; an immediate pool's object is not.
 TEST(an_unordered_pool, defers_its_own_objects_to_the_outermost_drop) {
     pooled::pool unordered{{.teardown = pooled::teardown::unordered}};
     pooled::pool immediate;

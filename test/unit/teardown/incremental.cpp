@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// pool_options{.teardown = teardown::incremental}: when the objects that wait are destroyed, and that none is forgotten.
+// pool_options{.teardown = teardown::incremental}: when deferred objects are destroyed, and that none is lost.
 
 #include "pooled/pooled.hpp"
 
@@ -193,7 +193,7 @@ TYPED_TEST(any_incremental_pool, memory_that_waits_is_no_reason_to_be_exhausted)
         EXPECT_EQ(this->alive(), count);
         head.reset();
         EXPECT_EQ(this->alive(), count);
-        // Nine more objects than are free: at first four go, at a time, then as many as it takes.
+        // Nine more objects than are free: at first four are destroyed at a time, then as many as necessary.
         EXPECT_NO_THROW(head = this->list(pool, 9));
         head.reset();
         pool.drain();
@@ -236,7 +236,7 @@ TEST_F(incremental_pool, destructors_may_drain) {
     EXPECT_EQ(m_log.alive(), 0);
 }
 
-// While a drop helps the many that wait already, the last owner of the pool goes.
+// While a drop destroys some of the many deferred objects, the last owner of the pool is dropped.
 TYPED_TEST(any_incremental_pool, a_destructor_may_destroy_the_pool) {
     struct owner : test::counted<> {
         explicit owner(test::life_log& log) : counted(log) {}
@@ -265,7 +265,7 @@ TEST_F(incremental_pool, an_allocation_within_a_step_is_no_other_step) {
         pooled::pool& pool;
     };
     pooled::pool second(k_incremental);
-    pooled::pool first(k_incremental);  // destroyed while the other one stands
+    pooled::pool first(k_incremental);  // destroyed while the other one waits
     std::vector<std::shared_ptr<allocates>> all;
     for (int i = 0; i < 100; ++i)
         all.push_back(first.make_shared<allocates>(m_log, second));
@@ -334,7 +334,7 @@ TEST_F(incremental_pool, a_drain_takes_what_other_threads_dropped) {
     dropped.wait();
     EXPECT_EQ(pool.drain(10), 10U);
     EXPECT_EQ(alive(), 990U);
-    // The rest is nobody's: whoever allocates next goes on with it.
+    // The rest belongs to no thread: the next one that allocates continues with it.
     for (int i = 0; i < 1000 && alive() != 0; ++i)
         static_cast<void>(pool.allocate(24, 8));
     EXPECT_EQ(alive(), 0U);
@@ -368,7 +368,7 @@ TEST_F(incremental_pool, many_threads_drop_allocate_and_drain) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-// The same rescue for what a scope has gathered, in any pool.
+// The same for what a scope has gathered, in any pool.
 TYPED_TEST(any_incremental_pool, what_a_scope_gathered_is_no_reason_to_be_exhausted) {
     TypeParam pool({.max_bytes = 1U << 16});
     std::shared_ptr<node> head;
@@ -387,7 +387,7 @@ TYPED_TEST(any_incremental_pool, what_a_scope_gathered_is_no_reason_to_be_exhaus
     EXPECT_EQ(this->alive(), count);
 }
 
-// However many wait, and however empty the pool: destructors that allocate do not stand on each other's shoulders.
+// However many are deferred, and however exhausted the pool: destructors that allocate do not nest without limit.
 TEST_F(incremental_pool, making_room_does_not_nest) {
     struct allocates : test::counted<> {
         allocates(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Which record a drop on a stack of unknown bounds belongs to: one that stands a little above it, the innermost of several.
+// Which record a drop on a stack of unknown bounds belongs to: one that lies a little above it, the innermost of several.
 
 #include "pooled/teardown/outermost_drop.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// pool.take_pending(): what waits in an incremental pool, in somebody else's hands.
+// pool.take_pending(): the deferred objects of an incremental pool, as an object.
 
 #include "pooled/pooled.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// Plan: what a scope gathers stays whole, and its memory out, until the scope ends, and is gone right after.
+// Plan: what a scope gathers stays intact, and its memory in use, until the scope ends, and is destroyed then.
 //   - every kind of pointer and pool, alone, in chains, in numbers beyond the window (16) and the segments behind it (510)
 //   - what may be seen meanwhile: weak pointers, use counts, memory in use
 //   - where a scope stands: in another, in a destructor, beside one of another thread, under an exception
 //   - what is not gathered: what has other owners, trivial types, arrays, objects of other allocators
-//   - what happens in it: allocations, pools that die, destructors that make and drop more
+//   - what happens in it: allocations, pools that are destroyed, destructors that create and drop more
 
 #include "pooled/teardown/reclaim_scope.hpp"
 
@@ -142,7 +142,7 @@ TYPED_TEST_SUITE(any_pointer, makers, maker_names);
 
 using item = test::counted<>;
 
-// Knows whom it may not outlive.
+// Detects that it outlives an object that it must not outlive.
 template <class Maker>
 struct link {
     explicit link(test::life_log& l) : log(l) { log.on_construct(); }
@@ -304,7 +304,7 @@ TYPED_TEST(any_pointer, to_a_base_is_gathered) {
     EXPECT_EQ(this->log.destroyed(), 1);
 }
 
-// Makes objects of its own kind while it goes, and drops them.
+// Its destructor creates objects of the same kind, and drops them.
 template <class Maker>
 struct fertile {
     fertile(Maker& m, test::life_log& l, unsigned g) : maker(m), log(l), generations(g) {
@@ -786,7 +786,7 @@ TEST_F(reclaim_scope_test, pools_may_die_while_their_objects_wait) {
     EXPECT_EQ(local_memory.bytes(), 0U);
 }
 
-// A pool that is owned by an object that waits dies during the teardown, before or after its own objects.
+// A pool that is owned by a deferred object is destroyed during the teardown, before or after its own objects.
 TEST_F(reclaim_scope_test, pools_may_die_with_the_objects_that_own_them) {
     struct owner : item {
         explicit owner(test::life_log& l) : item(l) {

@@ -139,7 +139,7 @@ constexpr block_type k_node{.retire = nullptr,
                             .object_offset = 0,
                             .object_bytes = sizeof(node)};
 
-// As a handle does that lets go.
+// As a handle does that drops its object.
 void drop(node* n, bool is_unordered = false) {
     if (!try_destroy(n, is_unordered))
         defer_to_outermost(deferred(n, tag_of<k_node>(), false), n, sizeof(node));
