@@ -314,7 +314,7 @@ MEASURED = re.compile(
     rf" ?(?:{UNITS})(?![\w/])))"
 )
 VERSIONS = (
-    r"(?:CMake|Python|Debian|GCC|Clang|glibc|libstdc\+\+|License|py-cpuinfo|psutil|msgspec|pydantic|actionlint|Meson|"
+    r"(?:CMake|Python|Boost\.Pool|foonathan/memory|Debian|GCC|Clang|glibc|libstdc\+\+|License|py-cpuinfo|psutil|msgspec|pydantic|actionlint|Meson|"
     r"version|before|≥)\s+\d[\d.]*|\b(?:Apache|BSD|BSL|EPL|GPL|MPL)-\d[\d.]*"
 )
 # Versions of programs and licences, and the names of percentiles.

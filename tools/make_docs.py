@@ -49,7 +49,17 @@ HEADERS = {
     "config.hpp": "macros",
     "fwd.hpp": "forward declarations",
 }
-GUIDE = ["pools", "object-pool", "counted-pointers", "teardown", "debugging", "plugins", "compiled-library", "modules"]
+GUIDE = [
+    "pools",
+    "object-pool",
+    "counted-pointers",
+    "teardown",
+    "debugging",
+    "plugins",
+    "compiled-library",
+    "modules",
+    "faq",
+]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
