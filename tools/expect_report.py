@@ -15,7 +15,7 @@ import sys
 
 
 def problem_of(expected: str, status: int, output: str) -> str:
-    """What is wrong; empty when nothing is."""
+    """Describes the problem; empty if there is none."""
     if expected == "--none":
         return "reports something, but is correct" if status != 0 or output else ""
     if status == 0:

@@ -4,8 +4,8 @@
 A header that calls through a forward declaration depends on the header with the definition without including it. A
 linker notices this for functions that are no templates; Clang's syntax tree shows it for all. One translation unit
 with every header is enough: for each call, a header with the callee's definition must be among those that the header
-of the call includes, directly or not. A call that a template's arguments decide is the caller's business and is not
-looked at.
+of the call includes, directly or not. A call that a template's arguments decide depends on the caller, and is not
+checked.
 """
 
 import re

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """Runs every check that needs no program to be built; what `make lint` calls.
 
-With --fix it rewrites what a tool can mend instead. With --vocabulary it checks the words that are used, too.
+With --fix it rewrites what a tool can fix instead. With --vocabulary it checks the words that are used, too.
 
 usage: run_lint.py [--fix | --vocabulary]
 """
@@ -100,7 +100,7 @@ def check_tidy() -> bool:
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         results = list(workers.map(tidy, files))
-    # A header is seen from many files: each of its findings is told once.
+    # A header is seen from many files: each of its findings is printed once.
     told = set()
     for result in results:
         if result.returncode == 0:
