@@ -349,7 +349,7 @@ def check_links(include: Path, headers: dict[str, Header]) -> list[Finding]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
-    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `layer`, which take most of the time")
+    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `layer`, the slowest")
     options = parser.parse_args(argv)
 
     headers = read_headers(options.include)
