@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSL-1.0
 """The measured figures of README.md and docs/, and the results file that each one is read from.
 
-usage: figures.py            prints what differs from the results files, and measured figures without a source
-       figures.py --write    writes the figures anew
-       figures.py --results bench/results/FILE.jsonl    takes them from another run of the benchmark, and writes them
-       figures.py --measure build/gcc/examples          measures what `make bench` does not, and writes the figures
+usage: figures.py                          prints what differs from the results, and figures without a source
+       figures.py --write                   writes the figures anew
+       figures.py --results FILE.jsonl      takes them from another run of the benchmark, and writes them
+       figures.py --measure EXAMPLES        measures what `make bench` does not, and writes the figures
+       figures.py --record                  notes the figures of docs/mechanisms.md in docs/mechanisms.json
 
 The results: the run of the benchmark that README.md names (`make bench`), bench/results/counts.json
 (tools/measure_counts.py), *-compile-time.json (tools/compile_time.py), *-soak.json and *-forks.json (make soak), and
@@ -24,6 +25,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from measure_examples import processor  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
@@ -470,7 +474,7 @@ def unlike_settings(page: str) -> list[str]:
 
 def without_source(page: str, text: str) -> list[str]:
     """Measured figures of a page that no results file stands behind, each with the words around it."""
-    if page in OF_POOLBENCH or page == "docs/mechanisms.md":
+    if page in OF_POOLBENCH or page == "docs/mechanisms.md":  # mechanisms.json has them
         return []
 
     def blank(found: re.Match[str]) -> str:
@@ -482,6 +486,36 @@ def without_source(page: str, text: str) -> list[str]:
                 text = text[:start] + "_" * (end - start) + text[end:]
     text = NOT_MEASURED.sub(blank, LEFT_OUT.sub(blank, text))
     return [" ".join(text[max(0, m.start() - 40) : m.end() + 20].split()) for m in MEASURED.finditer(text)]
+
+
+# What docs/mechanisms.md measures: decimals, and what has a unit of time, or counts times or instructions.
+OF_MECHANISMS = re.compile(
+    r"\d+\.\d+|\d+(?:,\d{3})*(?=(?: (?:to|and|against) [\d.,]+)? (?:ns|us|ms|times|instructions)\b)"
+)
+
+
+def mechanism_figures() -> dict[str, list[str]]:
+    """Section of docs/mechanisms.md -> its figures in their order."""
+    text = re.sub(r"!\[.*?\]\(.*?\)", "", read("docs/mechanisms.md"), flags=re.DOTALL)
+    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    found = {title: OF_MECHANISMS.findall(" ".join(words.split())) for title, words in sections.items()}
+    return {title: figures for title, figures in found.items() if figures}
+
+
+def record_mechanisms() -> None:
+    """Sections whose figures changed get the commit and the date of the page's last change; the machine stays."""
+    command = ["git", "-C", ROOT, "log", "-1", "--abbrev=10", "--format=%h %as", "--", "docs/mechanisms.md"]
+    commit, date = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    known = json.loads(read("docs/mechanisms.json"))
+    record = {}
+    for title, figures in mechanism_figures().items():
+        record[title] = known.get(title, {"machine": processor()})
+        if record[title].get("figures") != figures:
+            machine = record[title]["machine"]
+            record[title] = {"commit": commit, "date": date, "machine": machine, "figures": figures}
+            print(f"docs/mechanisms.json: {title}")
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    (ROOT / "docs/mechanisms.json").write_text(text, encoding="utf-8")
 
 
 def measure(examples: Path) -> None:
@@ -501,9 +535,12 @@ def measure(examples: Path) -> None:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--measure", type=Path, metavar="EXAMPLES", help="with the examples of this directory")
     options = parser.parse_args(words)
+    if options.record:
+        record_mechanisms()
     if options.measure:
         measure(options.measure.resolve())
         options.write = True

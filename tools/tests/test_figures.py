@@ -7,6 +7,7 @@ The file says for each section which commit brought the figures, and on which ma
 
 import json
 import re
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -15,17 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import figures  # noqa: E402
 
 ROOT = figures.ROOT
-MECHANISMS = ROOT / "docs/mechanisms.md"
-# What is measured: decimals, and what has a unit of time, or counts times or instructions.
-MEASURED = re.compile(r"\d+\.\d+|\d+(?:,\d{3})*(?=(?: (?:to|and|against) [\d.,]+)? (?:ns|us|ms|times|instructions)\b)")
-
-
-def mechanism_figures() -> dict[str, list[str]]:
-    """Section of docs/mechanisms.md -> its figures in their order."""
-    text = re.sub(r"!\[.*?\]\(.*?\)", "", MECHANISMS.read_text(encoding="utf-8"), flags=re.DOTALL)
-    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
-    found = {title: MEASURED.findall(" ".join(words.split())) for title, words in sections.items()}
-    return {title: figures for title, figures in found.items() if figures}
 
 
 class FiguresTest(unittest.TestCase):
@@ -71,12 +61,25 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(figures.put(found.string, found, [9876.5, 0.499]), "takes 9,876\nns, 0.50 of M")
         self.assertEqual(figures.put_cells("| a | **1.5** (b) | |", {1: 2.75}), "| a | **2.8** (b) | |")
 
+    def test_each_results_file_is_committed(self):
+        if not (ROOT / ".git").exists():
+            self.skipTest("not a checkout")
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
+        named = {
+            file for page in figures.PAGES for file in re.findall(r"bench/results/[\w-]+\.jsonl?", figures.read(page))
+        }
+        self.assertEqual({figures.COUNTS, figures.SOAK, *named} - set(listed.split()), set())
+
     def test_both_pages_take_their_figures_from_the_same_run(self):
         self.assertEqual(figures.results_of(figures.README), figures.results_of(figures.BENCHMARKS))
 
     def test_figures_of_the_mechanisms_are_those_of_their_record(self):
         record = json.loads((ROOT / "docs/mechanisms.json").read_text(encoding="utf-8"))
-        self.assertEqual({title: each["figures"] for title, each in record.items()}, mechanism_figures())
+        self.assertEqual(
+            {title: each["figures"] for title, each in record.items()},
+            figures.mechanism_figures(),
+            "run tools/figures.py --record",
+        )
         for title, each in record.items():
             self.assertRegex(each["commit"], r"^[0-9a-f]{10}$", title)
             self.assertRegex(each["date"], r"^\d{4}-\d\d-\d\d$", title)
