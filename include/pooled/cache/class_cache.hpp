@@ -70,8 +70,7 @@ public:
         if (least == 0 || m_size >= least)
             if (void* const hot = pop_hot()) return hot;
         std::uint32_t const size = m_size;
-        if (size <= least) [[unlikely]]
-            return nullptr;
+        if (size <= least) return nullptr;
         if (size > k_ahead) __builtin_prefetch(m_array[size - 1 - k_ahead], 1);
         m_size = size - 1;
         return m_array[size - 1];
@@ -79,8 +78,7 @@ public:
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push_below(std::uint32_t most, void* address) noexcept {
         if (most != 0 && push_hot(address)) return true;
         std::uint32_t const size = m_size;
-        if (size + 1 >= most || size == m_capacity) [[unlikely]]
-            return false;
+        if (size + 1 >= most || size == m_capacity) return false;
         m_array[size] = m_hot;
         m_size = size + 1;
         m_hot = address;

@@ -171,8 +171,7 @@ private:
     }
 
     POOLED_ALWAYS_INLINE void ask_bounds() noexcept {
-        if (!m_knows_bounds) [[unlikely]]
-            ask_system();
+        if (!m_knows_bounds) ask_system();
     }
     POOLED_NOINLINE void ask_system() noexcept {
         m_bounds = find_stack_bounds();
