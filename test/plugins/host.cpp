@@ -55,6 +55,10 @@ public:
         if (m_handle == nullptr) std::puts(dlerror()), std::exit(1);
         m_side = reinterpret_cast<side const* (*)()>(dlsym(m_handle, "plugins_side"))();
     }
+    [[nodiscard]] bool is_loaded() const {
+        void* const again = dlopen(m_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+        return again != nullptr && dlclose(again) == 0;
+    }
     void close() {
         if (dlclose(m_handle) != 0) std::puts(dlerror()), std::exit(1);
     }
@@ -252,8 +256,9 @@ void fork_beside_the_loader(std::vector<side const*> const& sides) {
     CHECK(status == 0);
 }
 
-// A thread that used the library's pools ends after the library was closed.
-void outlive(library& plugin, int times) {
+// A thread that used the library's pools ends after the library was closed. `is_pinned`: the library has state of its own, or has made
+// objects of a class with a destructor.
+void outlive(library& plugin, int times, bool is_pinned) {
     g_step = "a thread outlives dlclose";
     for (int i = 0; i < times; ++i) {
         std::atomic<bool> has_used{false};
@@ -267,6 +272,7 @@ void outlive(library& plugin, int times) {
         while (!has_used)
             std::this_thread::yield();
         plugin.close();
+        CHECK(!is_pinned || plugin.is_loaded());
         may_end = true;
         user.join();
         plugin.open();
@@ -311,7 +317,7 @@ int main(int argc, char** argv) {
             check_unused(sides, before);
         }
     for (library& plugin : plugins)
-        outlive(plugin, 20);
+        outlive(plugin, 20, is_same);
     fork_beside_the_loader(sides);
     check_unused(sides, before);
     int owners = 0;

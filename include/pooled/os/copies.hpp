@@ -295,8 +295,9 @@ inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; 
     return all->regions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Pins the calling file first, so that its entries in the directory stay valid. Not under a lock of the library.
-[[nodiscard]] inline copy_directory& directory() noexcept {
+// Pins the calling file first, so that its entries in the directory stay valid. Not under a lock of the library. Hidden: where it is
+// not inlined, another file's function of that name would pin that file.
+[[nodiscard]] POOLED_HIDDEN inline copy_directory& directory() noexcept {
     detail::pin_this_library();
     return *detail::find_directory(true);
 }
