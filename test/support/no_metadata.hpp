@@ -9,9 +9,25 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 namespace test {
+
+// Whether a limit of the address space holds: under qemu's user mode with pages of another size than the machine's it does not, and
+// end_metadata() would take all memory of the machine.
+[[nodiscard]] inline bool can_end_metadata() {
+    rlimit before{};
+    getrlimit(RLIMIT_AS, &before);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    constexpr std::size_t k_bytes = std::size_t{1} << 24;
+    if (setrlimit(RLIMIT_AS, &none) != 0) return false;
+    void* const p = mmap(nullptr, k_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    setrlimit(RLIMIT_AS, &before);
+    if (p != MAP_FAILED) munmap(p, k_bytes);
+    return p == MAP_FAILED;
+}
 
 // The library gets no more memory for its own structures from here on.
 inline void end_metadata() {

@@ -181,6 +181,7 @@ using deferred_queue_death_test = deferred_queue_test;
 
 TEST_F(deferred_queue_death_test, without_memory_links_its_objects_and_refuses_those_that_are_observed) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer needs memory of its own";
+    if (!test::can_end_metadata()) GTEST_SKIP() << "the emulator does not limit the address space";
     test::start_death_tests_anew();
     EXPECT_EXIT(
         {

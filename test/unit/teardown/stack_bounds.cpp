@@ -20,6 +20,10 @@ std::uintptr_t here() { return reinterpret_cast<std::uintptr_t>(__builtin_frame_
 
 TEST(stack_bounds, hold_the_frame_of_the_main_thread) {
     stack_bounds const bounds = find_stack_bounds();
+#if defined(POOLED_TEST_EMULATED)
+    if (bounds.bytes() == 0)
+        GTEST_SKIP() << "with large pages, the emulator does not list the stack in /proc/self/maps";
+#endif
     EXPECT_TRUE(bounds.contains(here()));
     EXPECT_FALSE(bounds.contains(reinterpret_cast<std::uintptr_t>(std::make_unique<int>(1).get())));
 }
