@@ -197,6 +197,10 @@ TYPED_TEST(make_rc_of_an_array, throws_or_is_empty_when_the_pool_is_exhausted_or
         EXPECT_EQ(this->pool.template try_make_rc<int[][3]>(count), nullptr);
         EXPECT_EQ(this->pool.template try_make_rc_for_overwrite<int[][3]>(count), nullptr);
     }
+    for (std::size_t less = 0; less <= 32; ++less) {  // with what is in front of the elements
+        EXPECT_EQ(this->pool.template try_make_rc<char[]>(~std::size_t{0} - less), nullptr) << less;
+        EXPECT_EQ(this->pool.template try_make_shared<char[]>(~std::size_t{0} - less), nullptr) << less;
+    }
     EXPECT_NE((bounded.template try_make_rc_for_overwrite<int[10]>()), nullptr);
 }
 

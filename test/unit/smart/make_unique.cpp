@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -203,6 +204,18 @@ TYPED_TEST(make_unique_from, a_pool_destroys_an_unfinished_array_from_the_last_e
             EXPECT_THROW(static_cast<void>(this->pool.template make_unique<fourth_fails[]>(8)),
                          test::constructor_failed);
         EXPECT_EQ(destroyed, (std::vector<int>{2, 1, 0}));
+    }
+}
+
+// With the array's length in front of it, the sum is more than a number holds.
+TYPED_TEST(make_unique_from, a_pool_refuses_arrays_of_more_bytes_than_a_number_holds) {
+    for (std::size_t less = 0; less <= 32; ++less) {
+        std::size_t const count = ~std::size_t{0} - less;
+        EXPECT_EQ(this->pool.template try_make_unique<char[]>(count), nullptr) << less;
+        EXPECT_EQ(this->pool.template try_make_unique_for_overwrite<char[]>(count), nullptr) << less;
+        EXPECT_EQ(this->pool.template try_make_unique<int[]>(count / sizeof(int)), nullptr) << less;
+        EXPECT_THROW(static_cast<void>(this->pool.template make_unique<char[]>(count)), std::bad_alloc)
+            << less;
     }
 }
 
