@@ -4,13 +4,15 @@
 
     tools/simulate_sessions.py RESULTS.json [PAIRS]
 
-Writes, of so many pairs (default 2,000; a tenth of that for whole runs of --bin), the share in which a regression is
-flagged. poolbench/tests/sessions.py says what is simulated, and the tests repeat it with a few pairs."""
+Writes, beside the answers that the file already has, of so many pairs (default 2,000; a tenth of that for whole runs of
+--bin) the share in which a regression is flagged. poolbench/tests/sessions.py says what is simulated, and the tests
+repeat it with a few pairs."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -20,27 +22,30 @@ from poolbench.tests.sessions import World, flagged, interleaved  # noqa: E402
 SLOWER = ("pooled", "pooled_instance")
 
 
-def main(path: Path, pairs: int = 2000) -> None:
-    rows = []
-
-    def add(what: str, share: float, count: int) -> None:
-        rows.append({"what": what, "pairs": count, "flagged": share})
-        print(f"{what}: {share:.1%} of {count}", flush=True)
-        path.write_text(json.dumps({"above": 0.05, "rows": rows}, indent=1) + "\n")
-
-    for drift in (0.05, 0.30):
-        add(f"two files, drift {drift:.0%}, unchanged", flagged(World(drift), pairs), pairs)
+def questions(pairs: int) -> Iterator[tuple[str, int, Callable[[int], float]]]:
+    """(what, how many pairs, what answers it)"""
+    worlds = {f"drift {drift:.0%}": World(drift) for drift in (0.05, 0.30)}
+    worlds["drift 30%, a tenth of it uneven among contenders"] = World(0.30, of_contenders=0.1)
+    for name, world in worlds.items():
+        yield f"two files, {name}, unchanged", pairs, lambda n, w=world: flagged(w, n)
         for slower in SLOWER:
-            share = flagged(World(drift), pairs // 4, slower, 1.1)
-            add(f"two files, drift {drift:.0%}, {slower} 10% slower", share, pairs // 4)
-    uneven = World(0.30, of_contenders=0.1)
-    what = "two files, drift 30%, a tenth of it uneven among contenders"
-    add(f"{what}, unchanged", flagged(uneven, pairs), pairs)
-    add(f"{what}, pooled 10% slower", flagged(uneven, pairs // 4, "pooled", 1.1), pairs // 4)
+            what = f"two files, {name}, {slower} 10% slower"
+            yield what, pairs // 4, lambda n, w=world, c=slower: flagged(w, n, c, 1.1)
     for run in (0.02, 0.05):
-        add(f"--bin, runs vary by {run:.0%}, unchanged", interleaved(run, pairs // 10), pairs // 10)
-        share = interleaved(run, pairs // 20, "pooled", 1.1)
-        add(f"--bin, runs vary by {run:.0%}, pooled 10% slower", share, pairs // 20)
+        yield f"--bin, runs vary by {run:.0%}, unchanged", pairs // 10, lambda n, r=run: interleaved(r, n)
+        what = f"--bin, runs vary by {run:.0%}, pooled 10% slower"
+        yield what, pairs // 20, lambda n, r=run: interleaved(r, n, "pooled", 1.1)
+
+
+def main(path: Path, pairs: int = 2000) -> None:
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    there = {row["what"] for row in rows}
+    for what, count, answer in questions(pairs):
+        if what in there:
+            continue
+        rows.append({"what": what, "pairs": count, "flagged": answer(count)})
+        print(f"{what}: {rows[-1]['flagged']:.1%} of {count}", flush=True)
+        path.write_text(json.dumps({"above": 0.05, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -187,6 +187,15 @@ def _report(
         raise fail(failed, 1)
 
 
+def _check_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise fail(f"--keep {directory}: it cannot be written: {error.strerror}", 1) from error
+
+
 def profile(
     command: CommandArgument,
     keep: Annotated[
@@ -215,6 +224,8 @@ def profile(
     pattern = _pattern(only)
     try:
         launch.check(command[0])
+        if keep:  # said before the program runs, which may take hours
+            _check_writable(keep)
         recorder = native.recorder(say)
         with launch.directory() as directory:
             began, busy = record.now(), hardware.busy_share()

@@ -20,6 +20,7 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import Results
+from poolbench.results.store import check_writable
 from poolbench.system import build, mallocs, toolchains
 
 OLD, NEW = "old", "new"  # stand for the toolchain in the cells of two executables
@@ -48,6 +49,8 @@ def measured(asked: Asked) -> Results:
     if sides[0].sha256 == sides[1].sha256:
         say("both are the same executable (same SHA-256): what follows shows what this machine takes for a difference")
     there = find.continued(asked.output, sides) if asked.output else None
+    if asked.output:
+        check_writable(asked.output)
     libraries, _ = mallocs.find()
     cells = _cells_of(there) if there else None
     if cells is None:
@@ -131,7 +134,7 @@ def forecast(named: int, beside: int, seconds: float, rule: Rule) -> str:
     else:
         runs, time = f"{rule.least} pairs of runs of each", f"takes about {duration(least)}"
     long = "; fewer: --workload, --contender, --samples" if least > rule.budget else ""
-    return f"{named} cells and {beside} controls, {runs}: {time}{long}"
+    return f"cells: {named}, controls: {beside}; {runs}: {time}{long}"
 
 
 def _cells_of(there: Results) -> list[Cell] | None:

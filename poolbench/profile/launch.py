@@ -47,7 +47,7 @@ def check(word: str) -> Path:
     try:
         dynamic = _is_dynamic(path)
     except (OSError, struct.error) as error:
-        raise CannotRecord(f"{path} cannot be read: {error}") from error
+        raise CannotRecord(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if dynamic is False:
         raise CannotRecord(
             f"{path} is linked statically, so nothing can be preloaded into it: link it without -static to profile it"

@@ -162,7 +162,7 @@ def read(path: Path) -> Trace:
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
     except (OSError, ValueError) as error:
-        raise BadTrace(f"{path} cannot be read: {error}") from error
+        raise BadTrace(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     values = _header(path, bytes(data[: HEADER.size]))
     header_bytes, block_bytes, window_count, pid, flags, used = values[2:8]
     begin_tick, begin_ns, last_tick, last_ns, last_cpu, clock_cost, program = values[8:]

@@ -81,3 +81,11 @@ class Store:
 
     def __exit__(self, *_) -> None:
         self.close()
+
+
+def check_writable(path: Path) -> None:
+    """Raises what a run on this file would raise, before anything is measured; leaves things as they are."""
+    there = path.exists()
+    Store(path).close()
+    if not there:
+        path.unlink()

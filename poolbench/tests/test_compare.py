@@ -239,8 +239,8 @@ def test_only_ours_and_a_few_quick_controls_are_measured_and_the_time_is_said_fi
     old, kept = benches("old", 1.0), tmp_path / "kept.jsonl"
     words = ["compare", "--bin", old, "--bin", old, "--samples", 2, "--budget", "1s", "--output", kept]
     said = invoke(*words, "-c", "pooled").stderr
-    forecast = next(line for line in said.splitlines() if "cells and" in line)
-    assert "1 cells and 6 controls, 2 pairs of runs of each" in forecast and "takes" in forecast
+    forecast = next(line for line in said.splitlines() if "controls: " in line)
+    assert "cells: 1, controls: 6; 2 pairs of runs of each" in forecast and "takes" in forecast
     assert said.index(forecast) < said.index("results:")
     cells = {(cell.contender, cell.toolchain) for cell in read(kept).cells()}
     assert len(cells) == 14 and {("pooled", "old"), ("pooled", "new")} < cells
@@ -254,7 +254,7 @@ def test_a_control_that_is_named_is_measured_as_it_is_and_without_any_of_ours_th
 ):
     old, kept = benches("old", 1.0), tmp_path / "kept.jsonl"
     words = ["compare", "--bin", old, "--bin", old, "--samples", 2, "--budget", "1s"]
-    assert "2 cells and 5 controls" in invoke(*words, "-c", "pooled,raw", "--output", kept).stderr
+    assert "cells: 2, controls: 5" in invoke(*words, "-c", "pooled,raw", "--output", kept).stderr
     alone = invoke(*words, "-c", "raw")
     assert alone.exit_code == 2 and "nothing of pooled" in alone.stderr
 
@@ -267,6 +267,16 @@ def test_a_file_of_other_executables_or_of_these_in_other_parts_is_not_continued
     result = invoke("compare", "--bin", new, "--bin", old, *words)
     assert result.exit_code == 2 and "other executables" in result.stderr
     assert kept.read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(tmp_path, invoke, benches):
+    old, other = benches("old", 1.0), tmp_path / "notes.txt"
+    other.write_text("mine")
+    for output, status in ((other, 2), (tmp_path / "notes.txt" / "x.jsonl", 1)):
+        result = invoke("compare", "--bin", old, "--bin", old, "--output", output)
+        assert result.exit_code == status and "a first run" not in result.stderr
+    assert other.read_text() == "mine"
+    assert not (old.parent / "log").exists()
 
 
 def test_a_directory_that_is_no_checkout_is_bad_input(tmp_path, invoke, benches):

@@ -495,3 +495,11 @@ def test_an_error_is_bold_when_the_intervals_do_not_meet():
 
 def test_what_was_saved_is_judged_round_by_round():
     assert proof._saved([0.5, 0.6, 0.7, 0.6, 0.6]) == {"median": 0.4, "low": 0.3, "high": 0.5}
+
+
+def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
+    (tmp_path / "file").touch()
+    words = ["profile", "--keep", str(tmp_path / "file" / "x"), "--", "touch", str(tmp_path / "ran")]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 1 and "cannot be written" in result.stderr
+    assert not (tmp_path / "ran").exists()
