@@ -12,7 +12,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pooled" DESTINATION "${CMAKE_IN
         FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/pooled")
 
-# What debuggers show of pools and pointers: docs/debugging.md.
+# How debuggers show pools and pointers: docs/debugging.md.
 install(FILES "${PROJECT_SOURCE_DIR}/tools/debuggers/pooled_gdb.py" "${PROJECT_SOURCE_DIR}/tools/debuggers/pooled.natvis"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/pooled")
 

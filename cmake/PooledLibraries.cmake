@@ -12,7 +12,7 @@ foreach(kind IN ITEMS SHARED STATIC)
   add_library(pooled::${name} ALIAS pooled_${name})
   target_link_libraries(pooled_${name} PUBLIC pooled)
   target_compile_definitions(pooled_${name} INTERFACE POOLED_${kind}=1)
-  # The version is part of each symbol's name, so another one cannot stand in for it.
+  # The version is part of each symbol's name, so another version cannot replace it.
   set_target_properties(pooled_${name} PROPERTIES
     EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION})

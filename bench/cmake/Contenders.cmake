@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# Which contenders can be built here, and which contend in which workload.
+# Which contenders can be built here, and which take part in which workload.
 
 # Sets POOLED_WHY_NOT_<family> to a reason when the contenders of a family cannot be built, and
 # POOLED_LINK_<family> to what they link.
@@ -78,7 +78,7 @@ set(POOLED_CONTENDERS_e3_pointer_overhead raw_new malloc_free unique_ptr_new mak
   pooled_unique pass_by_value pass_by_reference pass_raw_pointer vector_unique_ptr vector_raw_pointer)
 set(POOLED_CONTENDERS_create_drop ${POOLED_SHARED_CONTENDERS} ${POOLED_UNSHARED_CONTENDERS} one_slot
   pooled_local_rc)
-# They must be pools that can be made once a run, or mallocs; the handle must be one that counts.
+# They must be pools that can be constructed once a run, or mallocs; the handle must count.
 set(POOLED_CONTENDERS_e4_pool_patterns boost_intrusive_new new make_shared pooled pooled_rc memorypool)
 set(POOLED_CONTENDERS_e5_handoff ${POOLED_SHARED_CONTENDERS} raw raw_new two_rings)
 # What `poolbench advise` chooses from: the standard's pointers, and ours.
@@ -87,9 +87,9 @@ set(POOLED_CONTENDERS_shape make_shared make_unique new pooled pooled_instance p
 # What `poolbench try` measures: the standard's pointers, and ours.
 set(POOLED_CONTENDERS_own_type make_shared make_unique pooled pooled_instance pooled_rc pooled_unique)
 set(POOLED_CONTENDERS_own_pattern ${POOLED_CONTENDERS_own_type})
-# Readers share a packet, so the handle must be one that counts.
+# Readers share a packet, so the handle must count.
 set(POOLED_CONTENDERS_e6_fan_out ${POOLED_SHARED_CONTENDERS})
-# A contender for one thread that is a true instance can be made once a thread.
+# A contender for one thread that has instances can be constructed once for each thread.
 set(POOLED_CONTENDERS_e7_random_replacement ${POOLED_SHARED_CONTENDERS} pmr_unsynchronized raw raw_new pooled_local
   thread_local_list)
 # Pointers that drop what they own: a raw pointer's teardown is its user's loop.
@@ -102,10 +102,10 @@ set(POOLED_CONTENDERS_e11_aging new make_shared boost_fast_pool pmr_synchronized
   tbb_scalable pooled pooled_instance pooled_local pooled_rc)
 set(POOLED_CONTENDERS_e12_latency new make_shared boost_fast_pool block_pool_spin pmr_synchronized pmr_unsynchronized
   tbb_scalable raw raw_new pooled pooled_instance pooled_local pooled_rc)
-# Pools that fetch a thousand blocks at a time, or twice as much each time, are not made for these.
+# Pools that request a thousand blocks at a time, or twice as much each time, are not designed for these.
 set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchronized tbb_scalable raw_new pooled
   pooled_instance pooled_local pooled_rc)
-# The programs know these two ways.
+# The programs have these two options.
 set(POOLED_CONTENDERS_e14_programs make_shared pooled)
-# The original's classes, and ours of the same names.
+# The original's classes, and those of the same names in compat/.
 set(POOLED_CONTENDERS_boost_pool boost_original pooled_compat)

@@ -22,14 +22,14 @@ function(pooled_bench_executable name)
   set(optimisation "${CMAKE_BUILD_TYPE}")
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     set(optimisation "${arg_OPTIMISATION}")
-    # A smoke run goes by the name of the executable that it stands for, and measures nothing.
+    # A smoke run has the name of the executable that it represents, and measures nothing.
     if(POOLED_BENCH_SMOKE)
       target_compile_options(${name} PRIVATE -O0)
     else()
       target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
     endif()
   endif()
-  # What a record says of the code: the flags of the configuration, then this executable's own, which win.
+  # The flags that a record contains: those of the configuration, then this executable's own, which take precedence.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
   string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${configuration}} -std=c++20" flags)
   if(optimisation STREQUAL "${arg_OPTIMISATION}")
@@ -41,7 +41,7 @@ function(pooled_bench_executable name)
   if(POOLED_BENCH_SMOKE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   endif()
-  # Nearly all the time of so many small units goes into the same standard headers.
+  # Nearly all the time of so many small units is spent on the same standard headers.
   target_precompile_headers(${name} PRIVATE <algorithm> <chrono> <memory> <string> <thread> <vector>)
 
   set(not_built "")

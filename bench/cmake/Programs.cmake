@@ -19,7 +19,7 @@ function(pooled_bench_programs)
   foreach(program IN LISTS programs)
     set(name pooled-bench-e14-${program})
     add_executable(${name} "${PROJECT_SOURCE_DIR}/examples/${program}.cpp")
-    # Before the examples' own way to it: the counter of mallocs is a stand-in.
+    # In front of the examples' own include directory: the counter of mallocs is replaced.
     target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/e14_programs/include")
     target_link_libraries(${name} PRIVATE pooled::pooled nlohmann_json::nlohmann_json)
     if(CMAKE_BUILD_TYPE STREQUAL "Release" AND POOLED_BENCH_SMOKE)

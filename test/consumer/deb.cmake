@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# Builds the Debian package, installs it into a root of its own, builds and runs a program with it, and removes it.
+# Builds the Debian package, installs it into a separate root, builds and runs a program with it, and removes it.
 # -Dbuild= the configured project; -Dwork= where to work; -Dproject= the program; -Dcompiler= -Dflags= -Dversion=
 file(REMOVE_RECURSE "${work}")
 set(root "${work}/root")
@@ -18,7 +18,7 @@ execute_process(COMMAND "${CMAKE_COMMAND}" -S "${project}" -B "${work}/consumer"
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/consumer" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${work}/consumer/consumer" COMMAND_ERROR_IS_FATAL ANY)
 
-# gdb's start-up file names printers that are there.
+# gdb's start-up file names printers that exist.
 file(READ "${root}/etc/gdb/gdbinit.d/pooled.py" startup)
 string(REGEX MATCH "\"(/usr/[^\"]+)\"" found "${startup}")
 if(NOT found OR NOT EXISTS "${root}${CMAKE_MATCH_1}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# Builds a program and looks at its pools and pointers in gdb: with the printers, and by the expressions of the natvis file.
+# Builds a program and prints its pools and pointers in gdb: with the printers, and by the expressions of the natvis file.
 # -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags=; -Dgdb=
 file(REMOVE_RECURSE "${work}")
 file(MAKE_DIRECTORY "${work}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # Makes the single header, checks its first line, and builds and runs a program with each compiler;
-# with the first one it has a second translation unit, because the header may define nothing twice.
+# with the first one it has a second translation unit, because the header must not define anything twice.
 # -Dsource= the project; -Dwork= where to work; -Dversion=; -Dpython=; -Dcompilers= a list
 file(REMOVE_RECURSE "${work}")
 file(MAKE_DIRECTORY "${work}/pooled")

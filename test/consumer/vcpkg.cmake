@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-# Runs the vcpkg port in CMake's script mode. The functions of vcpkg that it calls are replaced by the few lines that they
-# come down to for a header-only package; what arrives is what vcpkg would package.
+# Runs the vcpkg port in CMake's script mode. The functions of vcpkg that it calls are replaced by the few lines that
+# matter for a header-only package; the result is what vcpkg would package.
 # -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dversion=
 file(REMOVE_RECURSE "${work}")
 set(PORT pooled)
