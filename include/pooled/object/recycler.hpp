@@ -277,6 +277,9 @@ slot* recycler<T, Lifecycle, Sharing>::build_one() {
     }
     if (memory == nullptr) return nullptr;
     slot* const s = ::new (memory) slot(this);
+#if POOLED_CHECKED
+    detail::write_stale_owner(s->control);  // upstream's memory may contain another one
+#endif
     POOLED_TRY { create_in(*s); }
     POOLED_CATCH(...) {
         free_slot(*s);
