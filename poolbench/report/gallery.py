@@ -85,7 +85,8 @@ def render(results: list[Results], descriptions: dict[str, Description]) -> str:
         )
         for kind in KINDS
     ]  # fmt: skip
-    heading = f"What pooling gains on {len(machines)} machine{'s' if len(machines) != 1 else ''}"
+    different = len({each.machine_name() for each in results})  # a machine may have several files
+    heading = f"What pooling gains on {different} machine{'s' if different != 1 else ''}"
     intro = "Times of two machines do not compare, so none are shown."
     drawn = [chart for kind in KINDS if (chart := _chart(machines, works, kind))]
     return comparison("machines compared", heading, intro, machines, drawn, sheets if works else [])
