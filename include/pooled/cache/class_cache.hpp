@@ -64,8 +64,8 @@ public:
         return true;
     }
 
-    // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held, false if `most` are, or as many as
-    // there is space for.
+    // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held. False if
+    // `most` are held, or as many as there is space for.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* pop_above(std::uint32_t least) noexcept {
         if (least == 0 || m_size >= least)
             if (void* const hot = pop_hot()) return hot;

@@ -10,7 +10,8 @@
 // The same is written into an object_pool's slot when its object becomes idle.
 //
 // A copy that is made and dropped meanwhile is not seen. What else changes the counts is reported when the block or the object is
-// used again (heap/fill.hpp, expect_stale_owner()). Known for libstdc++ and libc++, whose binary interfaces fix where the counts are. Empty in other builds.
+// used again (heap/fill.hpp, expect_stale_owner()). Known for libstdc++ and libc++, whose binary interfaces fix where the counts are.
+// Empty in other builds.
 
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
