@@ -85,14 +85,15 @@ public:
 
     // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
-        while (!blocks.empty()) {
-            slab& s = find_slab(blocks.front());
+        class_geometry const g = k_geometry[m_class];
+        for (void* const* at = blocks.begin(); at != blocks.end();) {
+            slab& s = find_slab(*at);
             if (s.free == 0) m_slabs.push_front(s);
-            slab::put_result const result = s.put(blocks);
-            m_free.add(result.count);
-            blocks = blocks.subspan(result.count);
-            if (result.error != slab::put_error::none || result.count == 0) [[unlikely]]
-                fail_put(blocks.front(), result.error);
+            void* const* const next = s.put(at, blocks.end(), g);
+            if (next == at) [[unlikely]]
+                fail_put(s, *at);
+            m_free.add(static_cast<std::uint64_t>(next - at));
+            at = next;
             if (s.is_empty()) remove_slab(s);
         }
     }
@@ -187,10 +188,11 @@ public:
     }
 
 private:
-    POOLED_NOINLINE void fail_put(void* block, slab::put_error error) const noexcept {
+    POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
         fail_deallocation(m_pool.pool_name, block,
-                          error == slab::put_error::already_free ? "the block is free already (double free)"
-                                                                 : "no block starts there");
+                          s.error_of(block) == slab::put_error::already_free
+                              ? "the block is free already (double free)"
+                              : "no block starts there");
     }
 
     void gave(class_cache& cache, std::uint32_t count) noexcept {

@@ -156,46 +156,31 @@ struct alignas(k_cache_line) slab {
         return left;
     }
 
-    enum class put_error : unsigned char { none, not_a_block, already_free };
-    struct put_result {
-        std::uint32_t count = 0;
-        put_error error = put_error::none;
-    };
-
-    // Records as free the leading `blocks` that lie in this slab. Returns how many; stops before an erroneous one. Optimized for
-    // two kinds of flushes: each block in another slab, where entry and exit cost as much as the loop; and blocks in the order of
-    // their addresses, which take the inner loop.
-    [[nodiscard]] POOLED_ALWAYS_INLINE put_result put(span<void* const> blocks) noexcept {
-        class_geometry const& g = k_geometry[size_class];
+    // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
+    // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
+    // and exit cost as much as the loop; and blocks in the order of their addresses, which take the inner loop.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
+                                                        class_geometry const& g) noexcept {
         std::uintptr_t const block_bytes = g.block_bytes;
         std::uintptr_t const first = address_of(base);
         std::uintptr_t const end_offset = total * block_bytes;
-        void* const* block = blocks.data();
-        void* const* const end = block + blocks.size();
-        put_error error = put_error::none;
+        void* const* const all = block;
         while (block != end) {
             std::uintptr_t offset = address_of(*block) - first;
-            if (offset >= end_offset) [[unlikely]] {
-                if (offset < bytes) error = put_error::not_a_block;
+            if (offset >= end_offset) [[unlikely]]
                 break;
-            }
             std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
-            if (index * block_bytes != offset) [[unlikely]] {
-                error = put_error::not_a_block;
+            if (index * block_bytes != offset) [[unlikely]]
                 break;
-            }
             std::uint32_t const w = index / k_word_bits;
             std::uint64_t word = bits[w];
             std::uint64_t bit = std::uint64_t{1} << (index % k_word_bits);
+            if ((word & bit) != 0) [[unlikely]]
+                break;
             do {
-                if ((word & bit) != 0) [[unlikely]] {
-                    error = put_error::already_free;
-                    break;
-                }
                 word |= bit;
-                ++block;
+                if (++block == end) break;
                 if constexpr (k_hardened) {  // not ordered, but close to each other
-                    if (block == end) break;
                     std::uintptr_t const in_word = address_of(*block) - first - w * k_word_bits * block_bytes;
                     if (in_word >= k_word_bits * block_bytes) break;
                     std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
@@ -204,17 +189,29 @@ struct alignas(k_cache_line) slab {
                 } else {
                     bit <<= 1;
                     offset += block_bytes;
+                    if (address_of(*block) - first != offset || offset >= end_offset) break;
                 }
-            } while (k_hardened || (block != end && bit != 0 && address_of(*block) - first == offset &&
-                                    offset < end_offset));
+            } while (bit != 0 && (word & bit) == 0);
             bits[w] = word;
             if (w < first_word) first_word = static_cast<std::uint16_t>(w);
-            if (error != put_error::none) [[unlikely]]
-                break;
         }
-        auto const count = static_cast<std::uint32_t>(block - blocks.data());
-        free += count;
-        return {count, error};
+        free += static_cast<std::uint32_t>(block - all);
+        return block;
+    }
+
+    enum class put_error : unsigned char { none, not_a_block, already_free };
+    // Why put() stopped at a block; none: it lies in another slab.
+    [[nodiscard]] put_error error_of(void const* block) const noexcept {
+        std::uintptr_t const offset = address_of(block) - address_of(base);
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        std::size_t const index = offset / block_bytes;
+        bool const is_block = index < total && index * block_bytes == offset;
+        if (offset >= bytes || (is_block && !is_free(index))) return put_error::none;
+        return is_block ? put_error::already_free : put_error::not_a_block;
+    }
+    // Requires index < total.
+    [[nodiscard]] bool is_free(std::size_t index) const noexcept {
+        return (bits[index / k_word_bits] >> (index % k_word_bits) & 1) != 0;
     }
 
     [[nodiscard]] bool is_empty() const noexcept { return free == total; }  // no block is in use
@@ -223,9 +220,6 @@ struct alignas(k_cache_line) slab {
     template <class Visit>
     void for_each_free_run(Visit&& visit) const noexcept {
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
-        auto const is_free = [this](std::uint32_t i) {
-            return (bits[i / k_word_bits] >> (i % k_word_bits) & 1) != 0;
-        };
         for (std::uint32_t i = 0; i < total;) {
             if (!is_free(i)) {
                 ++i;

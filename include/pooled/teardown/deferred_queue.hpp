@@ -13,7 +13,7 @@
 // overlap; the stack keeps the frontier of a tree small (depth first).
 // Measured on a random tree and on E1: docs/teardown.md.
 //
-// Invariant: the stack is empty unless the window is full, or about to be filled. One thread at a time. O(1).
+// Invariant: the stack is empty unless the window is full. One thread at a time. O(1).
 
 #include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
@@ -69,22 +69,32 @@ public:
     // False when there is no memory to record an observed object: the caller must destroy it.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(deferred w, void const* object,
                                                  std::size_t object_bytes) noexcept {
-        if (m_size == k_window) [[unlikely]]
-            return push_behind(w);
+        if (m_size == k_window) {
+            if (m_top == nullptr || m_top->count == segment::k_words) [[unlikely]]
+                return push_segment(w);
+            m_top->words[m_top->count++] = w;
+            ++m_behind;
+            return true;
+        }
         prefetch_from(object, object_bytes);
-        enter(w);
+        m_window[(m_first + m_size++) % k_window] = w;
         return true;
     }
 
     // Requires that the queue is not empty. The caller must then finish() the object.
     [[nodiscard]] POOLED_ALWAYS_INLINE deferred pop() noexcept {
-        deferred const next = m_window[m_first];
+        deferred& first = m_window[m_first];
+        deferred const next = first;
         m_first = (m_first + 1) % k_window;
-        --m_size;
-        if (m_behind != 0) [[unlikely]]
-            advance();
+        if (m_behind == 0)
+            --m_size;
+        else  // the window is full, so its new end is where its beginning was
+            first = pop_behind();
         return next;
     }
+
+    // Destroys up to `most` objects, also those that are pushed meanwhile. Returns how many.
+    POOLED_API std::size_t finish(std::size_t most = ~std::size_t{0}) noexcept;
 
 private:
     static constexpr std::uint32_t k_window = 16;
@@ -107,13 +117,13 @@ private:
         std::size_t const all = bytes / sizeof(std::uintptr_t);
         std::size_t const words = all < k_scanned_words ? all : k_scanned_words;
         auto const* const first = static_cast<std::byte const*>(object);
-        std::uintptr_t fetched = 0;
-        for (std::size_t i = 0; i < words; ++i) {
-            std::uintptr_t const word = word_at(first, i);
-            if (!span.contains(word) || word - fetched < k_second_line) continue;
-            std::uintptr_t const next = i + 1 < words ? word_at(first, i + 1) : word;
-            fetched = word - next < k_second_line ? next : word;
-            prefetch(fetched);
+        for (std::size_t i = 0; i < words;) {
+            std::uintptr_t const word = word_at(first, i++);
+            if (!span.contains(word)) continue;
+            std::uintptr_t const next = i < words ? word_at(first, i) : 0;
+            bool const is_pair = word - next < k_second_line;
+            prefetch(is_pair ? next : word);
+            i += is_pair ? 1 : 0;
         }
     }
     POOLED_UNWATCHED static std::uintptr_t word_at(std::byte const* words, std::size_t index) noexcept {
@@ -126,24 +136,30 @@ private:
         __builtin_prefetch(reinterpret_cast<void const*>(address + k_second_line), 1);
     }
 
-    void enter(deferred w) noexcept {
-        m_window[(m_first + m_size) % k_window] = w;
-        ++m_size;
+    // Puts the object into a new segment of the stack.
+    [[nodiscard]] POOLED_API bool push_segment(deferred w) noexcept;
+
+    // Requires a stack that is not empty. Objects that were pushed long ago are no longer in the caches, so they are prefetched
+    // some steps before their turn.
+    [[nodiscard]] POOLED_ALWAYS_INLINE deferred pop_behind() noexcept {
+        deferred w = m_linked;
+        if (m_top != nullptr) {
+            std::size_t const count = --m_top->count;
+            w = m_top->words[count];
+            if (count >= k_ahead) prefetch(address_of(m_top->words[count - k_ahead].header()));
+            if (count == 0) {
+                segment* const empty = m_top;
+                m_top = empty->below;
+                g_metadata.deallocate(empty, sizeof(segment));
+            }
+        } else {
+            __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
+        }
+        --m_behind;
+        block_type const& type = w.type();
+        prefetch_from(static_cast<std::byte const*>(w.header()) + type.object_offset, type.object_bytes);
+        return w;
     }
-
-    [[nodiscard]] POOLED_API bool push_behind(deferred w) noexcept;
-
-    [[nodiscard]] bool push_without_memory(deferred w) noexcept {
-        if (w.is_observed()) return false;
-        __builtin_memcpy(w.header(), &m_linked, sizeof(m_linked));
-        m_linked = w;
-        ++m_behind;
-        return true;
-    }
-
-    // Requires a window that is not full, and a stack that is not empty. Objects that were pushed long ago are no longer in the
-    // caches, so they are prefetched some steps before their turn.
-    POOLED_API void advance() noexcept;
 
     std::uint32_t m_first = 0;
     std::uint32_t m_size = 0;
@@ -155,36 +171,26 @@ private:
 
 #if POOLED_HAS_CODE
 
-POOLED_CODE bool deferred_queue::push_behind(deferred w) noexcept {
-    if (m_top == nullptr || m_top->count == segment::k_words) {
-        auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)));
-        if (fresh == nullptr) return push_without_memory(w);
+POOLED_CODE bool deferred_queue::push_segment(deferred w) noexcept {
+    if (auto* const fresh = static_cast<segment*>(g_metadata.try_allocate(sizeof(segment)))) {
         fresh->below = m_top;
-        fresh->count = 0;
+        fresh->words[0] = w;
+        fresh->count = 1;
         m_top = fresh;
+    } else {
+        if (w.is_observed()) return false;
+        __builtin_memcpy(w.header(), &m_linked, sizeof(m_linked));
+        m_linked = w;
     }
-    m_top->words[m_top->count++] = w;
     ++m_behind;
     return true;
 }
 
-POOLED_CODE void deferred_queue::advance() noexcept {
-    deferred w = m_linked;
-    if (m_top != nullptr) {
-        std::size_t const count = --m_top->count;
-        w = m_top->words[count];
-        if (count >= k_ahead) prefetch(address_of(m_top->words[count - k_ahead].header()));
-        if (count == 0) {
-            segment* const empty = m_top;
-            m_top = empty->below;
-            g_metadata.deallocate(empty, sizeof(segment));
-        }
-    } else {
-        __builtin_memcpy(&m_linked, w.header(), sizeof(m_linked));
-    }
-    --m_behind;
-    prefetch_from(w.object(), w.type().object_bytes);
-    enter(w);
+POOLED_CODE std::size_t deferred_queue::finish(std::size_t most) noexcept {
+    std::size_t done = 0;
+    for (; done != most && !empty(); ++done)
+        pop().finish();
+    return done;
 }
 
 #endif

@@ -65,8 +65,7 @@ POOLED_CODE std::size_t pending::drain(std::size_t budget) noexcept {
     while (m_list != nullptr && done != budget) {
         detail::deferred_queue& queue = m_list->queue;
         detail::deferred_queue* const before = detail::redirect_deferred(&queue);
-        for (; done != budget && !queue.empty(); ++done)
-            queue.pop().finish();
+        done += queue.finish(budget - done);
         static_cast<void>(detail::redirect_deferred(before));
         if (!queue.empty()) break;
         detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);

@@ -30,8 +30,7 @@ public:
     }
     ~reclaim_scope() {
         if (!m_is_outermost) return;
-        while (!m_gathered.queue.empty())
-            m_gathered.queue.pop().finish();
+        m_gathered.queue.finish();
         detail::end_outermost(m_gathered);
     }
     reclaim_scope(reclaim_scope const&) = delete;

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -72,15 +73,19 @@ public:
         return stack_pointer() - m_window_low < m_window_bytes;
     }
 
-    // Called when may_recurse() is false, or for an object of an unordered pool.
+    // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must pass the object
+    // to take_recipient() before any destructor runs.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
+        if (is_own(here) && m_innermost != nullptr && here < m_innermost->low)  // within a scope, each drop
+            return defer_to(*m_innermost);
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
             // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
             if (g_outermost_drops.find(here) == nullptr) return drop_way::lead;
         }
-        if (outermost_drop const* const outermost = find(here)) {
-            if (here < outermost->low || (is_unordered && outermost->takes_unordered)) return drop_way::defer;
+        if (outermost_drop* const outermost = find(here)) {
+            if (here < outermost->low || (is_unordered && outermost->takes_unordered))
+                return defer_to(*outermost);
             if (is_unordered) return drop_way::lead;
             open_window(outermost->low,
                         is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
@@ -90,6 +95,9 @@ public:
         open_window(limit(), m_bounds.high);
         return drop_way::destroy;
     }
+
+    // To which choose() deferred the object that the caller now passes on; null: it was not called.
+    [[nodiscard]] outermost_drop* take_recipient() noexcept { return std::exchange(m_recipient, nullptr); }
 
     // The innermost outermost_drop around a drop at this stack pointer, to which it may be deferred; null: none.
     [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
@@ -138,14 +146,11 @@ public:
     void finish_at_exit() noexcept {
         outermost_drop* drop = find(stack_pointer());
         while (drop != nullptr) {
-            while (!drop->queue.empty())
-                drop->queue.pop().finish();
+            drop->queue.finish();
             end(*drop);
             drop = find(stack_pointer());
         }
-        if (redirect != nullptr)
-            while (!redirect->empty())
-                redirect->pop().finish();
+        if (redirect != nullptr) redirect->finish();
         redirect = nullptr;
     }
 
@@ -168,6 +173,11 @@ private:
         if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
 #endif
         return m_bounds.low + detail::min(m_bounds.bytes() / 2, k_largest_reserve);
+    }
+
+    [[nodiscard]] drop_way defer_to(outermost_drop& drop) noexcept {
+        m_recipient = &drop;
+        return drop_way::defer;
     }
 
     POOLED_ALWAYS_INLINE void ask_bounds() noexcept {
@@ -194,6 +204,7 @@ private:
     stack_bounds m_bounds;
     bool m_knows_bounds = false;
     outermost_drop* m_innermost = nullptr;  // on the thread's own stack
+    outermost_drop* m_recipient = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
@@ -211,8 +222,7 @@ POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
     outermost_drop self;
     begin_outermost(self, kind);
     destroy();
-    while (!self.queue.empty())
-        self.queue.pop().finish();
+    self.queue.finish();
     end_outermost(self);
 }
 
@@ -233,8 +243,8 @@ template <class T>
     return false;
 }
 
-// Defers an object to the outermost drop of this stack. If there is no memory to record it, it is destroyed immediately, within
-// the destructor that dropped it.
+// Defers an object for which choose_way() returned drop_way::defer. If there is no memory to record it, it is destroyed
+// immediately, within the destructor that dropped it.
 POOLED_API void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
 // Destroys an object that cannot be deferred, or whose deferral ends.
@@ -258,8 +268,8 @@ POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(d
 POOLED_CODE outermost_drop* find_outermost() noexcept { return t_teardown.find(stack_pointer()); }
 
 POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
-    outermost_drop* const outermost = find_outermost();
-    if (outermost == nullptr || !outermost->queue.push(d, object, object_bytes)) d.finish();
+    outermost_drop* const to = t_teardown.take_recipient();
+    if (to == nullptr || !to->queue.push(d, object, object_bytes)) d.finish();
 }
 
 POOLED_CODE void finish_now(deferred d) noexcept {
@@ -279,9 +289,7 @@ inline std::size_t relieve_outermost() noexcept {
     for (outermost_drop* drop = find_outermost(); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
         drop->is_relieving = true;
-        std::size_t done = 0;
-        for (; done != k_objects_per_retry && !drop->queue.empty(); ++done)
-            drop->queue.pop().finish();
+        std::size_t const done = drop->queue.finish(k_objects_per_retry);
         drop->is_relieving = false;
         return done;
     }

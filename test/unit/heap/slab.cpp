@@ -39,7 +39,12 @@ protected:
     [[nodiscard]] void* at(std::size_t offset) const {
         return reinterpret_cast<void*>(k_base + offset);  // NOLINT: never read
     }
-    [[nodiscard]] slab::put_result put(void* p) { return one.put({&p, 1}); }
+    // The number of leading blocks that were put.
+    [[nodiscard]] std::size_t put(span<void* const> blocks) {
+        void* const* const end = one.put(blocks.begin(), blocks.end(), k_geometry[one.size_class]);
+        return static_cast<std::size_t>(end - blocks.begin());
+    }
+    [[nodiscard]] std::size_t put(void* p) { return put({&p, 1}); }
 
     slab one;
 };
@@ -66,7 +71,7 @@ TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
             for (std::size_t i = 0; i < blocks.size(); ++i)
                 ASSERT_EQ(blocks[i], at(i * k_geometry[c].block_bytes));
             ASSERT_TRUE(one.is_valid());
-            ASSERT_EQ(one.put(blocks).count, one.total);
+            ASSERT_EQ(put(blocks), one.total);
             ASSERT_TRUE(one.is_empty());
             one.unassign();
             ASSERT_TRUE(one.is_valid());
@@ -81,7 +86,7 @@ TEST_F(slab_test, gives_out_the_lowest_free_blocks_in_ascending_order) {
         freed.push_back(blocks[i]);
     auto shuffled = freed;
     std::ranges::shuffle(shuffled, std::mt19937(1));
-    ASSERT_EQ(one.put(shuffled).count, shuffled.size());
+    ASSERT_EQ(put(shuffled), shuffled.size());
     EXPECT_EQ(take(10), std::vector<void*>(freed.begin(), freed.begin() + 10));
     EXPECT_EQ(take(one.total), std::vector<void*>(freed.begin() + 10, freed.end()));
     EXPECT_EQ(take(1), std::vector<void*>());
@@ -90,8 +95,8 @@ TEST_F(slab_test, gives_out_the_lowest_free_blocks_in_ascending_order) {
 TEST_F(slab_test, gives_out_a_block_below_those_taken_before) {
     make(k_48);
     auto const blocks = take(one.total);
-    ASSERT_EQ(put(blocks[1000]).count, 1U);
-    ASSERT_EQ(put(blocks[3]).count, 1U) << "the first word with a free block moves down";
+    ASSERT_EQ(put(blocks[1000]), 1U);
+    ASSERT_EQ(put(blocks[3]), 1U) << "the first word with a free block moves down";
     EXPECT_TRUE(one.is_valid());
     EXPECT_EQ(take(2), (std::vector<void*>{blocks[3], blocks[1000]}));
 }
@@ -102,23 +107,21 @@ TEST_F(slab_test, takes_back_a_batch_up_to_the_first_block_of_another_slab) {
     void* const foreign = at(k_slab_bytes);
     void* const below = at(std::size_t{0} - 48);
     std::array<void*, 4> batch{blocks[0], blocks[1], foreign, blocks[2]};
-    slab::put_result result = one.put(batch);
-    EXPECT_EQ(result.count, 2U);
-    EXPECT_EQ(result.error, slab::put_error::none);
-    result = put(below);
-    EXPECT_EQ(result.count, 0U);
-    EXPECT_EQ(result.error, slab::put_error::none);
+    EXPECT_EQ(put(batch), 2U);
+    EXPECT_EQ(one.error_of(foreign), slab::put_error::none);
+    EXPECT_EQ(put(below), 0U);
+    EXPECT_EQ(one.error_of(below), slab::put_error::none);
     EXPECT_TRUE(one.is_valid());
 }
 
 TEST_F(slab_test, refuses_a_block_that_is_free) {
     make(k_48);
-    EXPECT_EQ(put(at(48)).error, slab::put_error::already_free);
+    EXPECT_EQ(put(at(48)), 0U);
+    EXPECT_EQ(one.error_of(at(48)), slab::put_error::already_free);
     auto const blocks = take(3);
     std::array<void*, 3> const batch{blocks[0], blocks[1], blocks[0]};
-    slab::put_result const result = one.put(batch);
-    EXPECT_EQ(result.count, 2U);
-    EXPECT_EQ(result.error, slab::put_error::already_free);
+    EXPECT_EQ(put(batch), 2U);
+    EXPECT_EQ(one.error_of(batch[2]), slab::put_error::already_free);
     EXPECT_EQ(one.free, one.total - 1);
     EXPECT_TRUE(one.is_valid()) << "what was right about the batch is recorded";
 }
@@ -126,11 +129,14 @@ TEST_F(slab_test, refuses_a_block_that_is_free) {
 TEST_F(slab_test, refuses_what_is_no_start_of_a_block) {
     make(k_48);
     static_cast<void>(take(one.total));
-    for (std::size_t const offset : {1UL, 8UL, 16UL, 47UL, 49UL, 64UL * 48 + 24})
-        EXPECT_EQ(put(at(offset)).error, slab::put_error::not_a_block) << offset;
+    for (std::size_t const offset : {1UL, 8UL, 16UL, 47UL, 49UL, 64UL * 48 + 24}) {
+        EXPECT_EQ(put(at(offset)), 0U) << offset;
+        EXPECT_EQ(one.error_of(at(offset)), slab::put_error::not_a_block) << offset;
+    }
     std::size_t const rest = std::size_t{one.total} * 48;
     ASSERT_LT(rest, k_slab_bytes);
-    EXPECT_EQ(put(at(rest)).error, slab::put_error::not_a_block) << "behind the last block";
+    EXPECT_EQ(put(at(rest)), 0U);
+    EXPECT_EQ(one.error_of(at(rest)), slab::put_error::not_a_block) << "behind the last block";
     EXPECT_EQ(one.free, 0U);
     EXPECT_TRUE(one.is_valid());
 }
@@ -140,9 +146,8 @@ TEST_F(slab_test, refuses_what_lies_behind_its_last_block_also_next_to_that) {
     auto const blocks = take(one.total);
     std::array<void*, 3> const batch{blocks[one.total - 2], blocks[one.total - 1],
                                      at(std::size_t{one.total} * 48)};
-    slab::put_result const result = one.put(batch);
-    EXPECT_EQ(result.count, 2U);
-    EXPECT_EQ(result.error, slab::put_error::not_a_block);
+    EXPECT_EQ(put(batch), 2U);
+    EXPECT_EQ(one.error_of(batch[2]), slab::put_error::not_a_block);
     EXPECT_TRUE(one.is_valid());
 }
 
@@ -150,7 +155,7 @@ TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
     make(k_48);
     auto const blocks = take(one.total);
     for (std::size_t const i : {0U, 1U, 5U, 63U, 64U, 65U})
-        ASSERT_EQ(put(blocks[i]).count, 1U);
+        ASSERT_EQ(put(blocks[i]), 1U);
     std::vector<std::pair<std::size_t, std::size_t>> runs;
     one.for_each_free_run(
         [&](std::size_t first, std::size_t end) { runs.emplace_back(first / 48, end / 48); });
@@ -176,7 +181,7 @@ TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
                 std::ranges::shuffle(used, random);
                 std::size_t const count = std::min<std::size_t>(used.size(), random() % 40);
                 std::span<void* const> const batch(used.data(), count);
-                ASSERT_EQ(one.put(batch).count, count);
+                ASSERT_EQ(put(batch), count);
                 free.insert(batch.begin(), batch.end());
                 used.erase(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(count));
             }
@@ -184,7 +189,7 @@ TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
             ASSERT_EQ(one.free, free.size());
             ASSERT_EQ(one.is_empty(), used.empty());
         }
-        ASSERT_EQ(one.put(used).count, used.size());
+        ASSERT_EQ(put(used), used.size());
         one.unassign();
         ASSERT_TRUE(one.is_valid());
     }

@@ -202,7 +202,7 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
     slab& again = *heap.take(k_48);
     void* block = nullptr;
     EXPECT_EQ(again.take(1, [&](std::byte* p) { block = p; }), 1U);
-    EXPECT_EQ(again.put({&block, 1}).count, 1U);
+    EXPECT_EQ(again.put(&block, &block + 1, k_geometry[k_48]), &block + 1);
     heap.put(again);
     EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
 }
@@ -234,7 +234,8 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
     static_cast<void>(
         s.take(2, [&](std::byte* p) { blocks.push_back(p); }));  // up to 9 KiB: into the third page
-    ASSERT_EQ(s.put(blocks).count, blocks.size());
+    void* const* const end = blocks.data() + blocks.size();
+    ASSERT_EQ(s.put(blocks.data(), end, k_geometry[k_1500]), end);
     EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
         << "those that were handed out since, or never purged";
     heap.put(s);
