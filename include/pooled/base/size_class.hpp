@@ -116,20 +116,6 @@ inline constexpr std::size_t k_guard_bytes =
 }
 
 static_assert(k_geometry.back().block_bytes == k_max_block_bytes);
-static_assert([] {
-    std::size_t before = 0;
-    for (class_geometry const g : k_geometry) {
-        bool const is_right = g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes &&
-                              g.cache_blocks % 2 == 0 &&
-                              g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
-        if (!is_right || g.block_bytes <= before) return false;
-        before = g.block_bytes;
-    }
-    return true;
-}());
-static_assert(k_guard_bytes != 0 || (k_geometry[class_for(0, 1)].block_bytes == 16 &&
-                                     k_geometry[class_for(24, 16)].block_bytes == 32 &&
-                                     k_geometry[class_for(100, 4096)].block_bytes == 4096));
 static_assert(class_for(1, 8192) == k_large);
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -158,7 +158,7 @@ struct alignas(k_cache_line) slab {
 
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
     // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
-    // and exit cost as much as the loop; and blocks in the order of their addresses, which take the inner loop.
+    // and exit cost as much as the loop; and neighbours one after the other, up or down, which take the inner loop.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
                                                         class_geometry const& g) noexcept {
         std::uintptr_t const block_bytes = g.block_bytes;
@@ -187,9 +187,15 @@ struct alignas(k_cache_line) slab {
                     if (nth * block_bytes != in_word || w * k_word_bits + nth >= total) break;
                     bit = std::uint64_t{1} << nth;
                 } else {
-                    bit <<= 1;
-                    offset += block_bytes;
-                    if (address_of(*block) - first != offset || offset >= end_offset) break;
+                    std::uintptr_t const next = address_of(*block) - first;
+                    if (next == offset + block_bytes)
+                        bit <<= 1;
+                    else if (next == offset - block_bytes)
+                        bit >>= 1;
+                    else
+                        break;
+                    offset = next;
+                    if (offset >= end_offset) break;
                 }
             } while (bit != 0 && (word & bit) == 0);
             bits[w] = word;

@@ -114,6 +114,22 @@ TEST_F(slab_test, takes_back_a_batch_up_to_the_first_block_of_another_slab) {
     EXPECT_TRUE(one.is_valid());
 }
 
+TEST_F(slab_test, takes_back_neighbours_in_ascending_and_in_descending_order) {
+    for (bool const is_descending : {false, true}) {
+        make(k_48);
+        auto blocks = take(one.total);
+        if (is_descending) std::ranges::reverse(blocks);
+        blocks.insert(blocks.begin() + 100, blocks[90]);  // the second time in the midst of a run
+        EXPECT_EQ(put(blocks), 100U);
+        EXPECT_EQ(one.error_of(blocks[100]), slab::put_error::already_free);
+        EXPECT_TRUE(one.is_valid());
+        EXPECT_EQ(put(span<void* const>(blocks).subspan(101)), blocks.size() - 101);
+        EXPECT_TRUE(one.is_empty());
+        EXPECT_TRUE(one.is_valid());
+        one.unassign();
+    }
+}
+
 TEST_F(slab_test, refuses_a_block_that_is_free) {
     make(k_48);
     EXPECT_EQ(put(at(48)), 0U);
