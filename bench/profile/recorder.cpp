@@ -45,16 +45,16 @@ template <request How>
     const bool due = t.countdown < 0;
     const bool is_first = due && !t.counted;
     if (due && !g_open && tick() >= __atomic_load_n(&g_next_window, __ATOMIC_RELAXED)) open_window();
-    const std::uint64_t began = tick();
+    const std::uint64_t began = g_open ? begin_call() : tick();
     t.inside = false;
     void* object = call_real<How>(size, align);
     t.inside = true;
-    const std::uint64_t ended = tick();
+    const std::uint64_t ended = ordered_tick();
     const int error = errno;
     if (object && g_open) {
         write_event({ended, reinterpret_cast<std::uint64_t>(object), caller,
                      static_cast<std::uint64_t>(event_kind::allocate),
-                     How == request::aligned ? log2_of(align) : 0, cost_of(ended - began), size},
+                     How == request::aligned ? log2_of(align) : 0, cost_of(began, ended), size},
                     ended);
     }
     if (due) {
@@ -85,13 +85,13 @@ inline void* allocate(std::size_t size, std::uintptr_t caller) {
         if (g_filter[filter_place(p)]) unfollow(p);
         if (g_open) {
             const std::uint64_t size = real_usable_size ? real_usable_size(p) : 0;
-            const std::uint64_t began = tick();
+            const std::uint64_t began = begin_call();
             t.inside = false;
             real_free(p);
             t.inside = true;
-            const std::uint64_t ended = tick();
+            const std::uint64_t ended = ordered_tick();
             write_event({began, reinterpret_cast<std::uint64_t>(p), 0,
-                         static_cast<std::uint64_t>(event_kind::deallocate), 0, cost_of(ended - began), size},
+                         static_cast<std::uint64_t>(event_kind::deallocate), 0, cost_of(began, ended), size},
                         ended);
             errno = error;
             t.inside = false;
@@ -119,11 +119,11 @@ inline void deallocate(void* p) {
     if (p && g_filter[filter_place(p)]) unfollow(p);
     const bool open = g_open != 0;
     const std::uint64_t old = open && p && real_usable_size ? real_usable_size(p) : 0;
-    const std::uint64_t began = tick();
+    const std::uint64_t began = open ? begin_call() : tick();
     t.inside = false;
     void* moved = real_realloc(p, size);
     t.inside = true;
-    const std::uint64_t ended = tick();
+    const std::uint64_t ended = ordered_tick();
     const int error = errno;
     if (open && (moved || size == 0)) {
         // The old address ends at the call's begin, whatever another thread gets meanwhile.
@@ -133,7 +133,7 @@ inline void deallocate(void* p) {
                         began);
         if (moved)
             write_event({ended, reinterpret_cast<std::uint64_t>(moved), caller,
-                         static_cast<std::uint64_t>(event_kind::resize_new), 0, cost_of(ended - began), size},
+                         static_cast<std::uint64_t>(event_kind::resize_new), 0, cost_of(began, ended), size},
                         ended);
     }
     errno = error;
@@ -194,12 +194,18 @@ void begin_process() {
     file->program[length > 0 ? length : 0] = 0;
     file->begin_ns = nanoseconds(CLOCK_MONOTONIC);
     file->begin_tick = tick();
-    // Without a rate from the system: count for a while.
+    // Without a rate from the system: count for a while. On some processors the counter advances in steps that are longer
+    // than a reading takes, so the mean of many readings is taken.
+    constexpr std::uint64_t k_readings = 64;
     std::uint64_t least = ~std::uint64_t{0};
     std::uint64_t ns;
     do {
-        const std::uint64_t first = tick(), second = tick();
-        least = second - first < least ? second - first : least;
+        const std::uint64_t first = ordered_tick();
+        std::uint64_t last = first;
+        for (std::uint64_t i = 0; i < k_readings; ++i)
+            last = ordered_tick();
+        const std::uint64_t mean = (last - first + k_readings / 2) / k_readings;
+        least = mean < least ? mean : least;
         ns = nanoseconds(CLOCK_MONOTONIC) - file->begin_ns;
     } while (ns < 100'000);
     g_ticks_per_ns = static_cast<double>(tick() - file->begin_tick) / static_cast<double>(ns);

@@ -13,7 +13,7 @@
 namespace poolbench_trace {
 
 inline constexpr char k_magic[8] = {'p', 'o', 'o', 'l', 't', 'r', 'c', '\n'};
-inline constexpr std::uint32_t k_version = 1;
+inline constexpr std::uint32_t k_version = 2;
 inline constexpr std::uint32_t k_header_bytes = 64 << 10;
 inline constexpr std::uint32_t k_block_bytes = 16 << 10;
 inline constexpr std::uint32_t k_most_windows = 1000;
@@ -42,7 +42,7 @@ struct file_header {
     std::uint64_t last_tick;
     std::uint64_t last_ns;
     std::uint64_t last_cpu_ns;       // processor time of the process, all threads
-    std::uint64_t clock_cost_ticks;  // two readings of the counter, one after the other
+    std::uint64_t clock_cost_ticks;  // from one reading of the counter to the next, on average
     char program[k_path_bytes];
     window window_of[k_most_windows];
     // JSON, written by poolbench when the process has ended: machine, date, load.
@@ -74,7 +74,7 @@ struct event {
     std::uint64_t caller;     // who called malloc or operator new; 0: a deallocation
     std::uint64_t kind : 4;   // event_kind
     std::uint64_t align : 6;  // log2; 0: malloc's own
-    std::uint64_t cost : 18;  // ticks that the call took, both readings of the counter included
+    std::uint64_t cost : 18;  // ticks of processor time that the call took, a reading of the counter included
     std::uint64_t size : 36;  // bytes asked for; of a deallocation the usable bytes
 };
 static_assert(sizeof(event) == 32);

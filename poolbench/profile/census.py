@@ -62,7 +62,7 @@ class Kind:
 
     def _mean(self, count: int, cost: int) -> float | None:
         sums = self._sums().sum(axis=0)
-        return float(sums[cost] / sums[count]) if sums[count] > 0 else None
+        return max(0.0, float(sums[cost] / sums[count])) if sums[count] > 0 else None
 
     @property
     def malloc_ns(self) -> float | None:
@@ -78,7 +78,8 @@ class Kind:
         if len(sums) < 2:
             return np.full(draws, self.cost_ns)
         drawn = sums[rng.integers(0, len(sums), (draws, len(sums)))].sum(axis=1)
-        return drawn[:, 1] / np.maximum(drawn[:, 0], 1e-9) + drawn[:, 3] / np.maximum(drawn[:, 2], 1e-9)
+        each = drawn[:, [1, 3]] / np.maximum(drawn[:, [0, 2]], 1e-9)
+        return np.maximum(each, 0.0).sum(axis=1)
 
     @property
     def cost_ns(self) -> float:
@@ -131,6 +132,12 @@ class Census:
     @property
     def objects(self) -> float:
         return sum(kind.objects for kind in self.kinds.values())
+
+    @property
+    def share_inside(self) -> float:
+        """Of the processor time, in malloc and free. Above 1: the calls in the windows took longer than others."""
+        inside = sum(kind.objects * kind.cost_ns for kind in self.kinds.values())
+        return inside / 1e9 / max(self.cpu_seconds, 1e-9)
 
     def ranked(self) -> list[Kind]:
         return sorted(self.kinds.values(), key=lambda kind: -kind.objects * max(kind.cost_ns, 1.0))
@@ -244,8 +251,6 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     stands_for = np.diff(ends_at) / open_for
     begins, ends, only_ends = pairs(found, np.arange(len(found.events)))
     callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], found.event_costs
-    if len(costs):  # a call that the scheduler interrupted is none of malloc's
-        costs = np.minimum(costs, np.quantile(costs, 0.9995))
     both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
     unique, place = np.unique(both, axis=0, return_inverse=True)
     place = place.reshape(-1)

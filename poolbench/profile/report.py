@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What is said of a profile: a table of types, the time in malloc, and a ranked list of what to change."""
+"""The report of a profile: a table of types, the time in malloc, and a ranked list of changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from poolbench.profile.saving import Saving, Savings
 from poolbench.tables import NONE, Sheet, number, print_text
 
 SHOWN = 12  # types
-NEGLIGIBLE = 0.01  # of the program's time: nobody changes a program for less
+NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
 
 
 def duration(ns: float | None) -> str:
@@ -36,7 +36,7 @@ def share(value: float | None) -> str:
 
 
 def percent(saving: Saving) -> str:
-    """A dash beside a sign is hard to read; how far below -100 % something would cost, nobody needs to know."""
+    """The interval; with "to" where an end is negative, as a dash beside a sign is hard to read."""
     low, high = saving.low * 100, saving.high * 100
     if low >= 0:
         return f"{low:.1f}–{high:.1f} %"
@@ -76,7 +76,7 @@ def sheet(census: Census) -> Sheet:
 def head(census: Census) -> str:
     windows = sum(len(each.windows) for each in census.traces)
     processes = f" in {len(census.traces)} processes" if len(census.traces) > 1 else ""
-    inside = sum(kind.objects * kind.cost_ns for kind in census.kinds.values()) / 1e9 / max(census.cpu_seconds, 1e-9)
+    inside = census.share_inside
     # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
     told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
     return (

@@ -4,7 +4,13 @@ with all of them, a process a sample, interleaved.
 
 What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
 cost comes from the replay: its time, less that of the same replay that allocates nothing and, of one kind, less that of
-the other kinds on malloc. The saving is the difference, times the objects of the whole run."""
+the other kinds on malloc. The saving is the difference, times the objects of the whole run.
+
+    saving = present cost - cost after the change      0 <= cost after the change
+    present cost of all objects <= processor time of the program
+
+So no saving exceeds the time in malloc and free, nor that the program's. Where the calls of the windows seem to take
+longer than the program had, all present costs are reduced in the same proportion."""
 
 from __future__ import annotations
 
@@ -83,7 +89,7 @@ def measure(
 
 
 class _Draws:
-    """The same random choices for all that is concluded of a profile."""
+    """Bootstrap draws of the replay times. All conclusions of a profile use the same draws."""
 
     def __init__(self, times: dict[Mode, list[float]]):
         self.rng = np.random.default_rng(stats.SEED)
@@ -98,18 +104,30 @@ class _Draws:
         return self._medians[mode]
 
 
-def _saving(
-    draws: _Draws, kinds: list[Kind], recorded: float, replayed: float, replayed_draws: np.ndarray, cpu_seconds: float
-) -> Saving:
-    """`recorded`, `replayed`: ns of an object, now and then."""
-    objects = sum(kind.objects for kind in kinds)
-    ns = recorded - replayed
+@dataclass(frozen=True)
+class _Present:
+    """What is known of the program as it is."""
+
+    cpu_seconds: float
+    part: float  # of the recorded cost of a call, at most 1: all calls together take no longer than the program
+
+    @classmethod
+    def of(cls, census: Census) -> _Present:
+        return cls(max(census.cpu_seconds, 1e-9), 1.0 / max(1.0, census.share_inside))
+
+
+def _saving(draws: _Draws, present: _Present, kinds: list[Kind], replayed: float, replayed_draws: np.ndarray) -> Saving:
+    """`replayed`: ns of an object after the change; not less than none, whatever is subtracted from a replay."""
+    objects = max(sum(kind.objects for kind in kinds), 1.0)
+    recorded = present.part * sum(kind.objects * kind.cost_ns for kind in kinds) / objects
+    ns = recorded - max(0.0, replayed)
     size, total_ns = len(replayed_draws), np.zeros(len(replayed_draws))
     for kind in kinds:
         count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
-        total_ns += count * (kind.cost_draws(draws.rng, size) - replayed_draws)
-    low, high = np.percentile(total_ns / 1e9 / cpu_seconds, [2.5, 97.5])
-    return Saving(ns, min(1.0, ns * objects / 1e9 / cpu_seconds), min(1.0, float(low)), min(1.0, float(high)))
+        total_ns += count * (present.part * kind.cost_draws(draws.rng, size) - np.maximum(0.0, replayed_draws))
+    low, high = np.percentile(total_ns / 1e9 / present.cpu_seconds, [2.5, 97.5])
+    share = ns * objects / 1e9 / present.cpu_seconds
+    return Saving(ns, share, float(low), min(1.0, float(high)))
 
 
 def _widening(runs: int) -> float:
@@ -126,20 +144,17 @@ class Savings:
 
 
 def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, list[float]]) -> Savings:
-    cpu, draws = max(census.cpu_seconds, 1e-9), _Draws(times)
+    present, draws = _Present.of(census), _Draws(times)
     own, malloc = Mode(NONE), Mode("malloc")
     each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
     each_on_malloc_draws = (draws.seconds(malloc) - draws.seconds(own)) / plan.pairs
 
     def of(mode: Mode, pairs: float, keys: list[Key]) -> Saving:
-        kinds = [census.kinds[key] for key in keys]
-        objects = max(sum(kind.objects for kind in kinds), 1.0)
-        recorded = sum(kind.objects * kind.cost_ns for kind in kinds) / objects
         pairs = max(pairs, 1.0)
         others = plan.pairs - pairs  # they stay on malloc, at what an object costs there
         replayed = (stats.median(times[mode]) - stats.median(times[own]) - others * each_on_malloc) / pairs
         drawn = (draws.seconds(mode) - draws.seconds(own) - others * each_on_malloc_draws) / pairs
-        return _saving(draws, kinds, recorded, replayed * 1e9, drawn * 1e9, cpu)
+        return _saving(draws, present, [census.kinds[key] for key in keys], replayed * 1e9, drawn * 1e9)
 
     every = [key for key, kind in census.kinds.items() if kind.windows]
     return Savings(

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from poolbench.results.read import MACHINE
+
 MAGIC = b"pooltrc\n"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<8sIIIIIIQQQQQQQ1024s")
 WINDOW = struct.Struct("<4Q")
 MOST_WINDOWS = 1000
@@ -85,9 +87,10 @@ class Trace:
 
     @property
     def event_costs(self) -> np.ndarray:
-        """Nanoseconds of the call, the clock's own taken off."""
+        """Nanoseconds of processor time of each call, without the cost of the counter. May be below zero: the counter
+        may advance in steps that are longer than a call, so that only means of many calls are figures."""
         ticks = ((self.events["bits"] >> np.uint64(10)) & np.uint64(0x3FFFF)).astype(float)
-        return np.maximum(0.0, ticks - self.clock_cost) / self.ticks_per_ns
+        return (ticks - self.clock_cost) / self.ticks_per_ns
 
     @property
     def event_sizes(self) -> np.ndarray:
@@ -148,8 +151,8 @@ def _session(text: bytes) -> dict:
 
 
 def note(path: Path, machine: dict, time: str, busy_share: float) -> None:
-    """Of a trace whose process has ended: on which machine and when, and how busy that was."""
-    shown = {name: machine.get(name) for name in ("cpu", "cores", "memory_mib")}
+    """Writes into the trace of an ended process the machine, the time, and how busy the machine was."""
+    shown = {name: machine.get(name) for name in MACHINE}
     text = json.dumps({"machine": shown, "time": time, "busy_share": round(busy_share, 3)}).encode()
     with path.open("r+b") as file:
         if len(text) < SESSION.size and len(file.read(HEADER.size)) == HEADER.size:
@@ -209,6 +212,6 @@ def read(path: Path) -> Trace:
             setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
     if len(trace.events) or len(trace.samples):
         latest = max(int(each["tick"].max()) for each in (trace.events, trace.samples) if len(each))
-        if latest > trace.last_tick:  # it was killed: its last word on the time is older than its last record
+        if latest > trace.last_tick:  # it was killed after its last record, which is newer than the time in the header
             trace.seconds += (latest - trace.last_tick) / trace.ticks_per_ns / 1e9
     return trace

@@ -36,6 +36,8 @@ constexpr std::uint64_t k_window_ns = 3'000'000;
 constexpr std::uint64_t k_first_gap_ns = 60'000'000;  // the gap doubles after every k_windows_a_gap windows
 constexpr std::uint64_t k_usual_gap_ns = 120'000'000;
 constexpr std::uint32_t k_windows_a_gap = 16;
+constexpr double k_long_call_ns = 2'000;  // from here on it is seen whether the thread ran all the time
+constexpr double k_reading_ns = 20'000;
 constexpr std::uint32_t k_blocks_a_window = 256;  // 130,000 events
 constexpr std::uint32_t k_blocks_reserved = 16;   // at once
 constexpr std::uint64_t k_default_bytes = 192 << 20;
@@ -62,6 +64,24 @@ inline std::uint64_t tick() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+#endif
+}
+
+// For the ends of a call: what stands before it has ended, and what stands behind it has not begun. A processor that
+// overlaps the readings with the call hides a short one between them.
+inline std::uint64_t ordered_tick() {
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+    const std::uint64_t now = tick();
+    __builtin_ia32_lfence();
+    return now;
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+    const std::uint64_t now = tick();
+    asm volatile("isb" ::: "memory");
+    return now;
+#else
+    return tick();
 #endif
 }
 

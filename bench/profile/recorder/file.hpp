@@ -15,7 +15,7 @@ std::uint8_t g_filter[1u << k_filter_bits];
 
 struct thread_state {
     std::int64_t countdown;  // allocations until the next look at the clock, which is the next sample
-    bool counted;            // the countdown was drawn by lot: a thread's first is not
+    bool counted;            // the countdown was drawn at random: a thread's first is not
     bool inside;             // this thread is in the recorder: what it allocates there is not recorded
     std::uint32_t id;
     std::uint32_t gap;  // the countdown, as it was drawn
@@ -24,6 +24,8 @@ struct thread_state {
     std::uint64_t began;        // ticks
     std::uint64_t spent;        // ticks in stacks
     std::uint64_t allocations;  // until the last sample
+    std::uint64_t read_tick;    // when the thread's processor time was read last
+    std::uint64_t read_ns;      // and what it was
     std::uint32_t process;
     block_header* block[4];  // by kind
 };

@@ -85,7 +85,7 @@ void count_in_filter(const void* p, int by) {
         count = static_cast<std::uint8_t>(count + by);  // a full one stays: it only costs a lookup
 }
 
-// Half of them, by lot: those that are never freed would fill the table.
+// Keeps a random half of them: those that are never freed would fill the table.
 void follow_fewer() {
     followed* from = g_places[g_half];
     followed* to = g_places[1 - g_half];

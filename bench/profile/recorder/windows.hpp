@@ -4,7 +4,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/samples.hpp"
+#include "profile/recorder/call_time.hpp"
 
 namespace {
 
@@ -13,8 +13,6 @@ namespace {
 std::uint64_t g_next_window = 0;  // ticks
 std::uint64_t g_window_end = 0;
 std::uint64_t g_window_first_byte = 0;
-
-std::uint64_t ticks(double ns) { return static_cast<std::uint64_t>(ns * g_ticks_per_ns); }
 
 void note_time() {
     g_file->last_ns = nanoseconds(CLOCK_MONOTONIC);
@@ -74,8 +72,6 @@ inline void write_event(const event& what, std::uint64_t now) {
         close_window();
 }
 
-inline std::uint64_t cost_of(std::uint64_t ticks) { return ticks < (1u << 18) ? ticks : (1u << 18) - 1; }
-
 // --- a thread's countdown
 
 // Allocations until the next sample: exponentially distributed, so that no rhythm of the program is met.
@@ -100,6 +96,7 @@ void begin_thread() {
     t.spent = 0;
     t.allocations = 0;
     t.period = k_least_period;
+    t.read_tick = 0;
     memset(t.block, 0, sizeof t.block);
 }
 
