@@ -23,7 +23,7 @@ function(pooled_bench_executable name)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     set(optimisation "${arg_OPTIMISATION}")
     # A smoke run has the name of the executable that it represents, and measures nothing.
-    if(POOLED_BENCH_SMOKE)
+    if(POOLED_BENCH_SMOKE OR POOLED_BENCH_LIST_ONLY)
       target_compile_options(${name} PRIVATE -O0)
     else()
       target_compile_options(${name} PRIVATE ${arg_OPTIMISATION})
@@ -38,8 +38,11 @@ function(pooled_bench_executable name)
   target_compile_definitions(${name} PRIVATE POOLED_BENCH_OPTIMISATION="${optimisation}"
     POOLED_BENCH_FLAGS="${flags}")
   # One translation unit a workload takes a fifth of the time to compile, but measures something else.
-  if(POOLED_BENCH_SMOKE)
+  if(POOLED_BENCH_SMOKE OR POOLED_BENCH_LIST_ONLY)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  endif()
+  if(POOLED_BENCH_LIST_ONLY)
+    target_compile_definitions(${name} PRIVATE POOLED_BENCH_LIST_ONLY)
   endif()
   # Nearly all the time of so many small units is spent on the same standard headers.
   target_precompile_headers(${name} PRIVATE <algorithm> <chrono> <memory> <string> <thread> <vector>)

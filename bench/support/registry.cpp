@@ -3,6 +3,7 @@
 #include "support/registry.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <tuple>
 
 namespace bench {
@@ -35,6 +36,10 @@ std::vector<entry> registry::entries_of(std::string_view workload_name) const {
     std::sort(found.begin(), found.end(),
               [](const entry& a, const entry& b) { return a.contender < b.contender; });
     return found;
+}
+
+measurement only_listed(const parameters&) {
+    throw std::runtime_error("this executable lists what can be measured, and measures nothing");
 }
 
 const workload* registry::find_workload(std::string_view name) {

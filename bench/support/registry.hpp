@@ -94,6 +94,9 @@ std::string_view why_not() {
     return "";
 }
 
+// Stands for every pair where POOLED_BENCH_LIST_ONLY leaves out what measures. Throws.
+measurement only_listed(const parameters&);
+
 // Fills the gaps: entries for the contenders that configuring left out, with the reason.
 void register_not_built();
 

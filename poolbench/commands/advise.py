@@ -16,7 +16,7 @@ from poolbench.options import BinOption, fail, pairs, say, seconds, tell
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
-from poolbench.system import build, hardware, mallocs, toolchains
+from poolbench.system import build, hardware, mallocs
 
 EPILOG = """\b
 Examples:
@@ -91,10 +91,7 @@ def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program
     if bins:
         name, path = pairs(bins, "--bin")[0]
         return program.load(name, Path(path))
-    probed = next((p for p in map(toolchains.probe, toolchains.TOOLCHAINS) if p.works), None)
-    if probed is None:
-        raise build.BuildFailed("no toolchain is installed; poolbench doctor says more")
-    name = probed.toolchain.name
+    name = build.first_working().toolchain.name
     directory = build.BUILDS / f"advise-{name}"
     say(f"building for objects of {in_words(sizes)} bytes with {name}")
     arguments = [
@@ -155,9 +152,8 @@ def advise(
         bench = built(sizes, pattern, bins)
         libraries, _ = mallocs.find()
         cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        results = trial.measured(
-            "advise", cells, bench, libraries, seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output
-        )
+        effort = trial.Effort(TARGET_SECONDS, samples, budget)
+        results = trial.measured("advise", cells, bench, libraries, effort, output)
     title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)

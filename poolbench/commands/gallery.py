@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands.pages import deliver
+from poolbench.commands.pages import deliver, measured_here
 from poolbench.options import complain, fail, say
 from poolbench.plan import description
 from poolbench.results import find
@@ -23,19 +23,11 @@ Times of two machines do not compare; what compares is what pooling gains on eac
 """
 
 
-def newest_of_each_machine(paths: list[Path]) -> list[Results]:
-    """The newest first. A smoke run, and a file that is no results, is no machine's."""
+def newest_of_each_machine() -> list[Results]:
+    """The newest first."""
     found: dict[tuple, Results] = {}
-    for path in paths:
-        if path.stem.endswith("-smoke"):
-            continue
-        try:
-            results = read_measured(path)
-        except BadResults as error:
-            say(f"left out: {error}")
-            continue
-        machine = results.session.get("machine", {})
-        found.setdefault(tuple(str(machine.get(key)) for key in ("cpu", "cores", "memory_mib")), results)
+    for results in measured_here():
+        found.setdefault(results.machine(), results)
     return list(found.values())
 
 
@@ -55,9 +47,7 @@ def gallery(
     from poolbench.report import gallery as drawn
 
     try:
-        machines = [read_measured(path) for path in files] if files else newest_of_each_machine(
-            find.newest_first(find.DIRECTORY)
-        )  # fmt: skip
+        machines = [read_measured(path) for path in files] if files else newest_of_each_machine()
     except BadResults as error:
         raise fail(str(error)) from error
     if not machines:

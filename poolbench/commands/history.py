@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands.pages import deliver
-from poolbench.options import WorkloadOption, complain, fail, origin, say, selection_of, tell
+from poolbench.commands.pages import deliver, measured_here
+from poolbench.options import WorkloadOption, complain, fail, origin, selection_of, tell
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
 from poolbench.results import find
@@ -30,25 +30,13 @@ class Over(enum.StrEnum):
     best = "best"
 
 
-def _machine(results: Results) -> tuple:
-    machine = results.session.get("machine", {})
-    return tuple(str(machine.get(key)) for key in ("cpu", "cores", "memory_mib"))
-
-
 def of_this_machine() -> list[Results]:
     """The oldest first. When this machine has none, those of the machine that was measured last."""
-    found = []
-    for path in find.newest_first(find.DIRECTORY):
-        if path.stem.endswith("-smoke"):
-            continue
-        try:
-            found.append(read_measured(path))
-        except BadResults as error:
-            say(f"left out: {error}")
-    here = _machine(Results(Path(), sessions=[{"machine": hardware.describe()}]))
-    known = [_machine(each) for each in found]
+    found = list(measured_here())
+    here = Results(Path(), sessions=[{"machine": hardware.describe()}]).machine()
+    known = [each.machine() for each in found]
     wanted = here if here in known or not known else known[0]
-    return [each for each in reversed(found) if _machine(each) == wanted]
+    return [each for each in reversed(found) if each.machine() == wanted]
 
 
 def history(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -102,12 +103,23 @@ def _candidates(found, only: re.Pattern[str] | None) -> list:
     ]
 
 
-def _savings(found, samples: int, top: int, only: re.Pattern[str] | None, seed: int):
+@dataclass(frozen=True)
+class Replays:
+    """What is replayed, and how often."""
+
+    samples: int
+    top: int  # kinds
+    only: re.Pattern[str] | None
+    seed: int
+
+
+def _savings(found, asked: Replays):
     """(Savings, Plan), or None when there is nothing that could be replayed."""
     from poolbench.profile import plan, saving
 
-    candidates = _candidates(found, only)
-    ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))[:top]
+    candidates = _candidates(found, asked.only)
+    ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))
+    ranked = ranked[: asked.top]
     planned = plan.make(found, ranked)
     if planned is None:
         return None
@@ -120,14 +132,14 @@ def _savings(found, samples: int, top: int, only: re.Pattern[str] | None, seed: 
     replayer = native.replayer(say)
     say(
         f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
-        f"{len(modes)} ways, {samples} times each"
+        f"{len(modes)} ways, {asked.samples} times each"
     )
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = plan.write(planned, Path(directory) / "plan")
         shown = Progress(progress_stream())
         try:
             times = saving.measure(
-                replayer, path, modes, libraries, samples, seed,
+                replayer, path, modes, libraries, asked.samples, asked.seed,
                 lambda done, total: shown.show(done, total, f"[{done} of {total} replays]"),
             )  # fmt: skip
         finally:
@@ -146,17 +158,8 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
     return found
 
 
-def _report(
-    traces: list,
-    samples: int,
-    top: int,
-    only: re.Pattern[str] | None,
-    seed: int,
-    replay: bool,
-    as_json: bool,
-    kept: bool,
-    again: bool = False,
-) -> None:
+def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:
+    """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier."""
     from poolbench.profile import report, saving
 
     found = _census(traces)
@@ -166,11 +169,11 @@ def _report(
             "a longer run, or a larger input, shows more",
             1,
         )
-    origins = _origins(found.traces, kept, again and replay)
+    origins = _origins(found.traces, kept, again and asked is not None)
     savings, failed = None, ""
-    if replay:
+    if asked:
         try:
-            savings = _savings(found, samples, top, only, seed)
+            savings = _savings(found, asked)
             failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
         except (saving.ReplayFailed, build.BuildFailed) as error:
             failed = str(error)
@@ -250,7 +253,7 @@ def profile(
             for each in traces if keep else ():
                 used = int.from_bytes(each.path.read_bytes()[32:40], "little")
                 say(f"kept: {launch.keep(each.path, used, keep)}")
-            _report(traces, samples, top, pattern, seed, not no_replay, as_json, keep is not None)
+            _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
     except launch.CannotRecord as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, OSError) as error:
@@ -279,7 +282,8 @@ def replay(
     if bad:
         raise fail(bad[0])
     try:
-        _report(found, samples, top, pattern, seed, not no_replay, as_json, kept=True, again=True)
+        asked = None if no_replay else Replays(samples, top, pattern, seed)
+        _report(found, asked, as_json, kept=True, again=True)
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from None

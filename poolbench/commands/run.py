@@ -88,8 +88,8 @@ DEFAULTS = {
 }
 
 
-def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
-    """Those named by --bin, else those built now."""
+def programs_of(options: list[str] | None, profile: str, chosen: Selection, lists: bool) -> list[program.Program]:
+    """Those named by --bin, else those built now. `lists`: they need only say what they measure."""
     if options:
         return [each for name, path in pairs(options, "--bin") for each in program.load_with_siblings(name, Path(path))]
     names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
@@ -103,7 +103,8 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> l
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=profile == Profile.smoke)
+    quickly = profile == Profile.smoke
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly, lists=lists)
 
 
 def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:
@@ -135,6 +136,57 @@ def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> l
     # A smoke run is about the workloads' arithmetic, which does not depend on the malloc; one that is named is tried.
     named = dict(pairs(preloads, "--preload"))
     return [malloc for malloc in found if malloc is found[0] or malloc.name in named]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured, as the command line says it."""
+
+    profile: Profile
+    chosen: Selection
+    processors: tuple[int, ...]  # empty: wherever the system likes
+    scans: dict
+    preload: list[str] | None
+    bins: list[str] | None
+    lists: bool  # nothing is measured
+
+    def describe(self, pin: str | None) -> dict:
+        """For the results file: a run that is continued asks the same."""
+        scans = {"scan": self.scans} if self.scans else {}
+        return {**self.chosen.describe(), **scans, **({"pin": pin} if pin else {})}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is to measure, and with what."""
+
+    cells: list[Cell]
+    programs: list[program.Program]
+    mallocs: list[mallocs.Malloc]
+    descriptions: dict[str, description.Description]
+
+
+def found_for(asked: Asked) -> Found:
+    libraries = mallocs_of(asked.preload, asked.profile, asked.chosen)
+    names = [library.name for library in libraries]
+    descriptions = description.load()
+    asked.chosen.check("malloc", names)  # a wrong word is said before a build of many minutes
+    if not asked.bins:
+        asked.chosen.check("workload", descriptions)
+    programs = programs_of(asked.bins, asked.profile, asked.chosen, asked.lists)
+    cells = asked.chosen.filter(matrix.cells_of(asked.profile, programs, names, descriptions))
+    if asked.scans and cells:
+        cells = scan.scanned(cells, asked.scans, str(asked.profile))
+        scan.check_payloads(cells, {name: w.payloads for p in programs for name, w in p.workloads.items()})
+        check_memory(cells)
+    if not cells:
+        kinds = ", ".join(sorted({p.optimisation for p in programs}))
+        raise fail(f"nothing to measure: {asked.profile} wants a Release build (-O3), there is {kinds}")
+    most = max((cell.threads or 1 for cell in cells), default=1)
+    if asked.processors and most > len(asked.processors):
+        say(f"--pin: some cells have {most} threads, which share {len(asked.processors)} processor(s)")
+    used = {(cell.toolchain, cell.optimisation) for cell in cells}
+    return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
 
 
 def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: list) -> Path:
@@ -246,48 +298,30 @@ def run(
         if save_baseline is not None:
             find.baseline_path(save_baseline)  # a bad name is said before anything is measured
         malloc, preload = with_named_mallocs(malloc, preload)
-        chosen = selection_of(workload, variant, contender, malloc, toolchain)
-        axes = scan.parse_all(scans or [])
-        processors = affinity.parse(pin) if pin else ()
-        libraries = mallocs_of(preload, profile, chosen)
-        names = [library.name for library in libraries]
-        descriptions = description.load()
-        chosen.check("malloc", names)  # a wrong word is said before a build of many minutes
-        if not bins:
-            chosen.check("workload", descriptions)
-        programs = programs_of(bins, profile, chosen)
-        cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
-        if axes and cells:
-            cells = scan.scanned(cells, axes, str(profile))
-            scan.check_payloads(cells, {name: w.payloads for p in programs for name, w in p.workloads.items()})
-            check_memory(cells)
-        selection = {**chosen.describe(), **({"scan": axes} if axes else {}), **({"pin": pin} if pin else {})}
-        if not cells:
-            kinds = ", ".join(sorted({p.optimisation for p in programs}))
-            raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
+        asked = Asked(
+            profile, selection_of(workload, variant, contender, malloc, toolchain),
+            affinity.parse(pin) if pin else (), scan.parse_all(scans or []), preload, bins, lists=dry_run,
+        )  # fmt: skip
+        found = found_for(asked)
         if dry_run:
-            for cell in cells:
+            for cell in found.cells:
                 typer.echo(str(cell))
             return
-        used = {(cell.toolchain, cell.optimisation) for cell in cells}
-        programs = [p for p in programs if (p.toolchain, p.optimisation) in used]
-        path = results_path(output, fresh, profile, selection, programs)
+        selection = asked.describe(pin)
         plan = RunPlan(
-            path,
+            results_path(output, fresh, profile, selection, found.programs),
             str(profile),
-            cells,
-            programs,
-            libraries,
+            found.cells,
+            found.programs,
+            found.mallocs,
             rule_of(profile, samples, precision, budget),
             timeout or DEFAULTS[profile].timeout,
             selection,
-            descriptions,
+            found.descriptions,
             retry_failed,
             seed,
-            processors,
+            asked.processors,
         )
-        if processors and (more := max((cell.threads or 1 for cell in cells), default=1)) > len(processors):
-            say(f"--pin {pin}: some cells have {more} threads, which share {len(processors)} processor(s)")
         results = carry_out(plan, say, progress_stream())
     except (
         SelectionError,
@@ -305,8 +339,8 @@ def run(
         say("interrupted; the same command continues from here")
         raise typer.Exit(INTERRUPTED) from None
     if report:
-        conclude(results, descriptions)
-    warn_of_outliers(results, descriptions)
+        conclude(results, found.descriptions)
+    warn_of_outliers(results, found.descriptions)
     failed = report_failures(results)
     if save_baseline is not None:
         say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -47,24 +48,25 @@ def check_new(output: Path | None) -> None:
         raise fail(f"{output} exists: name a new file")
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    seconds: float  # of one timed run
+    samples: int  # process runs of each cell at least
+    budget: float  # seconds for further ones
+    seed: int = SEED
+
+
 def measured(
-    name: str,
-    cells: list[Cell],
-    bench: Program,
-    libraries: list[Malloc],
-    *,
-    seconds: float,
-    samples: int,
-    budget: float,
-    output: Path | None,
-    seed: int = SEED,
+    name: str, cells: list[Cell], bench: Program, libraries: list[Malloc], effort: Effort, output: Path | None
 ) -> Results:
-    """The cells at the scale at which a run takes so many seconds; kept where `output` says, if it does."""
-    cells = calibrated(cells, bench, libraries[0], seconds, LIMIT)
-    rule = Rule(samples, max(samples, MOST_RUNS), PRECISION, budget=budget)
+    """The cells at the scale at which a run takes as long as asked; kept where `output` says, if it does."""
+    cells = calibrated(cells, bench, libraries[0], effort.seconds, LIMIT)
+    rule = Rule(effort.samples, max(effort.samples, MOST_RUNS), PRECISION, budget=effort.budget)
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = output or Path(directory) / f"{name}.jsonl"
-        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=seed)
+        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=effort.seed)
         return carry_out(plan, say, progress_stream())
 
 

@@ -68,11 +68,7 @@ def _cells(
 
 def _toolchain(chosen: Selection) -> toolchains.Probed:
     chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
-    found = [toolchains.probe(each) for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)]
-    working = next((each for each in found if each.works), None)
-    if working is None:
-        raise build.BuildFailed("; ".join(each.why_absent for each in found))
-    return working
+    return build.first_working([each for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)])
 
 
 def _asked(
@@ -158,10 +154,8 @@ def try_own(
         bench = own.built(asked, _toolchain(chosen), say)
         libraries, _ = mallocs.find()
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
-        results = trial.measured(
-            "try", cells, bench, libraries,
-            seconds=TARGET_SECONDS, samples=samples, budget=budget, output=output, seed=seed,
-        )  # fmt: skip
+        effort = trial.Effort(TARGET_SECONDS, samples, budget, seed)
+        results = trial.measured("try", cells, bench, libraries, effort, output)
     _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 

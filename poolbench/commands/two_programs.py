@@ -21,7 +21,7 @@ from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import Results
 from poolbench.results.store import check_writable
-from poolbench.system import build, mallocs, toolchains
+from poolbench.system import build, mallocs
 
 OLD, NEW = "old", "new"  # stand for the toolchain in the cells of two executables
 SIDES = (OLD, NEW)
@@ -85,9 +85,7 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
     if path.is_dir():
         if not (path / "bench" / "CMakeLists.txt").is_file():
             raise SelectionError(f"{path} is no checkout of pooled: it has no bench/CMakeLists.txt")
-        probed = next((p for p in map(toolchains.probe, toolchains.TOOLCHAINS) if p.works), None)
-        if probed is None:
-            raise build.BuildFailed("no toolchain is installed; poolbench doctor says more")
+        probed = build.first_working()
         say(f"{side}: {path}")
         wanted = matrix.wanted_workloads("quick", description.load(), chosen) if chosen.workload else {}
         workloads = list(dict.fromkeys(name for names in wanted.values() for name in names))

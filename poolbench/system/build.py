@@ -13,24 +13,36 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from poolbench import where
 from poolbench.plan.description import ALL, MAIN_TOOLCHAIN
 from poolbench.plan.program import Program, load_with_siblings
 from poolbench.system.process import end_group
-from poolbench.system.toolchains import Probed
+from poolbench.system.toolchains import TOOLCHAINS, Probed, Toolchain, probe
 
 ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
 STEP_SECONDS = 2, 6  # that a step takes on two processors, quiet and busy ones
+LISTS_ONLY = "-DPOOLED_BENCH_LIST_ONLY=ON"
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 
 
 class BuildFailed(RuntimeError):
     """What failed; the compiler's own words have been shown."""
+
+
+def first_working(among: Iterable[Toolchain] = TOOLCHAINS) -> Probed:
+    """Raises BuildFailed where there is none."""
+    absent = []
+    for each in among:
+        found = probe(each)
+        if found.works:
+            return found
+        absent.append(found.why_absent)
+    raise BuildFailed(f"no toolchain works: {'; '.join(absent)}")
 
 
 def run(command: list[str], root: Path = ROOT) -> bool:
@@ -99,10 +111,11 @@ def ensure(
     root: Path = ROOT,
     some: bool = False,
     quickly: bool = False,
+    lists: bool = False,
 ) -> list[Program]:
     """Builds with each toolchain that works. `wanted`: toolchain or "all" -> workloads; the main one builds all there
-    are, unless only some are asked for. `quickly`: for the arithmetic, not for speed. A toolchain that works and can
-    not build is an error."""
+    are, unless only some are asked for. `quickly`: for the arithmetic, not for speed. `lists`: the executables need
+    only say what they measure. A toolchain that works and cannot build is an error."""
     programs = []
     for each in probed:
         name = each.toolchain.name
@@ -111,7 +124,10 @@ def ensure(
             continue
         preset = QUICKLY if quickly and name == MAIN_TOOLCHAIN else name
         build_dir = _directory(root, preset)
-        _build(build_dir, configure_arguments(build_dir, workloads, preset), name, say, root)
+        lists_only = lists and not _is_current(build_dir, workloads, preset, root)
+        if lists_only:
+            build_dir = _directory(root, f"list-{preset}")
+        _build(build_dir, configure_arguments(build_dir, workloads, preset), name, say, root, lists_only)
         programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")
     return programs
 
@@ -127,18 +143,31 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     return build_dir / "bench" / "pooled-bench"
 
 
+def _is_current(build_dir: Path, wanted: list[str], preset: str, root: Path) -> bool:
+    return configure_arguments(build_dir, wanted, preset) is None and steps_of(build_dir, root) == 0
+
+
 def _directory(root: Path, name: str) -> Path:
     """Another checkout keeps its builds to itself."""
     return (BUILDS if root == ROOT else root / "build") / name
 
 
-def _build(build_dir: Path, command: list[str] | None, name: str, say: Callable[[str], None], root: Path) -> None:
+def _build(
+    build_dir: Path,
+    command: list[str] | None,
+    name: str,
+    say: Callable[[str], None],
+    root: Path,
+    lists_only: bool = False,
+) -> None:
     if command is not None:
-        configure(command, root)
+        configure([*command, LISTS_ONLY] if lists_only else command, root)
     steps, began = steps_of(build_dir, root), time.monotonic()
-    if steps:
+    if steps and lists_only:
+        say(f"compiling with {name} what lists, {steps} steps: which contenders there are depends on what is installed")
+    elif steps:
         say(f"building with {name}: {steps} steps, {forecast(steps)} before anything is measured")
     if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
         raise BuildFailed(f"{name}: the build failed")
-    if steps:
+    if steps and not lists_only:
         say(f"built with {name} in {time.monotonic() - began:.0f} s")
