@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Which cells need more samples. All cells are run in rounds, so that a change of the machine's mood meets each alike.
+"""Which cells need more samples. All cells are run in rounds, so that a change of the machine affects all cells alike.
 
 first     `least` samples of every cell, whatever it takes
 then      more of the cells that are not settled, as long as the budget lasts; when it does not suffice for a round

@@ -163,7 +163,7 @@ def load(directory: Path = DIRECTORY) -> dict[str, Description]:
 
 
 def default(name: str) -> Description:
-    """For a workload that nobody has described yet: everything on glibc, at a scale that should take moments."""
+    """For a workload without a description: everything on glibc, at a scale that should take seconds."""
     return Description(
         name=name,
         title=name,

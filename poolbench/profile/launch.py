@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Runs the user's program under the recorder, and finds what it left."""
+"""Runs the user's program with the recorder preloaded, and finds the traces."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def directory():
 
 
 def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, output=None) -> int:
-    """The program's exit status, negative for a signal. A Ctrl-C is the program's: what it recorded is reported."""
+    """Returns the program's exit status, negative for a signal. Ctrl-C ends the program only: its trace is reported."""
     preloaded = " ".join(filter(None, (str(recorder), os.environ.get("LD_PRELOAD"))))
     environment = {
         **os.environ,
@@ -88,7 +88,7 @@ def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, outpu
 
 
 def keep(trace: Path, used: int, to: Path) -> Path:
-    """A copy as long as what is in it."""
+    """Copies the used part of a trace; returns the copy's path."""
     to.mkdir(parents=True, exist_ok=True)
     target = to / trace.name
     with trace.open("rb") as source, target.open("xb") as file:

@@ -48,7 +48,7 @@ NODES = re.compile(
 )
 # Where Boost.Asio takes the memory of an operation whose handler has no allocator of its own.
 ASIO = re.compile(r"asio::detail::thread_info_base::allocate\b|\basio_handler_allocate\b")
-# Frames that are nobody's call site: the standard library's and those that only hand on.
+# Frames that are no call site: the standard library's, and functions that only forward.
 LIBRARY = re.compile(r"std::|__gnu_cxx::|boost::|operator new|operator delete|__libc_|malloc$|calloc$|realloc$|_Zn")
 LIBRARY_FILES = re.compile(r"/include/(?:c\+\+|boost)/|/libstdc\+\+-v3/|/bits/|/ext/")
 

@@ -69,7 +69,8 @@ def _majority(values: np.ndarray, by: np.ndarray) -> dict[int, int]:
 
 
 def _drawn(of_usable: dict, sizes: np.ndarray) -> dict[int, tuple[Key, int]]:
-    """Place in `sizes`, which are usable ones -> kind and bytes asked for, by lot as the samples are distributed."""
+    """From the place in `sizes` (usable bytes) to kind and requested bytes, drawn at random as the samples are
+    distributed."""
     rng, found = np.random.default_rng(0), {}
     for size in np.unique(sizes):
         those = of_usable.get(int(size), [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""How far predictions are off, and what recording costs:
+"""The errors of the predictions, and the overhead of recording:
 
     python -m poolbench.profile.proof RESULTS.json [RUNS [PROGRAM...]]
 
@@ -32,7 +32,7 @@ MOST_BYTES = 512 << 20
 
 @dataclass(frozen=True)
 class Program:
-    """One whose two forms differ by where objects come from: by a macro, or by an argument."""
+    """A program with two forms, objects by malloc or from pools, chosen by a macro or by an argument."""
 
     change: str
     only: str  # what the change pools, as `profile --only` has it
@@ -104,7 +104,7 @@ def _measured(ways: dict[str, list], runs: int) -> dict[str, list[float]]:
 
 
 def _predicted(name: str) -> dict[str, dict]:
-    """way -> the share of the processor time that it saves, with its interval."""
+    """From the way to the share of the processor time that it saves, with its interval."""
     command = [sys.executable, "-m", "poolbench", "--quiet", "profile", "--json", "--top", "20"]
     command += ["--only", PROGRAMS[name].only, "--", *_command(name, False)]
     done = subprocess.run(command, cwd=build.ROOT, stdout=subprocess.PIPE, check=True, text=True)
@@ -120,7 +120,7 @@ def _saved(shares: list[float]) -> dict[str, float]:
 
 
 def prove(name: str, runs: int) -> dict:
-    """Of one program, all that is written of it."""
+    """What the results file has of one program."""
     plain, pooled = _command(name, False), _command(name, True)
     recorder = native.recorder(_say)
     ways = {PLAIN: [_processor_seconds, plain], POOLED: [_processor_seconds, pooled]}
@@ -130,7 +130,7 @@ def prove(name: str, runs: int) -> dict:
     predictions = [_predicted(name)]
     seconds = _measured(ways, runs)
     predictions.append(_predicted(name))
-    # Of each round by itself: what else runs changes from one to the next.
+    # The quotient is taken within each round, because other load changes between rounds.
     shares = {
         way: [of / plain for of, plain in zip(times, seconds[PLAIN], strict=True)] for way, times in seconds.items()
     }
@@ -149,7 +149,7 @@ def prove(name: str, runs: int) -> dict:
 
 
 def tables(result: dict) -> str:
-    """The file in Markdown, as docs/profile.md has it."""
+    """The Markdown tables of docs/profile.md."""
     lines = ["| program | overhead, processor time | of the least times |", "|---|---|---|"]
     for name, found in result["programs"].items():
         lines.append(f"| `{name}` | {found['overhead']:+.0%} | {found['overhead_of_least']:+.0%} |")
@@ -184,7 +184,7 @@ def _agree(predicted: dict, measured: dict) -> bool:
 
 
 def main(path: Path, runs: int = RUNS, names: Sequence[str] = ()) -> None:
-    """Programs that are named are measured again, in a file that has the others."""
+    """`names`: only these are measured; the file keeps what it has of the others."""
     if unknown := set(names) - PROGRAMS.keys():
         raise SystemExit(f"no program {', '.join(unknown)}; there are: {', '.join(PROGRAMS)}")
     result = json.loads(path.read_text()) if names and path.exists() else {"programs": {}}

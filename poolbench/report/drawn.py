@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """A chart as a page holds it: an SVG that needs no script, and a Vega specification that a script makes of it a drawing
-that fits the window and answers to the mouse."""
+that fits the window and reacts to the mouse."""
 
 from __future__ import annotations
 

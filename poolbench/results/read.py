@@ -12,6 +12,7 @@ from pathlib import Path
 from poolbench.plan.cell import Cell
 from poolbench.results.record import SCHEMA
 
+MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are known
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 
 
@@ -62,6 +63,11 @@ class Results:
         machine = self.session.get("machine", {})
         return f"{machine.get('cpu', 'unknown processor')}, {machine.get('cores', '?')} cores"
 
+    def machine(self) -> tuple:
+        """The same for all files of one machine."""
+        recorded = self.session.get("machine", {})
+        return tuple(str(recorded.get(key)) for key in MACHINE)
+
     def measured_on(self) -> str:
         """For instance "2026-11-22 19:32 UTC"."""
         time = str(self.session.get("time", ""))
@@ -86,7 +92,7 @@ class Results:
         place of the name of a file that is not kept."""
         machine = self.session.get("machine", {})
         known = bool(machine) and here is not None
-        another = known and any(machine.get(key) != here.get(key) for key in ("cpu", "cores", "memory_mib"))
+        another = known and any(machine.get(key) != here.get(key) for key in MACHINE)
         parts = [
             f"{file or self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
@@ -105,7 +111,7 @@ class Results:
 
 
 def is_figure(value: object) -> bool:
-    """A number that can be reckoned with. JSON may hold 1e999, and integers that no float can."""
+    """Whether it is a finite number of usual size. JSON may hold 1e999, and integers that no float can represent."""
     return type(value) in (int, float) and -1e300 < value < 1e300  # false for NaN
 
 
