@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Repeats what docs/profile.md says of `profile` and `advise`, in fifteen minutes on a quiet machine:
+"""Repeats what docs/profile.md says of `profile` and `advise`, in twenty minutes on a quiet machine:
 
-    tools/prove_profile.py RESULTS.json [--minutes 15] [--runs 5]
+    tools/prove_profile.py RESULTS.json [--minutes 25] [--runs 5] [--write]
 
 1. The examples: what was predicted, what the change saved, the overhead (poolbench.profile.proof).
 2. Two programs of the package manager, qpdf and mkvmerge, where they are installed: how much pooling would save.
 3. `poolbench advise` at three shapes.
 
-Writes the file after each part; a part that cannot begin in the time is named, and the exit status is 1. The next call
+With --write, docs/profile.md gets the tables of the file. Writes the file after each part; a part that cannot begin in the time is named, and the exit status is 1. The next call
 with the same file does the parts that are missing."""
 
 from __future__ import annotations
@@ -96,9 +96,8 @@ def parts(runs: int) -> dict[str, Callable[[], dict]]:
 
 
 def told(result: dict) -> str:
-    done = result["parts"]
-    examples = {name.removeprefix("example "): part for name, part in done.items() if name.startswith("example ")}
-    lines = [proof.tables({"programs": examples})] if examples else []
+    done, examples = result["parts"], proof.examples_of(result)
+    lines = [proof.tables(examples)] if examples["programs"] else []
     for name, part in done.items():
         if name.startswith("program "):
             together = part.get("all_pooled") or {}
@@ -112,8 +111,9 @@ def told(result: dict) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--minutes", type=float, default=25)
     parser.add_argument("--runs", type=int, default=5, help="interleaved runs of each form of an example")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/profile.md")
     asked = parser.parse_args()
     if asked.runs < 2:
         parser.error("--runs is 2 at least: one run has no interval")
@@ -136,6 +136,9 @@ def main() -> int:
         asked.results.write_text(json.dumps(result, indent=1) + "\n")
         print(f"{name}: {time.monotonic() - at:.0f} s; the machine was {busy:.0%} busy", file=sys.stderr, flush=True)
     print(told(result))
+    if asked.write:
+        page = ROOT / "docs" / "profile.md"
+        page.write_text(proof.written_into(page.read_text(), proof.examples_of(result)))
     if left_out:
         print(f"no time for: {', '.join(left_out)}; the same command again measures them", file=sys.stderr)
     return 1 if left_out else 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -173,6 +174,22 @@ def tables(result: dict) -> str:
     agree = sum(_agree(*pair) for pair in pairs)
     summary = f"Of {len(pairs)} predictions {agree} agree with what was measured: their intervals overlap. "
     return "\n".join([*lines, "", summary + "The others' errors are bold."])
+
+
+def examples_of(result: dict) -> dict:
+    """The part of a file of tools/prove_profile.py that `tables` shows."""
+    found = {name.removeprefix("example "): part for name, part in result["parts"].items()}
+    return {"programs": {name: part for name, part in found.items() if name in PROGRAMS}}
+
+
+def written_into(text: str, result: dict) -> str:
+    """The page with the tables, and the sentence below them, of this file in place of those that it has."""
+    for table in tables(result).split("\n\n"):
+        begin = re.escape(table.splitlines()[0]) if table.startswith("|") else r"Of \d+ predictions "
+        text, count = re.subn(rf"^{begin}.*?(?=\n\n)", lambda _, table=table: table, text, flags=re.MULTILINE | re.DOTALL)
+        if count != 1:
+            raise ValueError(f"the page has {count} places for: {table.splitlines()[0]}")
+    return text
 
 
 def _percent(middle: float, ends: dict) -> str:

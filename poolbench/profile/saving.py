@@ -121,13 +121,14 @@ def _saving(draws: _Draws, present: _Present, kinds: list[Kind], replayed: float
     objects = max(sum(kind.objects for kind in kinds), 1.0)
     recorded = present.part * sum(kind.objects * kind.cost_ns for kind in kinds) / objects
     ns = recorded - max(0.0, replayed)
-    size, total_ns = len(replayed_draws), np.zeros(len(replayed_draws))
+    size = len(replayed_draws)
+    now, then = np.zeros(size), np.zeros(size)  # shares of the processor time
     for kind in kinds:
         count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
-        total_ns += count * (present.part * kind.cost_draws(draws.rng, size) - np.maximum(0.0, replayed_draws))
-    low, high = np.percentile(total_ns / 1e9 / present.cpu_seconds, [2.5, 97.5])
-    share = ns * objects / 1e9 / present.cpu_seconds
-    return Saving(ns, share, float(low), min(1.0, float(high)))
+        now += count * present.part * kind.cost_draws(draws.rng, size) / 1e9 / present.cpu_seconds
+        then += count * np.maximum(0.0, replayed_draws) / 1e9 / present.cpu_seconds
+    low, high = np.percentile(np.minimum(1.0, now) - then, [2.5, 97.5])
+    return Saving(ns, ns * objects / 1e9 / present.cpu_seconds, float(low), float(high))
 
 
 def _widening(runs: int) -> float:

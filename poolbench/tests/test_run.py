@@ -15,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.plan import description
 from poolbench.results.read import read
 from poolbench.results.store import Store
-from poolbench.system import build
+from poolbench.system import build, toolchains
 from poolbench.tests import support
 
 ROOT = support.Path(__file__).resolve().parents[2]
@@ -183,6 +184,24 @@ def test_a_build_without_optimisation_is_refused_rather_than_measured(run):
     result = run(optimisation="Debug")
     assert result.exit_code == 2
     assert "there is Debug" in result.stderr
+
+
+@pytest.mark.parametrize("current", [True, False], ids=["current", "not built"])
+def test_what_only_lists_is_compiled_unless_a_current_build_can_be_asked(monkeypatch, tmp_path, current):
+    configured, asked, said = [], [], []
+    monkeypatch.setattr(build, "configure", lambda command, root: configured.append(command))
+    monkeypatch.setattr(build, "run", lambda command, root: True)
+    monkeypatch.setattr(build, "steps_of", lambda directory, root: 0 if current else 20)
+    monkeypatch.setattr(build, "load_with_siblings", lambda name, path: asked.append(path) or [])
+    if current:
+        (tmp_path / "build/gcc").mkdir(parents=True)
+        (tmp_path / "build/gcc/build.ninja").touch()
+        (tmp_path / "build/gcc/CMakeCache.txt").touch()
+    gcc = toolchains.Probed(toolchains.TOOLCHAINS[0])
+    build.ensure([gcc], {description.ALL: ["create_drop"]}, "gcc", said.append, tmp_path, lists=True)
+    assert [path.relative_to(tmp_path / "build").parts[0] for path in asked] == ["gcc" if current else "list-gcc"]
+    assert [build.LISTS_ONLY in command for command in configured] == ([] if current else [True])
+    assert len(said) == (0 if current else 1) and all("what lists, 20 steps" in each for each in said)
 
 
 def test_a_dry_run_lists_the_cells_and_writes_nothing(run):
