@@ -8,8 +8,8 @@
 2. Two programs of the package manager, qpdf and mkvmerge, where they are installed: how much pooling would save.
 3. `poolbench advise` at three shapes.
 
-With --write, docs/profile.md gets the tables of the file. Writes the file after each part; a part that cannot begin in the time is named, and the exit status is 1. The next call
-with the same file does the parts that are missing."""
+Writes the file after each part; a part that cannot begin in the time is named, and the exit status is 1. The next call
+with the same file does the parts that are missing. With --write, docs/profile.md gets the tables of the file."""
 
 from __future__ import annotations
 

@@ -186,7 +186,9 @@ def written_into(text: str, result: dict) -> str:
     """The page with the tables, and the sentence below them, of this file in place of those that it has."""
     for table in tables(result).split("\n\n"):
         begin = re.escape(table.splitlines()[0]) if table.startswith("|") else r"Of \d+ predictions "
-        text, count = re.subn(rf"^{begin}.*?(?=\n\n)", lambda _, table=table: table, text, flags=re.MULTILINE | re.DOTALL)
+        text, count = re.subn(
+            rf"^{begin}.*?(?=\n\n)", lambda _, table=table: table, text, flags=re.MULTILINE | re.DOTALL
+        )
         if count != 1:
             raise ValueError(f"the page has {count} places for: {table.splitlines()[0]}")
     return text
