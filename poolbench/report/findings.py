@@ -15,6 +15,8 @@ from poolbench.analysis.rows import Group, Row
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.tables import number, range_text
 
+MANY = 5  # works; more of them are listed where the reader unfolds them
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -62,14 +64,20 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
         )
     of = {verdict: [pair for pair in found if pair[1].verdict is verdict] for verdict in LeadVerdict}
     ahead = sorted(of[LeadVerdict.ahead], key=lambda pair: pair[1].ratio)
-    said = []
+    said: list[str] = []
+    listed: list[str] = []  # behind the sentences that are always shown
     if len(ahead) > 1:
         said.append(f"From {_in_work(*ahead[0])} to {_in_work(*ahead[-1])}.")
     elif ahead:
         said.append(f"{_in_work(*ahead[0])}.")
     for verdict in (LeadVerdict.behind, LeadVerdict.even, LeadVerdict.undecided):
         if names := [f"“{row.headline.work}” ({range_text(lead.low, lead.high)})" for row, lead in of[verdict]]:
-            said.append(f"{str(verdict).capitalize()}: {_list(names)}.")
+            said.append(
+                f"{str(verdict).capitalize()}: {_list(names) if len(names) <= MANY else f'{len(names)} works'}."
+            )
+            if len(names) > MANY:
+                listed.append(f"{str(verdict).capitalize()} are {_list(names)}.")
+    said += listed
     kind = "ahead" if len(ahead) * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
     return Answer(question, score([lead for _, lead in found]), said, kind)
 
