@@ -23,6 +23,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -187,14 +188,13 @@ struct alignas(k_cache_line) slab {
                     if (nth * block_bytes != in_word || w * k_word_bits + nth >= total) break;
                     bit = std::uint64_t{1} << nth;
                 } else {
-                    std::uintptr_t const next = address_of(*block) - first;
-                    if (next == offset + block_bytes)
+                    std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);
+                    if (offset == before + block_bytes)
                         bit <<= 1;
-                    else if (next == offset - block_bytes)
+                    else if (offset == before - block_bytes)
                         bit >>= 1;
                     else
                         break;
-                    offset = next;
                     if (offset >= end_offset) break;
                 }
             } while (bit != 0 && (word & bit) == 0);
