@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -43,6 +44,52 @@ TEST(gate, stays_shut_once_closed) {
     EXPECT_TRUE(one.is_closed());
     EXPECT_FALSE(one.enter());
     EXPECT_TRUE(one.is_idle());
+}
+
+TEST(gate, reports_whether_it_was_stopped_now_or_before) {
+    gate<> one;
+    EXPECT_TRUE(one.stop());
+    EXPECT_FALSE(one.stop());
+    one.resume();
+    EXPECT_TRUE(one.stop());
+}
+
+TEST(gate, is_stopped_for_a_fork_unless_it_is_closed) {
+    gate<> open;
+    open.stop_for_fork();
+    EXPECT_TRUE(open.is_stopped_for_fork());
+    EXPECT_FALSE(open.enter());
+    open.resume();
+    EXPECT_TRUE(open.enter());
+    open.leave();
+
+    gate<> closed;
+    closed.stop();
+    closed.close();
+    closed.stop_for_fork();
+    EXPECT_FALSE(closed.is_stopped_for_fork());
+    EXPECT_TRUE(closed.is_closed());
+}
+
+TEST(gate, needs_no_barrier_when_all_gates_were_stopped_before) {
+    std::array<gate<>, 2> gates;
+    int barriers = 0;
+    int waits = 0;
+    auto const stop_both = [&] {
+        stop_all(
+            [&](auto&& visit) {
+                for (gate<>& each : gates)
+                    visit(each);
+            },
+            [&] { ++barriers; }, [&](gate<>&) { ++waits; });
+    };
+    gates[0].stop();
+    stop_both();
+    EXPECT_EQ(barriers, 1);
+    EXPECT_EQ(waits, 2);
+    stop_both();
+    EXPECT_EQ(barriers, 1);
+    EXPECT_EQ(waits, 2);
 }
 
 TEST(gate, keeps_owner_and_stealing_thread_apart) {

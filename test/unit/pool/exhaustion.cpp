@@ -3,9 +3,12 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/failing_upstream.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <memory_resource>
 #include <thread>
 #include <vector>
 
@@ -84,6 +87,30 @@ TEST_F(exhausted_pool, does_not_call_its_hook_for_what_the_hook_allocates) {
     EXPECT_EQ(h.calls, 1);
     EXPECT_FALSE(h.got_one);
     give_back(all);
+}
+
+TEST(exhaustion_hook, is_called_when_upstream_throws_and_the_request_is_tried_again) {
+    struct context {
+        test::failing_upstream upstream{*std::pmr::new_delete_resource()};
+        int calls = 0;
+        bool mends = false;
+    } c;
+    pooled::pool pool{{.upstream = &c.upstream,
+                       .on_exhausted = {.call =
+                                            [](std::size_t, void* context_of) noexcept {
+                                                auto& self = *static_cast<context*>(context_of);
+                                                ++self.calls;
+                                                if (self.mends) self.upstream.fail_always(false);
+                                            },
+                                        .context = &c}}};
+    c.upstream.fail_always(true);
+    EXPECT_THROW(static_cast<void>(pool.allocate(1000)), test::injected_failure);
+    EXPECT_EQ(c.calls, 1);
+    c.mends = true;
+    void* const p = pool.allocate(1000);
+    EXPECT_NE(p, nullptr);
+    EXPECT_EQ(c.calls, 2);
+    pool.deallocate(p, 1000);
 }
 
 TEST(exhaustion_hook, runs_outside_the_locks_of_the_library) {

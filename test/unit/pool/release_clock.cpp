@@ -48,4 +48,12 @@ TEST(release_clock, without_a_period_is_never_due) {
     }
 }
 
+TEST(release_clock, with_the_longest_period_is_not_due) {
+    release_clock clock(milliseconds::max());
+    EXPECT_FALSE(clock.is_due(0));
+    std::this_thread::sleep_for(milliseconds(10));
+    EXPECT_FALSE(clock.is_due(32));
+    EXPECT_FALSE(clock.is_due(64));
+}
+
 }  // namespace
