@@ -130,6 +130,21 @@ TEST_F(fork_gate_test, lets_the_thread_that_forks_and_sections_within_sections_p
 }
 
 // They are inside here, and the fork does not ask, so that the child finds the worst that it may find.
+TEST_F(fork_gate_test, gives_no_place_to_a_thread_in_its_fork_handlers) {
+    // Such a thread is not counted, so taking a place would count it out.
+    void const* own = this;
+    std::thread([&] {
+        g_fork_gate.begin();
+        g_fork_gate.enter();
+        g_fork_gate.own_place();
+        own = pooled::detail::t_fork_gate.own;
+        g_fork_gate.leave();
+        g_fork_gate.end();
+        fork_gate::release_place();
+    }).join();
+    EXPECT_EQ(own, nullptr);
+}
+
 TEST_F(fork_gate_test, forgets_in_a_child_threads_that_were_about_to_see_the_fork) {
     std::latch are_inside(2);
     std::latch is_over(1);

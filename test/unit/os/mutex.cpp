@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -40,6 +41,18 @@ TEST(mutex, is_not_had_twice) {
     lock.unlock();
     EXPECT_TRUE(lock.try_lock());
     lock.unlock();
+}
+
+TEST(mutex, that_a_thread_does_not_get_leaves_it_outside_the_fork_gate) {
+    pooled::detail::mutex lock;
+    lock.lock();
+    std::uint32_t held = 1;
+    std::thread([&] {
+        static_cast<void>(lock.try_lock());
+        held = pooled::detail::t_fork_gate.locks;
+    }).join();
+    lock.unlock();
+    EXPECT_EQ(held, 0U) << "a fork would wait for this thread for ever";
 }
 
 TEST(mutex, wakes_who_waits_for_it) {
