@@ -94,7 +94,9 @@ public:
                 fail_put(s, *at);
             m_free.add(static_cast<std::uint64_t>(next - at));
             at = next;
-            if (s.is_empty()) remove_slab(s);
+            if (!s.is_empty()) continue;
+            if (at != blocks.end() && s.error_of(*at) != slab::put_error::none) fail_put(s, *at);
+            remove_slab(s);
         }
     }
 

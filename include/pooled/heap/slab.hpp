@@ -206,7 +206,7 @@ struct alignas(k_cache_line) slab {
     }
 
     enum class put_error : unsigned char { none, not_a_block, already_free };
-    // Why put() stopped at a block; none: it lies in another slab.
+    // Why put() stopped at a block; none: it lies in another slab, or is a block that is not free.
     [[nodiscard]] put_error error_of(void const* block) const noexcept {
         std::uintptr_t const offset = address_of(block) - address_of(base);
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;

@@ -48,8 +48,8 @@ enum class origin : unsigned char {
                                                [[maybe_unused]] origin from) noexcept {
     if constexpr (k_is_on) {
 #if POOLED_HARDENED
-        // Objects are often dropped in the order of their creation, which the random order hides from the processor's prefetcher:
-        // of the next eight blocks, each is prefetched once.
+        // Objects are often dropped in the order of their creation, which the random order hides from the processor's prefetcher.
+        // The drops of eight neighbours prefetch the next eight, each once.
         __builtin_prefetch(reinterpret_cast<void const*>(address_of(p) + 8 * k_geometry[c].block_bytes), 1);
 #endif
         if (from == origin::object) {

@@ -136,7 +136,7 @@ private:
         __builtin_prefetch(reinterpret_cast<void const*>(address + k_second_line), 1);
     }
 
-    // Puts the object into a new segment of the stack.
+    // Puts the object into a new segment of the stack or, without memory for one, links it. False as for push().
     [[nodiscard]] POOLED_API bool push_segment(deferred w) noexcept;
 
     // Requires a stack that is not empty. Objects that were pushed long ago are no longer in the caches, so they are prefetched

@@ -73,11 +73,11 @@ public:
         return stack_pointer() - m_window_low < m_window_bytes;
     }
 
-    // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must pass the object
-    // to take_recipient() before any destructor runs.
+    // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
+    // to take_recipient() before any destructor runs, or destroy it.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
-        if (is_own(here) && m_innermost != nullptr && here < m_innermost->low)  // within a scope, each drop
-            return defer_to(*m_innermost);
+        // As below, sooner: each drop within a scope.
+        if (is_own(here) && m_innermost != nullptr && here < m_innermost->low) return defer_to(*m_innermost);
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
             // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
@@ -135,6 +135,7 @@ public:
             m_innermost = drop.outer;
         else
             g_outermost_drops.remove(drop);
+        if (m_recipient == &drop) m_recipient = nullptr;
         if (m_knows_bounds)
             close_window();
         else

@@ -198,6 +198,15 @@ TEST_F(central_death_test, reports_a_block_that_is_free_already) {
     flush(blocks);
 }
 
+// A batch that returns the last blocks in use, and then one of them again, or an address between them.
+TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empty) {
+    auto const blocks = take(2);
+    EXPECT_DEATH(flush({blocks[0], blocks[1], blocks[0]}), "into pool 'packets': the block is free already");
+    EXPECT_DEATH(flush({blocks[0], blocks[1], static_cast<std::byte*>(blocks[0]) + 16}),
+                 "into pool 'packets': no block starts there");
+    flush(blocks);
+}
+
 TEST_F(central_death_test, reports_a_block_of_an_empty_slab) {
     auto const blocks = take(1);
     flush(blocks);

@@ -220,6 +220,11 @@ TEST_F(drops, that_cannot_be_deferred_are_made_at_once) {
     EXPECT_EQ(order, std::vector<int>{0});
 }
 
+TEST_F(drops, forget_where_to_defer_an_object_when_that_ends) {
+    lead(outermost_kind::scope, [] { EXPECT_EQ(choose_way(false), drop_way::defer); });
+    EXPECT_EQ(t_teardown.take_recipient(), nullptr);
+}
+
 TEST_F(drops, install_what_the_pool_calls_before_the_first_is_deferred) {
     lead(outermost_kind::scope, [] {});
     EXPECT_EQ(g_pressure_hook.load(), &relieve_pressure);
