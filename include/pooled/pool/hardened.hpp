@@ -47,11 +47,9 @@ enum class origin : unsigned char {
                                                [[maybe_unused]] class_index c, [[maybe_unused]] void* p,
                                                [[maybe_unused]] origin from) noexcept {
     if constexpr (k_is_on) {
-#if POOLED_HARDENED
         // Objects are often dropped in the order of their creation, which the random order hides from the processor's prefetcher.
         // The drops of eight neighbours prefetch the next eight, each once.
         __builtin_prefetch(reinterpret_cast<void const*>(address_of(p) + 8 * k_geometry[c].block_bytes), 1);
-#endif
         if (from == origin::object) {
             free_mark::put_on(p);
             return true;

@@ -67,8 +67,8 @@ protected:
             ASSERT_TRUE(push(i));
     }
     void finish_all() {
-        while (!queue.empty())
-            queue.pop().finish();
+        queue.finish();
+        EXPECT_TRUE(queue.empty());
     }
     [[nodiscard]] static std::vector<int> numbers(std::size_t count) {
         std::vector<int> all(count);
@@ -140,6 +140,16 @@ TEST_F(deferred_queue_test, takes_what_the_destructors_of_its_objects_push) {
     finish_all();
     std::ranges::sort(g_finished);
     EXPECT_EQ(g_finished, numbers(objects.size()));
+}
+
+TEST_F(deferred_queue_test, destroys_no_more_than_asked_for) {
+    push_all(100);
+    EXPECT_EQ(queue.finish(0), 0U);
+    EXPECT_EQ(queue.finish(30), 30U);
+    EXPECT_EQ(g_finished.size(), 30U);
+    EXPECT_EQ(queue.size(), 70U);
+    EXPECT_EQ(queue.finish(), 70U);
+    EXPECT_EQ(queue.finish(), 0U);
 }
 
 TEST_F(deferred_queue_test, writes_into_no_object_while_there_is_memory) {
