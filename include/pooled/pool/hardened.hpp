@@ -49,7 +49,8 @@ enum class origin : unsigned char {
     if constexpr (k_is_on) {
         // Objects are often dropped in the order of their creation, which the random order hides from the processor's prefetcher.
         // The drops of eight neighbours prefetch the next eight, each once.
-        __builtin_prefetch(reinterpret_cast<void const*>(address_of(p) + 8 * k_geometry[c].block_bytes), 1);
+        __builtin_prefetch(
+            reinterpret_cast<void const*>(address_of(p) + std::uintptr_t{8} * k_geometry[c].block_bytes), 1);
         if (from == origin::object) {
             free_mark::put_on(p);
             return true;
