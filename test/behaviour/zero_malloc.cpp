@@ -222,4 +222,19 @@ TEST(after_reserve_in_a_pool, what_has_been_gathered_once_is_gathered_again_with
     EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
 }
 
+TEST(an_incremental_pool, takes_the_memory_for_a_first_drop_when_it_is_made) {
+    std::unique_ptr<pooled::pool> pool;
+    std::shared_ptr<owner> p;
+    auto const seen = test::count_syscalls(
+        [&] {
+            pool = std::make_unique<pooled::pool>(
+                pooled::pool_options{.teardown = pooled::teardown::incremental});
+            p = pool->make_shared<owner>();
+        },
+        [&] { p.reset(); });
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_TRUE(seen.has_finished);
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+}
+
 }  // namespace

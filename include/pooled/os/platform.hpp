@@ -4,7 +4,7 @@
 // The whole interface to the operating system: to port the library, port this file.
 //
 //   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
-//   barrier    enable_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
+//   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   at_thread_exit, at_fork
 //   schedule   wait_while, wake_one, wake_all, relax, pause, coarse_time
 //
@@ -133,14 +133,26 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
         *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
 }
 
-// Called once, before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier: threads then
-// keep no caches, and every call takes a lock.
 [[nodiscard]] inline bool enable_heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
     return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
 #else
     return true;
 #endif
+}
+
+// 1: the system allows heavy_barrier; -1: it does not; 0: not asked yet. Not a guarded static: a fork may happen at any moment.
+POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
+
+// Called before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier: threads then keep no
+// caches, and every call takes a lock. Only the first call asks, which takes microseconds.
+[[nodiscard]] inline bool has_heavy_barrier() noexcept {
+    int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
+    if (has == 0) {
+        has = enable_heavy_barrier() ? 1 : -1;
+        g_has_heavy_barrier.store(has, std::memory_order_relaxed);
+    }
+    return has == 1;
 }
 
 // Nanoseconds since an unspecified moment, with a resolution of a few milliseconds; cheap.

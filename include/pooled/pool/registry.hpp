@@ -190,7 +190,7 @@ inline void registry::prepare() {
         POOLED_THROW(std::bad_alloc());
     scoped_lock const lock(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
-    m_has_barrier = platform::enable_heavy_barrier();
+    m_has_barrier = platform::has_heavy_barrier();
     m_exit_hook.create(on_thread_exit);
     if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED

@@ -81,6 +81,8 @@ POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t obje
 POOLED_CODE void deferred_objects::attach_to(pool_core& core) {
     if (core.extension() != nullptr) return;
     install_hooks();
+    g_metadata.reserve(sizeof(thread_deferred), 1);  // so that a thread's first drop makes no system call
+    g_metadata.reserve(sizeof(deferred_batch), 1);
     auto* const made = ::new (g_metadata.allocate(sizeof(deferred_objects))) deferred_objects;
     if (!core.set_extension_if_none(*made)) made->m_store.release_reference();
 }

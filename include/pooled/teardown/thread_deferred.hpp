@@ -7,7 +7,6 @@
 #include "pooled/base/atomics.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
 
 #include <atomic>
@@ -17,19 +16,6 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred_store;
-
-// Whether gates can be used. The registry, which every pool needs, has found that out before.
-// 0: not known yet. Not a guarded static, since a fork may happen at any moment.
-POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
-
-[[nodiscard]] inline bool has_heavy_barrier() noexcept {
-    int has = g_has_heavy_barrier.load(std::memory_order_relaxed);
-    if (has == 0) {
-        has = platform::enable_heavy_barrier() ? 1 : -1;
-        g_has_heavy_barrier.store(has, std::memory_order_relaxed);
-    }
-    return has == 1;
-}
 
 // The objects that one thread has deferred in one pool. Freed by its owner, or in a forked child.
 struct thread_deferred {

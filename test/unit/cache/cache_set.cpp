@@ -25,7 +25,7 @@ protected:
     static constexpr std::uint32_t k_pool_id = 60'003;  // no pool of this program has it
 
     cache_set_test() {
-        EXPECT_TRUE(platform::enable_heavy_barrier());
+        EXPECT_TRUE(platform::has_heavy_barrier());
         EXPECT_TRUE(heap.grow(k_class));
         std::scoped_lock const lock(set.mutex());
         for (std::size_t i = 0; i < 2; ++i) {

@@ -57,7 +57,7 @@ private:
 
 class fork_gate_test : public ::testing::Test {
 protected:
-    static void SetUpTestSuite() { ASSERT_TRUE(pooled::detail::platform::enable_heavy_barrier()); }
+    static void SetUpTestSuite() { ASSERT_TRUE(pooled::detail::platform::has_heavy_barrier()); }
 };
 
 TEST_F(fork_gate_test, keeps_threads_with_and_without_a_place_out_while_one_forks) {

@@ -35,7 +35,7 @@ struct recording : pool_extension {
 class core_test : public testing::TestWithParam<sharing> {
 protected:
     [[nodiscard]] pool_core& make(pooled::pool_options options = {}) {
-        EXPECT_TRUE(platform::enable_heavy_barrier());
+        EXPECT_TRUE(platform::has_heavy_barrier());
         options.upstream = &memory;
         static constexpr core_functions k_never_called{};
         return pool_core::create(options, GetParam(), k_id, g_registry, k_never_called);

@@ -47,7 +47,7 @@ protected:
         }
     }
     pool_memory_test() {
-        EXPECT_TRUE(platform::enable_heavy_barrier());
+        EXPECT_TRUE(platform::has_heavy_barrier());
         make();
     }
     ~pool_memory_test() override {

@@ -35,9 +35,4 @@ TEST(thread_deferred, is_listed_for_each_thread_alone) {
     t_deferrals.owned = nullptr;
 }
 
-TEST(thread_deferred, has_an_answer_about_barriers_that_does_not_change) {
-    EXPECT_EQ(has_heavy_barrier(), platform::enable_heavy_barrier());
-    EXPECT_EQ(has_heavy_barrier(), has_heavy_barrier());
-}
-
 }  // namespace
