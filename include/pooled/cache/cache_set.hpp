@@ -115,7 +115,12 @@ public:
         }
         class_cache& mine = cache->classes[c];
         if (mine.push(block)) return true;  // the owner was stopped
-        if (!grow(mine, c)) list.flush_half(mine);
+        if (list.is_drained()) {
+            list.collect(mine);
+            mine.release();
+        } else if (!grow(mine, c)) {
+            list.flush_half(mine);
+        }
         if (!mine.push(block)) list.flush({&block, 1});
         return true;
     }

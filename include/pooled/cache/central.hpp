@@ -57,6 +57,7 @@ public:
     // has no free block and the heap no free slab.
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
+        if (is_drained()) m_largest = 0;  // it is being used again
         if (m_free == 0 && !add_slab()) return nullptr;
         m_refills.add(1);
         if (cache.capacity() == 0) {
@@ -127,6 +128,13 @@ public:
             ++count;
         }
         gave(cache, count);
+    }
+
+    // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
+    // that a cache would keep then are the only ones in use of as many slabs.
+    [[nodiscard]] bool is_drained() const noexcept {
+        std::uint32_t const cached = k_geometry[m_class].cache_blocks;
+        return m_largest >= 64 * cached && outside() <= 2 * cached;
     }
 
     // The cache's owner has ended: its remote frees stay counted.
@@ -225,6 +233,7 @@ private:
         if (s == nullptr) return false;
         m_slabs.push_front(*s);
         m_capacity.add(s->total);
+        m_largest = detail::max<std::uint64_t>(m_largest, m_capacity);
         m_free.add(s->total);
         m_slab_bytes.add(s->bytes);
         return true;
@@ -255,6 +264,7 @@ private:
     slab_list m_slabs;
     observed<std::uint64_t> m_free;
     observed<std::uint64_t> m_capacity;
+    std::uint64_t m_largest = 0;  // the largest capacity since it was last drained and used again
     observed<std::uint64_t> m_slab_bytes;
     observed<std::uint64_t> m_high_water;
     observed<std::uint64_t> m_refills;

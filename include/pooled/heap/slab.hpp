@@ -50,6 +50,10 @@ struct alignas(k_cache_line) slab {
     [[no_unique_address]] slab_marks marks;
     std::array<std::uint64_t, k_words> bits{};
 
+    [[nodiscard]] bool is_free() const noexcept {
+        return size_class == k_no_class && reserved_for == nullptr;
+    }
+
     // All blocks free, of size class `c`. Requires a slab without a class.
     void assign(class_index c) noexcept {
         size_class = static_cast<std::uint8_t>(c);
@@ -262,18 +266,24 @@ public:
     [[nodiscard]] slab* first() const noexcept { return m_first; }
     [[nodiscard]] slab* last() const noexcept { return m_last; }
 
-    void push_front(slab& s) noexcept {
-        s.previous = nullptr;
-        s.next = m_first;
-        (m_first != nullptr ? m_first->previous : m_last) = &s;
-        m_first = &s;
+    // The first slab of at least `bytes`, or null.
+    [[nodiscard]] slab* find(std::size_t bytes) const noexcept {
+        slab* s = m_first;
+        while (s != nullptr && s->bytes < bytes)
+            s = s->next;
+        return s;
     }
-    void push_back(slab& s) noexcept {
-        s.next = nullptr;
-        s.previous = m_last;
-        (m_last != nullptr ? m_last->next : m_first) = &s;
-        m_last = &s;
+
+    // Before `at`; null: at the end.
+    void insert(slab& s, slab* at) noexcept {
+        s.next = at;
+        slab*& link = at != nullptr ? at->previous : m_last;
+        s.previous = link;
+        (link != nullptr ? link->next : m_first) = &s;
+        link = &s;
     }
+    void push_front(slab& s) noexcept { insert(s, m_first); }
+    void push_back(slab& s) noexcept { insert(s, nullptr); }
     void remove(slab& s) noexcept {
         (s.previous != nullptr ? s.previous->next : m_first) = s.next;
         (s.next != nullptr ? s.next->previous : m_last) = s.previous;

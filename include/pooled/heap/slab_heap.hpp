@@ -7,7 +7,7 @@
 //   upstream ─▶ chunk ─▶ slabs: free ◀──▶ of a size class          reserved ◀──▶ of one of the classes it is reserved for
 //
 // Invariants: each slab of each chunk is in m_free, in one reservation's list, or has a class;
-//             chunk.held = its slabs that have a class or are reserved; m_free_slabs = slabs in m_free.
+//             chunk.held = its slabs that have a class or are reserved.
 // Any thread may call; one lock, under which only that of the metadata arena is taken. It is not held while upstream runs. O(1)
 // unless noted.
 
@@ -17,6 +17,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
 #include "pooled/heap/chunk_source.hpp"
+#include "pooled/heap/free_slabs.hpp"
 #include "pooled/heap/reservation.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/heap/upstream.hpp"
@@ -220,7 +221,7 @@ public:
     // The smallest number of slabs that were free at any moment since the last call; so many were not needed.
     [[nodiscard]] std::size_t take_fewest_free() noexcept {
         scoped_lock const lock(m_mutex);
-        return std::exchange(m_fewest_free, m_free_slabs);
+        return m_free.take_fewest();
     }
 
     [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_source.slab_bytes(); }
@@ -228,24 +229,17 @@ public:
     // Checks every structure. O(slabs).
     [[nodiscard]] bool is_valid() noexcept {
         scoped_lock const lock(m_mutex);
-        std::size_t listed = 0;
-        bool valid = true;
-        for (slab const* s = m_free.first(); s != nullptr; s = s->next) {
-            ++listed;
-            valid = valid && s->size_class == k_no_class && s->reserved_for == nullptr;
-        }
+        bool valid = m_free.is_valid();
         std::size_t free = 0;
         for (chunk* c = m_chunks; c != nullptr; c = c->next) {
-            std::uint32_t held = 0;
+            std::size_t held = 0;
             for (slab const& s : c->slabs()) {
-                bool const is_held = s.size_class != k_no_class || s.reserved_for != nullptr;
-                held += is_held ? 1 : 0;
-                free += is_held ? 0 : 1;
+                ++(s.is_free() ? free : held);
                 valid = valid && (s.size_class != k_no_class || s.is_valid());
             }
             valid = valid && held == c->held;
         }
-        return valid && free == listed && free == m_free_slabs && m_fewest_free <= m_free_slabs;
+        return valid && free == m_free.count();
     }
 
 private:
@@ -255,28 +249,20 @@ private:
     [[nodiscard]] slab* find(class_index c) noexcept {
         for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
             if (r->serves(c))
-                if (slab* const s = find_in(r->free, c)) return s;
-        return find_in(m_free, c);
-    }
-    [[nodiscard]] static slab* find_in(slab_list const& list, class_index c) noexcept {
-        slab* s = list.first();
-        while (s != nullptr && s->bytes < k_geometry[c].block_bytes)
-            s = s->next;
-        return s;
+                if (slab* const s = r->free.find(k_geometry[c].block_bytes)) return s;
+        return m_free.find(k_geometry[c].block_bytes);
     }
 
     // Takes a free slab out of its list.
     void hold(slab& s) noexcept {
         if (s.reserved_for != nullptr) return s.reserved_for->free.remove(s);
-        m_free.remove(s);
+        m_free.take(s);
         ++s.owner->held;
-        m_fewest_free = detail::min(m_fewest_free, --m_free_slabs);
     }
     void make_free(slab& s) noexcept {
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
-        m_free.push_front(s);
+        m_free.put(s);
         --s.owner->held;
-        ++m_free_slabs;
     }
 
     void link(chunk& c) noexcept {
@@ -284,16 +270,10 @@ private:
         c.next = m_chunks;
         if (m_chunks != nullptr) m_chunks->previous = &c;
         m_chunks = &c;
-        // The list then begins with the lowest, so that memory is used from the bottom up.
-        for (std::size_t i = c.slab_count; i-- != 0;)
-            m_free.push_front(c.slabs()[i]);
-        m_free_slabs += c.slab_count;
+        m_free.add(c);
     }
     chunk& detach(chunk& c) noexcept {
-        for (slab& s : c.slabs())
-            if (s.size_class == k_no_class) m_free.remove(s);
-        m_free_slabs -= detail::min<std::size_t>(m_free_slabs, c.slab_count - c.held);
-        m_fewest_free = detail::min(m_fewest_free, m_free_slabs);
+        m_free.forget(c);
         (c.previous != nullptr ? c.previous->next : m_chunks) = c.next;
         if (c.next != nullptr) c.next->previous = c.previous;
         return c;
@@ -339,7 +319,7 @@ private:
             if (one == &r || (one->is_settled && one->classes == r.classes))
                 for (slab const* s = one->free.first(); s != nullptr; s = s->next)
                     have += s->bytes / block_bytes;
-        for (slab* s = nullptr; have < count && (s = find_in(m_free, c)) != nullptr;)
+        for (slab* s = nullptr; have < count && (s = m_free.find(block_bytes)) != nullptr;)
             have += claim(r, *s) / block_bytes;
         return have;
     }
@@ -389,9 +369,7 @@ private:
     chunk_source m_source;
     optional_mutex m_mutex;
     chunk* m_chunks = nullptr;
-    slab_list m_free;
-    std::size_t m_free_slabs = 0;
-    std::size_t m_fewest_free = 0;
+    free_slabs m_free;
     reservation_list m_reservations;
     std::size_t m_reserved_slabs = 0;
 };

@@ -33,7 +33,6 @@
 
 #if defined(__linux__)
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
@@ -43,6 +42,14 @@ inline constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
 inline constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
 inline constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
 inline constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
+
+struct machine_memory {  // sysinfo(2)
+    long uptime;
+    unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
+    unsigned short processes, padding;
+    unsigned long total_high, free_high;
+    unsigned unit;  // of the sizes, in bytes
+};
 
 inline constexpr std::size_t k_page_bytes =
     4096;  // the unit to which sizes are rounded; actual pages may be larger
@@ -92,9 +99,9 @@ struct page_range {
 // and the kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
 [[nodiscard]] inline bool may_map(std::size_t bytes) noexcept {
 #if defined(__linux__)
-    struct sysinfo machine{};
-    if (::sysinfo(&machine) == 0 &&
-        bytes / machine.mem_unit > std::size_t{machine.totalram} + machine.totalswap)
+    machine_memory machine{};
+    if (::syscall(__NR_sysinfo, &machine) == 0 && machine.unit != 0 &&
+        bytes / machine.unit > std::size_t{machine.total_ram} + machine.total_swap)
         return false;
 #endif
     void* const p = map_pages(bytes, 1);

@@ -169,6 +169,37 @@ TEST_F(central_test, takes_from_a_cache_what_it_did_not_need_since_the_last_exch
     list->flush(std::vector<void*>(blocks.begin() + 10, blocks.end()));
 }
 
+TEST_F(central_test, is_drained_when_nearly_all_blocks_of_a_large_class_came_back) {
+    constexpr std::uint32_t k_cached = k_geometry[k_class].cache_blocks;
+    constexpr std::size_t k_large = std::size_t{64} * k_cached;
+    EXPECT_FALSE(list->is_drained()) << "it was never large";
+    while (memory.bytes() / 1024 < k_large + k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    std::vector<void*> blocks = take(k_large);
+    ASSERT_EQ(blocks.size(), k_large);
+    EXPECT_FALSE(list->is_drained());
+    std::vector<void*> const last(blocks.begin(), blocks.begin() + 2 * k_cached);
+    void* const one_more = blocks[2 * k_cached];
+    flush({blocks.begin() + 2 * k_cached + 1, blocks.end()});
+    EXPECT_FALSE(list->is_drained());
+    flush({one_more});
+    EXPECT_TRUE(list->is_drained());
+    void* const used = refill();
+    EXPECT_FALSE(list->is_drained()) << "it is used again";
+    flush(last);
+    EXPECT_FALSE(list->is_drained()) << "it was not large since";
+    flush({used});
+}
+
+TEST_F(central_test, was_not_large_with_fewer_blocks) {
+    constexpr std::size_t k_large = std::size_t{64} * k_geometry[k_class].cache_blocks;
+    constexpr std::size_t k_fewer = (k_large - 1) / k_per_slab * k_per_slab;
+    while (memory.bytes() / 1024 < k_large + k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    flush(take(k_fewer));
+    EXPECT_FALSE(list->is_drained());
+}
+
 TEST_F(central_test, counts_what_a_thread_freed_for_others_also_when_that_ended) {
     auto const blocks = take(5);
     for (void* const p : blocks)

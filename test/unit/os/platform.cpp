@@ -16,11 +16,16 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sys/sysinfo.h>
 
 namespace {
 
 using namespace pooled::detail;
 
+static_assert(sizeof(platform::machine_memory) >= offsetof(struct sysinfo, mem_unit) + sizeof(unsigned) &&
+              offsetof(platform::machine_memory, total_ram) == offsetof(struct sysinfo, totalram) &&
+              offsetof(platform::machine_memory, total_swap) == offsetof(struct sysinfo, totalswap) &&
+              offsetof(platform::machine_memory, unit) == offsetof(struct sysinfo, mem_unit));
 static_assert(platform::k_futex_wait == FUTEX_WAIT_PRIVATE && platform::k_futex_wake == FUTEX_WAKE_PRIVATE);
 static_assert(platform::k_barrier_register == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 static_assert(platform::k_barrier == MEMBARRIER_CMD_PRIVATE_EXPEDITED);
