@@ -54,10 +54,6 @@ def check_vocabulary() -> bool:
     return run(sys.executable, "tools/lint_vocabulary.py")
 
 
-def check_tools() -> bool:
-    return run(sys.executable, "-m", "unittest", "discover", "-q", "-s", "tools/tests")
-
-
 def check_format() -> bool:
     return run(CLANG_FORMAT, "--dry-run", "-Werror", *cxx_files()) or bool(
         print("format: `make format` rewrites these files")
@@ -155,7 +151,6 @@ def main(argv: list[str]) -> int:
     checks = [
         check_layers,
         check_tests,
-        check_tools,
         check_format,
         check_tidy,
         check_python,
