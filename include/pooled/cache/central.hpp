@@ -133,7 +133,7 @@ public:
     // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
     // that a cache would keep then are the only ones in use of as many slabs.
     [[nodiscard]] bool is_drained() const noexcept {
-        std::uint32_t const cached = k_geometry[m_class].cache_blocks;
+        std::uint64_t const cached = k_geometry[m_class].cache_blocks;
         return m_largest >= 64 * cached && outside() <= 2 * cached;
     }
 
