@@ -36,6 +36,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/wait.h>
@@ -184,6 +185,50 @@ TYPED_TEST(hardened, pool_reports_a_second_owner_of_an_over_aligned_object) {
         ::operator delete(q);
     }
     EXPECT_EQ(found, iterations());
+}
+
+// Drops what `p` points to twice, after other owners and an observer came and went.
+template <class Pointer>
+[[nodiscard]] std::string report_of_second_drop_of_former_many(Pointer p) {
+    {
+        Pointer const owner = p;
+        typename Pointer::weak_type const observer = p;
+    }
+    return report_of_second_drop(std::move(p));
+}
+
+TYPED_TEST(hardened, pool_reports_every_second_drop_of_an_rc_ptr) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i)
+        for (std::string const& report :
+             {report_of_second_drop(this->pool.template make_rc<std::string>("text")),
+              report_of_second_drop(this->pool.template make_local_rc<int>(i)),
+              report_of_second_drop_of_former_many(this->pool.template make_rc<int>(i)),
+              report_of_second_drop_of_former_many(this->pool.template make_rc<aligned>()),
+              report_of_second_drop_of_former_many(this->pool.template make_rc<int[]>(3)),
+              report_of_second_drop_of_former_many(this->pool.template make_local_rc<std::string>("text"))})
+            found += is_report(report, "double free");
+    EXPECT_EQ(found, 6 * iterations());
+}
+
+TYPED_TEST(hardened, pool_reports_every_drop_of_a_weak_rc_ptr_after_the_last_one) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    auto const report_of_weak = [](auto owner) {
+        typename decltype(owner)::weak_type observer = owner;
+        owner.reset();
+        return report_of_second_drop(std::move(observer));
+    };
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        found += is_report(report_of_weak(this->pool.template make_rc<int>(i)), "double free");
+        found += is_report(report_of_weak(this->pool.template make_rc<aligned>()), "double free");
+    }
+    EXPECT_EQ(found, 2 * iterations());
 }
 
 TYPED_TEST(hardened, pool_reports_nothing_of_blocks_that_are_not_written_to) {

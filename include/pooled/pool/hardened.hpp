@@ -98,6 +98,14 @@ POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noex
             hardened::report_freed(block);
 }
 
+#if POOLED_HARDENED
+// The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second
+// drop as well.
+inline void mark_header(void* header) noexcept {
+    if constexpr (k_is_on) free_mark::put_on(header);
+}
+#endif
+
 POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
     fail_deallocation(name_of(g_page_map.find(block).pool_id()), block,
                       "a free block was freed again (double free), or written to");

@@ -79,6 +79,9 @@ private:
     }
     static void free(void* header) noexcept {
         std::size_t const bytes = bytes_of(count_of(header));
+#if POOLED_HARDENED
+        hardened::mark_header(header);
+#endif
         // The header is not the first word, whatever the alignment.
         Origin::deallocate_block(block_of(header), bytes, k_align, hardened::origin::padded_object);
     }

@@ -19,6 +19,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/hardened.hpp"
 #include "pooled/teardown/block_type.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
 #include "pooled/teardown/destroy_in_place.hpp"
@@ -61,6 +62,9 @@ struct count_header {
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_weak_one) {
+#if POOLED_HARDENED
+            hardened::expect_in_use(this);
+#endif
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
@@ -189,6 +193,10 @@ private:
         header_at(header).release_weak();
     }
     static void free(void* header) noexcept {
+#if POOLED_HARDENED
+        if constexpr (hardened::origin_of(k_align) == hardened::origin::padded_object)
+            hardened::mark_header(header);
+#endif
         Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align,
                                  hardened::origin_of(k_align));
     }
