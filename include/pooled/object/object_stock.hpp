@@ -63,6 +63,8 @@ public:
     [[nodiscard]] pool_core& core() const noexcept { return m_caches.core(); }
     [[nodiscard]] object_caches& caches() noexcept { return m_caches; }
     [[nodiscard]] std::size_t bound() const noexcept { return m_bound; }
+    // How many objects the pool builds at a time, but for growth_factor.
+    [[nodiscard]] std::size_t growth() const noexcept { return detail::min(m_growth, m_bound); }
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
     // Called when the cache has no object. Empty: the bound is reached and, at one moment, no object was idle.

@@ -40,8 +40,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // Null for a pool that builds its objects with its lifecycle.
 using object_factory = callable<void(void* where)>;
 
-// More objects than the address space holds are refused before the first is built. A single object that is too large fails
-// with std::bad_alloc when it is requested.
+// More objects than the address space holds are refused before the first is built, as are more than the machine has
+// memory for. A single object that is too large fails with std::bad_alloc when it is requested.
 template <class T>
 void check_fits_memory(std::size_t objects, char const* what) {
     if (objects > detail::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
@@ -227,9 +227,8 @@ void recycler<T, Lifecycle, Sharing>::add_all_fresh(slot_chain&& built) noexcept
 // Requires that the stock already counts them.
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
-    if (count == 0) return;
     slot_chain built = build(count, shortage::give_up);
-    if (built.empty()) POOLED_THROW(std::bad_alloc());
+    if (built.size() != count) POOLED_THROW(std::bad_alloc());
     add_all_fresh(std::move(built));
 }
 
@@ -252,6 +251,11 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
         cancel(missing);
     };
     POOLED_TRY {
+        // What the operating system does not have is refused now, the first growth included: to build until memory ends takes
+        // minutes.
+        std::size_t const most = detail::max(count, growth());
+        if (when_out_of_memory == shortage::give_up && most > 1)
+            static_cast<void>(core().memory().from().may_give(most * layout::k_bytes));
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
@@ -357,12 +361,12 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     double const first_growth =
         options.growth_factor * static_cast<double>(detail::max<std::size_t>(options.initial_objects, 1));
     detail::check_fits_memory<T>(
+        options.initial_objects,
+        "pooled: object_pool_options: initial_objects is more than the address space holds");
+    detail::check_fits_memory<T>(
         first_growth < static_cast<double>(detail::bound_of(options)) ? static_cast<std::size_t>(first_growth)
                                                                       : detail::bound_of(options),
         "pooled: object_pool_options: growth_factor grows beyond what the address space holds");
-    detail::check_fits_memory<T>(
-        options.initial_objects,
-        "pooled: object_pool_options: initial_objects is more than the address space holds");
     detail::check_fits_memory<T>(detail::min(options.growth, detail::bound_of(options)),
                                  "pooled: object_pool_options: growth is more than the address space holds");
     auto& made =

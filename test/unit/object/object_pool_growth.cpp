@@ -97,6 +97,24 @@ TYPED_TEST(growth, beyond_the_address_space_is_refused_before_an_object_is_built
     EXPECT_EQ(this->log.constructed(), 0);
 }
 
+// The address space holds them, no machine does: without the refusal, building them ends when memory does.
+TYPED_TEST(growth, beyond_the_memory_of_the_machine_is_refused_before_an_object_is_built) {
+    using pool = typename TestFixture::pool_type;
+    constexpr std::size_t k_many = std::size_t{1} << 38;
+    EXPECT_THROW(pool({.initial_objects = k_many}), std::bad_alloc);
+    EXPECT_THROW(pool({.initial_objects = k_many, .growth = 0}), std::bad_alloc);
+    EXPECT_THROW(pool({.growth = k_many}), std::bad_alloc);
+    EXPECT_THROW(pool({.initial_objects = 2, .growth = k_many, .max_objects = k_most}), std::bad_alloc);
+    pool bounded({.growth = k_many, .max_objects = 4});
+    EXPECT_THROW(bounded.reserve(k_many), std::length_error);
+    pool reserving;
+    EXPECT_THROW(reserving.reserve(k_many), std::bad_alloc);
+    EXPECT_EQ(reserving.capacity(), 0U);
+    EXPECT_TRUE(test::is_valid(reserving));
+    EXPECT_NE(reserving.acquire(), nullptr);
+    EXPECT_LE(this->log.constructed(), 3);
+}
+
 TYPED_TEST(growth, by_a_factor_beyond_the_address_space_is_refused_unless_max_objects_ends_it) {
     using pool = typename TestFixture::pool_type;
     for (double const factor : {1e300, 0x1p64, 0x1p48})
