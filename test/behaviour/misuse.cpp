@@ -67,7 +67,7 @@ TYPED_TEST(misuse_of, a_pool_is_a_foreign_pointer) {
             alignas(16) static char foreign[64];
             this->pool.deallocate(foreign, 48);
         },
-        TestFixture::report("of no pool"));
+        TestFixture::report("of no pool; .*\\(freed as a block of 48 bytes\\)"));
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_pointer_into_a_block) {
@@ -103,7 +103,7 @@ TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_that_owns_twice) {
             pooled::unique_ptr<int> const q(p.get());
             p.reset();
         },
-        "freed before");
+        "freed before .*\\(a block of [0-9]+ bytes\\)");
 }
 
 // What lies in front of it is a number, not a header.

@@ -41,11 +41,17 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 // `freed_as` and `is` are sizes in bytes; 0: not known, or none.
 [[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
+    std::array<char, 96> sizes{};
+    if (freed_as != 0 && is != 0)
+        std::snprintf(sizes.data(), sizes.size(), " (freed as a block of %zu bytes, is one of %zu)", freed_as,
+                      is);
+    else if (freed_as != 0)
+        std::snprintf(sizes.data(), sizes.size(), " (freed as a block of %zu bytes)", freed_as);
+    else if (is != 0)
+        std::snprintf(sizes.data(), sizes.size(), " (a block of %zu bytes)", is);
     std::array<char, 400> message{};
-    std::snprintf(
-        message.data(), message.size(),
-        "pooled: bad deallocation of %p into pool '%s': %s (freed as a block of %zu bytes, is one of %zu)", p,
-        name_of(pool_id), kind, freed_as, is);
+    std::snprintf(message.data(), message.size(), "pooled: bad deallocation of %p into pool '%s': %s%s", p,
+                  name_of(pool_id), kind, sizes.data());
     POOLED_FAIL(message.data());
     std::abort();
 }
