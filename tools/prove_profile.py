@@ -34,7 +34,7 @@ OBJECTS, SUBTITLES = 60_000, 150_000
 SHAPES = {
     "small objects, replaced by two threads": "--size 48 --threads 2 --live 100000 --pattern churn",
     "packets handed over": "--size 1500 --threads 2 --live 1000 --pattern handoff",
-    "large buffers": "--size 100000 --live 100 --pattern burst",
+    "large buffers": "--size 100000 --threads 1 --live 100 --pattern burst",
 }
 
 
@@ -118,7 +118,8 @@ def main() -> int:
     if asked.runs < 2:
         parser.error("--runs is 2 at least: one run has no interval")
     result = json.loads(asked.results.read_text()) if asked.results.exists() else {"parts": {}}
-    result |= {"commit": commit.of_sources(), "machine": hardware.describe(), "runs": asked.runs}
+    # Of each part, because the next call may be of another commit, or on another machine.
+    about = {"commit": commit.of_sources(), "machine": hardware.in_short(hardware.describe()), "runs": asked.runs}
     left_out, began = [], time.monotonic()
     for name, measure in parts(asked.runs).items():
         if name in result["parts"]:
@@ -132,7 +133,7 @@ def main() -> int:
         at = time.monotonic()
         busy = round(hardware.busy_share(), 3)
         found = measure()
-        result["parts"][name] = {"time": record.now(), "busy_share": busy} | found
+        result["parts"][name] = {"time": record.now(), "busy_share": busy} | about | found
         asked.results.write_text(json.dumps(result, indent=1) + "\n")
         print(f"{name}: {time.monotonic() - at:.0f} s; the machine was {busy:.0%} busy", file=sys.stderr, flush=True)
     print(told(result))
