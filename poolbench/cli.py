@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import signal
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -18,7 +17,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import advise, claims, compare, doctor, gallery, history, profile, report, run, table, try_own
-from poolbench.options import Speech
+from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
@@ -86,8 +85,7 @@ for each in app.registered_commands:
 
 
 def main() -> None:
-    # A shell starts background jobs with Ctrl-C ignored; a run that is asked to stop stops.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    stop_on_signal()
     app(prog_name="poolbench")
 
 

@@ -75,8 +75,9 @@ def _stop(number, frame):
 
 
 def stop_on_signal() -> None:
-    """SIGTERM ends a measuring command as Ctrl-C does."""
+    """SIGTERM ends a command as Ctrl-C does. A shell starts background jobs with Ctrl-C ignored; here it is not."""
     signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def seconds(text: str | float) -> float:

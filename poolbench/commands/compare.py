@@ -25,7 +25,6 @@ from poolbench.options import (
     seconds,
     selection_of,
     share,
-    stop_on_signal,
     tell,
 )
 from poolbench.plan import description, program
@@ -120,7 +119,6 @@ def compare(
     """
     from poolbench.analysis.compare import compare as compared
 
-    stop_on_signal()
     chosen = selection_of(workload, variant, contender, malloc, None)
     if bool(bins) == bool(first):
         raise fail("two results files are compared, or two executables with --bin OLD --bin NEW")

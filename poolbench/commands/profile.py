@@ -22,6 +22,7 @@ from poolbench.system import build, hardware, mallocs, native
 EPILOG_PROFILE = """\b
 Examples:
   poolbench profile -- ./server --port 8080        until it ends, or Ctrl-C
+  timeout 60 poolbench profile -- ./server         for a minute
   poolbench profile --keep traces -- ./parser big.json
   poolbench profile --only '^Packet at' -- ./server  what a change of one type saves
   poolbench profile --json -- ./parser big.json    the program's own output goes to standard error

@@ -32,7 +32,6 @@ from poolbench.options import (
     seconds,
     selection_of,
     share,
-    stop_on_signal,
     tell,
 )
 from poolbench.plan import description, matrix, program, scan
@@ -293,7 +292,6 @@ def run(
 
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
-    stop_on_signal()
     try:
         if save_baseline is not None:
             find.baseline_path(save_baseline)  # a bad name is said before anything is measured

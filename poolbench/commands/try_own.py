@@ -18,7 +18,6 @@ from poolbench.options import (
     say,
     seconds,
     selection_of,
-    stop_on_signal,
     tell,
 )
 from poolbench.plan import program
@@ -143,7 +142,6 @@ def try_own(
     Builds your header with your flags, and measures what programs do with objects: as std::make_shared and
     std::make_unique on each installed malloc, and as pooled's handles.
     """
-    stop_on_signal()
     if new_pattern is not None:
         _new_pattern(new_pattern)
         return

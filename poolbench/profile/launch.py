@@ -68,7 +68,8 @@ def directory():
 
 
 def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, output=None) -> int:
-    """Returns the program's exit status, negative for a signal. Ctrl-C ends the program only: its trace is reported."""
+    """Returns the program's exit status, negative for a signal. What asks poolbench to stop ends the program only: its
+    trace is reported. A terminal sends Ctrl-C to both; other signals are passed on."""
     preloaded = " ".join(filter(None, (str(recorder), os.environ.get("LD_PRELOAD"))))
     environment = {
         **os.environ,
@@ -77,11 +78,14 @@ def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, outpu
         "POOLBENCH_TRACE_BYTES": str(most_bytes),
     }
     process = subprocess.Popen(command, env=environment, stdout=output)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handlers = {signal.SIGINT: signal.SIG_IGN}
+    handlers |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP), lambda number, frame: process.send_signal(number))
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         return process.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if process.poll() is None:
             process.kill()
             process.wait()

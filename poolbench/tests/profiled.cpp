@@ -66,7 +66,9 @@ int main(int count, char** arguments) {
         wait(&status);
         return status;
     }
-    work(300);
+    do
+        work(300);
+    while (std::strcmp(how, "forever") == 0);
     void* aligned = nullptr;
     if (posix_memalign(&aligned, 256, 1000) != 0 || reinterpret_cast<unsigned long>(aligned) % 256 != 0)
         return 1;

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: BSL-1.0
 """`poolbench profile` and `poolbench replay`: what the recorder leaves, what is read from it, and bad input."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import shutil
+import signal
 import struct
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +95,53 @@ def test_a_killed_program_leaves_what_it_recorded(profiled, tmp_path):
     status, (found,) = record(profiled, tmp_path / "t", "kill")
     assert status == -9 and not found.ended
     assert kind_of(census.take([found]), "my::Packet").objects == pytest.approx(600_000, rel=0.5)
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_poolbench_ends_the_program_whose_trace_is_then_reported(profiled, tmp_path, number):
+    words = [sys.executable, "-m", "poolbench", "profile", "--no-replay", "--keep", str(tmp_path / "kept"), "--"]
+    driver = subprocess.Popen(
+        [*words, str(profiled[1]), "forever"], cwd=Path(__file__).resolve().parents[2], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    while not (programs := children(driver.pid, "profiled")) and driver.poll() is None:
+        time.sleep(0.02)
+    (program,) = programs
+    variables = Path(f"/proc/{program}/environ").read_bytes().split(b"\0")
+    (directory,) = [
+        Path(each.partition(b"=")[2].decode()) for each in variables if each.startswith(b"POOLBENCH_TRACE_D")
+    ]
+    try:
+        while not any(used(path) > 256 << 10 for path in directory.glob("*.pooltrace")) and driver.poll() is None:
+            time.sleep(0.02)
+        driver.send_signal(number)
+        out, said = driver.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(program, signal.SIGKILL)
+    assert driver.returncode == 0, said
+    assert f"was ended by signal {int(number)}" in said and "my::Packet" in out
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert not Path(f"/proc/{program}").exists()
+    assert not directory.exists()
+
+
+def used(path: Path) -> int:
+    """Bytes of the trace that are written."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(40)[32:], "little")
+
+
+def children(of: int, name: str) -> list[int]:
+    """Processes that it started and that run the program of that name."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            comm, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            if comm == name and int(rest.split()[1]) == of:
+                found.append(int(path.parent.name))
+    return found
 
 
 @needs_compiler
