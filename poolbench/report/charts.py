@@ -25,6 +25,8 @@ from poolbench.report.marks import (
     scale_of,
 )
 
+# 10k and 1M, but 16,384.
+AXIS_NUMBER = "datum.value % 1000 ? format(datum.value, ',') : format(datum.value, '~s')"
 CROSS = "M-0.7,-0.7L0.7,0.7M0.7,-0.7L-0.7,0.7"
 USUAL: Where = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
 
@@ -142,7 +144,7 @@ def _lines(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
     points = sorted({row["at"] for row in data})
     title = chart.x_title or chart.x
     scale = alt.Scale(type="log", base=2) if points[-1] / points[0] < 100 else alt.Scale(type="log")
-    x = alt.X("at:Q", scale=scale, title=title, axis=alt.Axis(values=points, format="~s"))
+    x = alt.X("at:Q", scale=scale, title=title, axis=alt.Axis(values=points, labelExpr=AXIS_NUMBER))
     y_scale = scale_of(data)
     y = alt.Y("median:Q", scale=y_scale, title="ns per operation")
     base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)

@@ -38,7 +38,10 @@ def _specification(chart: alt.LayerChart) -> dict:
 
 
 def _svg(specification: dict) -> str:
-    return vl_convert.vegalite_to_svg({**specification, "width": WIDTH})
+    svg = vl_convert.vegalite_to_svg({**specification, "width": WIDTH})
+    # Words inherit the font from the whole drawing: named at each word it is a twelfth of the drawing's bytes.
+    font = f' font-family="{theme.CONFIG["font"]}"'
+    return svg.replace(font, "").replace("<svg", "<svg" + font, 1)
 
 
 def standalone_svg(chart: alt.LayerChart, description: str) -> str:

@@ -8,6 +8,7 @@ from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import DescriptionError
 from poolbench.plan.selection import Selection, SelectionError
+from poolbench.results.read import read_measured
 from poolbench.system import build
 from poolbench.tests import support
 
@@ -202,6 +203,21 @@ def test_every_workload_of_the_benchmark_has_a_description():
     assert "e9_recycled" in there
     assert there == set(description.load())
     assert all(each.title != each.name and each.question for each in description.load().values())
+
+
+PUBLISHED = sorted((description.DIRECTORY.parents[1] / "bench/results").glob("*-quick.jsonl"))
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="the results are not part of this copy")
+def test_every_figure_that_a_workload_measures_has_a_heading_of_its_own():
+    """Without one a table shows the raw name, or the heading of another column."""
+    described = description.load()
+    results = read_measured(PUBLISHED[-1])
+    names = {(cell.workload, name) for cell, sample in results.samples for name in sample.get("figures", {})}
+    assert {workload for workload, _ in names} >= {"e4_pool_patterns", "e8_teardown", "e12_latency"}
+    assert [each for each in sorted(names) if each[1] not in described[each[0]].figures] == []
+    taken = {"ns/op", "95% interval", "runs", "published"}
+    assert not any(taken & set(each.figures.values()) for each in described.values())
 
 
 def test_no_package_imports_one_above_it():
