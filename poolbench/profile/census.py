@@ -173,6 +173,43 @@ def _kind_of(census: Census, found: Purpose) -> Kind:
     return census.kinds.setdefault(_key(found), Kind(found.type, found.how, found.advice))
 
 
+Place = tuple[int, int, int]  # caller, size, stack
+
+
+def _purposes(
+    found: Trace, begins: np.ndarray, types: dict[tuple[int, int], int], symbols: Symbols, names: dict[str, str]
+) -> dict[Place, Purpose]:
+    purposes: dict[Place, Purpose] = {}
+    weights: Counter[Place] = Counter()
+    for each in begins:
+        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+        weights[caller, size, stack] += weight
+        if (caller, size, stack) not in purposes:
+            frames = symbols.frames(found.stacks.get(stack) or (caller,))
+            named = found.types.get(types.get((caller, size), 0), "")
+            purposes[caller, size, stack] = naming.purpose(frames, names.get(named, ""))
+    return purposes | _behind_control_blocks(purposes, weights)
+
+
+def _behind_control_blocks(purposes: dict[Place, Purpose], weights: Counter[Place]) -> dict[Place, Purpose]:
+    """In `std::shared_ptr<T>(new T)` only the control block says what T is, where T has no virtual functions. The
+    objects are those of one size that the same line creates, about as many as control blocks."""
+    blocks: dict[str, Counter[str]] = {}
+    unknown: dict[str, dict[int, list[Place]]] = {}
+    for place, what in purposes.items():
+        if what.how in naming.OF_SEPARATE_OBJECTS:
+            blocks.setdefault(what.where, Counter())[what.type] += weights[place]
+        elif what.type == naming.UNKNOWN and naming.is_line(what.where):
+            unknown.setdefault(what.where, {}).setdefault(place[1], []).append(place)
+    named: dict[Place, Purpose] = {}
+    for where, by_size in unknown.items():
+        if len(by_size) == 1 and len(blocks.get(where, ())) == 1:
+            (places,), ((name, count),) = by_size.values(), blocks[where].items()
+            if count / 2 <= sum(weights[place] for place in places) <= 2 * count:
+                named |= dict.fromkeys(places, Purpose(name, "new", where))
+    return named
+
+
 def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[str, str]) -> None:
     types = _types_of(found)
     is_begin = found.samples["weight"] > 0
@@ -181,17 +218,13 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
         int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread), int(each["caller"]))
         for each, thread in zip(found.samples[~is_begin], found.sample_threads[~is_begin], strict=True)
     }
-    purposes: dict[tuple[int, int, int], Purpose] = {}
+    purposes = _purposes(found, begins, types, symbols, names)
     votes: dict[tuple[int, int], Counter[Key]] = {}
     lives: dict[Key, list[tuple[float, float, float]]] = {}
     outlived: dict[int, Counter[tuple[Key, int]]] = {}
     window = min((each.end - each.begin for each in found.windows), default=0)
     for each, thread in zip(begins, begin_threads, strict=True):
         caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
-        if (caller, size, stack) not in purposes:
-            frames = symbols.frames(found.stacks.get(stack) or (caller,))
-            named = found.types.get(types.get((caller, size), 0), "")
-            purposes[caller, size, stack] = naming.purpose(frames, names.get(named, ""))
         what = purposes[caller, size, stack]
         kind = _kind_of(census, what)
         votes.setdefault((caller, size), Counter())[_key(what)] += weight

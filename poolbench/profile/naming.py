@@ -21,6 +21,8 @@ CONTROL_BLOCKS = (
     (r"boost::detail::sp_counted_impl_pda?<", "boost::shared_ptr(p, deleter): control block"),
     (r"boost::detail::sp_counted_impl_p<", "boost::shared_ptr(new T): control block"),
 )
+# Those of an object that was allocated by itself.
+OF_SEPARATE_OBJECTS = ("std::shared_ptr(new T): control block", "boost::shared_ptr(new T): control block")
 # Debug information names an inlined function without its namespace: then the file says whose it is.
 CREATOR = re.compile(
     r"(?:\b(?P<owner>std|boost)::(?:__\w+::)?|^)(?P<how>make_shared|allocate_shared|make_unique)(?:_for_overwrite)?<"
@@ -186,6 +188,11 @@ def of_frames(frames: Sequence[Frame]) -> tuple[str, str]:
     if container:
         return _of_container(container, element or asked), "container"
     return (outline(tidy(asked), LONG), "allocator") if asked else (UNKNOWN, "")
+
+
+def is_line(where: str) -> bool:
+    """Whether a call site is a line, not only a function or a module."""
+    return re.search(r":\d+$", where) is not None
 
 
 def _of_library(frame: Frame) -> bool:

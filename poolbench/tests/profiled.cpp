@@ -19,6 +19,9 @@ struct Packet {
 struct Kept {
     double m_data[40] = {};
 };
+struct Plain {
+    double m_values[15] = {};
+};
 struct Shape {
     virtual ~Shape() = default;
     double m_area[6] = {};
@@ -66,6 +69,8 @@ int main(int count, char** arguments) {
         wait(&status);
         return status;
     }
+    for (int i = 0; std::strcmp(how, "plain") == 0 && i < 300'000; ++i)
+        see(std::shared_ptr<my::Plain>(new my::Plain).get());
     do
         work(300);
     while (std::strcmp(how, "forever") == 0);

@@ -69,6 +69,29 @@ def test_types_are_named_and_counted(profiled, tmp_path):
 
 
 @needs_compiler
+def test_the_object_behind_a_separate_control_block_is_named_after_it(profiled, tmp_path):
+    _, traces = record(profiled, tmp_path / "t", "plain")
+    found = {kind.how: kind for kind in census.take(traces).kinds.values() if kind.type == "my::Plain"}
+    assert found.keys() == {"new", "std::shared_ptr(new T): control block"}
+    assert found["new"].size == 120 and found["new"].site.startswith("profiled.cpp:")
+
+
+def test_a_line_with_objects_of_several_sizes_or_types_names_none_after_a_control_block():
+    block, at = naming.OF_SEPARATE_OBJECTS[0], "a.cpp:7"
+    unknown = census.Purpose(naming.UNKNOWN, "malloc or new", at)
+    one = {(1, 24, 1): census.Purpose("my::T", block, at), (2, 64, 2): unknown}
+    many = census.Counter(dict.fromkeys([(1, 24, 1), (2, 64, 2), (3, 80, 3)], 100))
+    assert census._behind_control_blocks(one, many) == {(2, 64, 2): census.Purpose("my::T", "new", at)}
+    two_sizes = one | {(3, 80, 3): unknown}
+    two_types = one | {(3, 80, 3): census.Purpose("my::U", block, at)}
+    elsewhere = one | {(2, 64, 2): dataclasses.replace(unknown, where="a.cpp:8")}
+    no_line = {place: dataclasses.replace(what, where="f()") for place, what in one.items()}
+    for each in (two_sizes, two_types, elsewhere, no_line):
+        assert census._behind_control_blocks(each, many) == {}
+    assert census._behind_control_blocks(one, many | census.Counter({(2, 64, 2): 900})) == {}
+
+
+@needs_compiler
 def test_how_many_there_were_in_all_is_known(profiled, tmp_path):
     _, traces = record(profiled, tmp_path / "t")
     counted = float(traces[0].samples["gap"].sum())
