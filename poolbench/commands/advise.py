@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import trial
-from poolbench.options import BinOption, fail, pairs, say, seconds, tell
+from poolbench.measure.run_plan import SEED
+from poolbench.options import BinOption, SeedOption, fail, pairs, say, seconds, tell
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -137,6 +138,7 @@ def advise(
     ] = 5,
     budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "40s",
     output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
+    seed: SeedOption = SEED,
     bins: BinOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -152,7 +154,7 @@ def advise(
         bench = built(sizes, pattern, bins)
         libraries, _ = mallocs.find()
         cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        effort = trial.Effort(TARGET_SECONDS, samples, budget)
+        effort = trial.Effort(TARGET_SECONDS, samples, budget, seed)
         results = trial.measured("advise", cells, bench, libraries, effort, output)
     title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)

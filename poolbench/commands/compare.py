@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import two_programs
+from poolbench.measure.run_plan import SEED
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
     INTERRUPTED,
     ContenderOption,
     MallocOption,
+    SeedOption,
     VariantOption,
     WorkloadOption,
     fail,
@@ -106,6 +108,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option(help="With --bin: the results file. Default: beside your other runs.")
     ] = None,
+    seed: SeedOption = SEED,
     fail_above: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
@@ -128,7 +131,7 @@ def compare(
         if bins:
             rule = Rule(samples, max(samples, MOST), precision, budget)
             sides = two_programs.of_sides(
-                two_programs.measured(two_programs.Asked(bins, chosen, rule, timeout, output))
+                two_programs.measured(two_programs.Asked(bins, chosen, rule, timeout, output, seed))
             )
         else:
             sides = [results_of(find.named(first)), results_of(find.named(second) if second else None)]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import trial
+from poolbench.measure.run_plan import SEED
 from poolbench.options import (
     SeedOption,
     ToolchainOption,
@@ -134,7 +135,7 @@ def try_own(
     ] = 5,
     budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "30s",
     output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = SEED,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Measure a type or a pattern of your own.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from poolbench.measure import pilot
 from poolbench.measure.progress import Progress, duration
-from poolbench.measure.run_plan import RunPlan, carry_out
+from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import progress_stream, say
 from poolbench.plan import controls, description, matrix, program
@@ -38,6 +38,7 @@ class Asked:
     rule: Rule
     limit: float  # seconds of a process run
     output: Path | None
+    seed: int = SEED
 
 
 def measured(asked: Asked) -> Results:
@@ -60,7 +61,8 @@ def measured(asked: Asked) -> Results:
     cells = [dataclasses.replace(cell, toolchain=side) for cell in cells for side in SIDES]
     path = asked.output or find.new_path(PROFILE, find.DIRECTORY)
     plan = RunPlan(
-        path, PROFILE, cells, sides, libraries, asked.rule, asked.limit, selection, everything, paired=True
+        path, PROFILE, cells, sides, libraries, asked.rule, asked.limit, selection, everything,
+        seed=asked.seed, paired=True,
     )  # fmt: skip
     return carry_out(plan, say, progress_stream())
 

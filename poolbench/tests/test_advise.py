@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from poolbench import cli
@@ -61,6 +62,21 @@ def test_the_results_can_be_kept(tmp_path):
     assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 0
     assert len(read(kept).cells()) == 5
     assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 2
+
+
+def test_the_seed_gives_the_order(tmp_path):
+    def order(seed, output):
+        assert advise(tmp_path, *SHAPE, "--seed", seed, "--samples", 2, "--output", output).exit_code == 0
+        return [cell.contender for cell, _ in read(output).samples]
+
+    first = order(1, tmp_path / "1.jsonl")
+    assert first == order(1, tmp_path / "again.jsonl") != order(2, tmp_path / "2.jsonl")
+
+
+@pytest.mark.parametrize("command", ["run", "advise", "try", "compare", "profile", "replay"])
+def test_every_command_that_measures_takes_a_seed(command):
+    (found,) = [each for each in typer.main.get_command(cli.app).commands.values() if each.name == command]
+    assert any("--seed" in parameter.opts for parameter in found.params)
 
 
 def test_a_failed_cell_is_told_and_the_rest_is_judged(tmp_path):
