@@ -23,11 +23,13 @@ def commit() -> str:
 
 class WithSources(build_py):
     def run(self):
-        super().run()
         if self.editable_mode:  # it runs in the checkout
+            super().run()
             return
+        # setuptools keeps what an earlier build copied: modules that no longer exist would get into the wheel.
+        shutil.rmtree(Path(self.build_lib) / "poolbench", ignore_errors=True)
+        super().run()
         target = Path(self.build_lib) / "poolbench" / "sources"
-        shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         for name in SOURCES:
             source = CHECKOUT / name

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from poolbench import where
+from poolbench.options import tell
 from poolbench.system import counters, hardware, mallocs, toolchains
 
 EPILOG = """\b
@@ -92,11 +93,11 @@ def doctor(
     if not found["missing"]:
         typer.echo("Nothing is missing.")
     for why in found["missing"]:
-        typer.echo(f"Missing: {why}")
+        tell(f"Missing: {why}")
     if found["missing"] and where.in_checkout():
         typer.echo("`tools/setup bench` installs all of them where apt may be used.")
     if warning := hardware.busy_warning(found["busy_share"]):
-        typer.echo(f"Warning: {warning}")
+        tell(f"Warning: {warning}")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -66,7 +66,8 @@ def measured(
     rule = Rule(effort.samples, max(effort.samples, MOST_RUNS), PRECISION, budget=effort.budget)
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = output or Path(directory) / f"{name}.jsonl"
-        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=effort.seed)
+        kept = output is not None
+        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=effort.seed, kept=kept)
         return carry_out(plan, say, progress_stream())
 
 

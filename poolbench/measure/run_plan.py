@@ -40,6 +40,7 @@ class RunPlan:
     retry_failed: bool = False
     seed: int = SEED
     pin: tuple[int, ...] = ()  # processors; empty: wherever the system likes
+    kept: bool = True  # the file, when the command ends
     paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
     def bench(self, here: str, machine: dict) -> session.Bench:
@@ -86,7 +87,8 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             pair(states)
         there = sum(state.runs for state in states)
         say(f"going on with {plan.path}: {there} runs are there" if there else
-            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least, results: {plan.path}")  # fmt: skip
+            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least"
+            + f", results: {plan.path}" * plan.kept)  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
         try:
             with pinned(plan.pin):

@@ -44,6 +44,7 @@ def test_it_says_what_to_take_and_what_that_gains(tmp_path):
     result = advise(tmp_path)
     assert result.exit_code == 0, result.stderr
     assert "1,000 objects of 200 bytes, 2 threads, churn" in result.stdout
+    assert "5 cells, 5 runs of each at least\n" in result.stderr  # and no file, for it is not kept
     assert "Objects that are shared between owners: take pooled::make_shared<T>(...)." in result.stdout
     assert "Objects that have one owner at a time: take pooled::make_unique<T>(...)." in result.stdout
     gain = re.search(r"as the standard's pointer on glibc's malloc, and saves ([0-9.]+) ns", result.stdout)
