@@ -63,7 +63,7 @@ def every_command(
 
 
 def _quiet_too(command: Callable) -> Callable:
-    """The command with --quiet among its own options: it may be said before the command's name and behind it."""
+    """The command with --quiet among its own options: it is accepted before and after the command's name."""
 
     @functools.wraps(command)
     def with_quiet(*words, quiet: bool = False, **options):

@@ -25,13 +25,13 @@ INTERRUPTED = 130
 
 
 class Speech:
-    """How much is said on standard error."""
+    """How much goes to standard error."""
 
     quiet = False  # --quiet: errors alone
 
 
 def hanging(text: str, width: int) -> str:
-    """In lines of whole words; what goes on stands further in."""
+    """In lines of whole words, with a hanging indent."""
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
@@ -206,7 +206,7 @@ def profile_of(results: Results) -> str:
 
 
 def origin(results: Results, file: str = "") -> str:
-    """File, machine, date, and whether the machine was busy: what is said before any figure."""
+    """File, machine, date, and whether the machine was busy: every output begins with it."""
     from poolbench.system import hardware
 
     return results.origin(hardware.describe(), file)

@@ -138,7 +138,7 @@ def _command(claim: dict, variant: str, wanted: list[_Wanted], profile: str) -> 
 
 def _samples_wanted(value: float, low: float, high: float, test: dict, runs: int) -> int | None:
     """An interval shrinks with the root of the runs: how many it takes until it ends before the nearest bound. None
-    when the figure lies so near that it would take too long."""
+    when the figure is so near to the bound that it would take too long."""
     distance = min(abs(value - test[name]) for name in ("at_least", "at_most") if name in test)
     half = max(high - value, value - low)
     wanted = math.ceil(1.2 * runs * (half / distance) ** 2) if distance > 0 else MOST_SAMPLES + 1

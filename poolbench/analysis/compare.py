@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Two results told apart: is what we can change slower in the second?
+"""Compares two results: are our contenders slower in the second?
 
 Only our own contenders are judged, and only relative to the controls of the same two files: `drift` says why and how.
 Cells, and groups of them (a contender, our cells of a workload, all of ours), are corrected after Holm. That two

@@ -27,5 +27,5 @@ def families(group: Group) -> list[Family]:
 
 
 def _whole(row: Row) -> bool:
-    """No row stands for a contender that failed: that must be seen."""
+    """Whether no contender of it failed: a failure must be visible."""
     return row.time is not None and not row.failure

@@ -66,7 +66,7 @@ def ratio_interval(above: Sequence[float], below: Sequence[float]) -> Interval:
 
 
 def least_ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:
-    """Of the least median of several over one; which is the least is drawn anew in each resample."""
+    """Of the least median of several over one; each resample has its own least."""
 
     def statistic(*samples, axis=-1):
         return np.min([np.median(s, axis=axis) for s in samples[:-1]], axis=0) / np.median(samples[-1], axis=axis)

@@ -228,7 +228,7 @@ def profile(
     pattern = _pattern(only)
     try:
         launch.check(command[0])
-        if keep:  # said before the program runs, which may take hours
+        if keep:  # an error before the program runs, which may take hours
             _check_writable(keep)
         recorder = native.recorder(say)
         with launch.directory() as directory:

@@ -169,7 +169,7 @@ def found_for(asked: Asked) -> Found:
     libraries = mallocs_of(asked.preload, asked.profile, asked.chosen)
     names = [library.name for library in libraries]
     descriptions = description.load()
-    asked.chosen.check("malloc", names)  # a wrong word is said before a build of many minutes
+    asked.chosen.check("malloc", names)  # an error before a build of many minutes
     if not asked.bins:
         asked.chosen.check("workload", descriptions)
     programs = programs_of(asked.bins, asked.profile, asked.chosen, asked.lists)
@@ -189,7 +189,7 @@ def found_for(asked: Asked) -> Found:
 
 
 def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: list) -> Path:
-    """The file to write to: the one named, one that wants finishing, or a new one."""
+    """The file to write to: the one named, an unfinished one, or a new one."""
     if output is None:
         directory, executables = find.DIRECTORY, {program.sha256 for program in programs}
         if not fresh and (found := find.unfinished(directory, profile, selection, executables)):
@@ -204,7 +204,7 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
 
 
 def check_memory(cells: list[Cell]) -> None:
-    """A scan may ask for more objects than the machine holds: said before anything is measured."""
+    """A scan may ask for more objects than the machine holds: an error before anything is measured."""
     memory = hardware.describe()["memory_mib"]
     for cell in cells:
         wanted = (cell.live or 0) * ((cell.payload or 0) + OVERHEAD) >> 20
@@ -294,7 +294,7 @@ def run(
     """
     try:
         if save_baseline is not None:
-            find.baseline_path(save_baseline)  # a bad name is said before anything is measured
+            find.baseline_path(save_baseline)  # a bad name is an error before anything is measured
         malloc, preload = with_named_mallocs(malloc, preload)
         asked = Asked(
             profile, selection_of(workload, variant, contender, malloc, toolchain),

@@ -2,7 +2,7 @@
 """What `compare --bin OLD --bin NEW` measures: both executables in one run, a process of each in turn.
 
 Only what is named is built and measured, with a few controls. A first run of each, which is not counted, tells how long
-the rest takes; that is said before the rest begins."""
+the rest takes; the forecast is printed before the rest begins."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Asked:
 
 def measured(asked: Asked) -> Results:
     everything = description.load()
-    asked.chosen.check("workload", everything)  # a wrong word is said before a build of minutes
+    asked.chosen.check("workload", everything)  # an error before a build of minutes
     if asked.output is not None and asked.output.is_dir():
         asked = dataclasses.replace(asked, output=find.new_path(PROFILE, asked.output))
     sides = [_executable(side, path, asked.chosen) for side, path in zip(SIDES, asked.paths, strict=True)]
@@ -138,7 +138,7 @@ def forecast(named: int, beside: int, seconds: float, rule: Rule) -> str:
 
 
 def _cells_of(there: Results) -> list[Cell] | None:
-    """Those of a run that is continued: another choice would begin anew."""
+    """Those of the run that is continued; a new choice would differ."""
     try:
         return [Cell.from_record(record) for record in there.session["selection"]["cells"]]
     except (KeyError, TypeError):

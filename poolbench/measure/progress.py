@@ -20,7 +20,7 @@ from rich.table import Column
 
 SECONDS_BETWEEN_LINES = 10
 BAR = 12  # characters
-SOON = 5  # seconds that no forecast tells apart
+SOON = 5  # seconds; a forecast is not more exact
 
 
 def duration(seconds: float) -> str:

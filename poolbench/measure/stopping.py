@@ -121,8 +121,9 @@ class Forecast:
 
 
 def forecast(states: list[State], rule: Rule) -> Forecast:
-    """The samples that must be, then what the rest needs or the budget leaves, whichever is less. Whether a cell goes
-    on after the least is known only then: until it is, a budget is taken to be spent, and without one it stops."""
+    """The required samples, and of the further ones as many as the budget allows. Whether a cell needs further ones is
+    known only after the required ones: until then the forecast assumes that a budget is used up, and that without one
+    there are none."""
     known = [s.cost() for s in states if s.seconds]
     typical = sum(known) / len(known) if known else 1.0
     must_runs, may_runs, must, may = 0, 0, 0.0, 0.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What two executables must measure to be told apart: our cells that are asked for, and a few controls beside them.
+"""What is measured to compare two executables: our cells that the user selects, and a few controls.
 
-A control cannot change, so what it does between the two executables shows how far their code's places in memory and the
-machine move a figure. A handful a workload shows that; the quickest serve as well as the rest, which would take nine
+A control cannot change, so its difference between the two executables shows how far the machine, and the addresses of
+the code, move a figure. Six controls of a workload suffice, and the quickest are as good as the others, which take nine
 tenths of the time (E2 on glibc: 65 of 70 seconds a round).
 """
 

@@ -73,7 +73,7 @@ class Kind:
         return self._mean(2, 3)
 
     def cost_draws(self, rng: np.random.Generator, draws: int) -> np.ndarray:
-        """`cost_ns`, with the windows drawn anew each time: what happens in one is not independent."""
+        """`cost_ns` of resampled windows: calls of one window are not independent."""
         sums = self._sums()
         if len(sums) < 2:
             return np.full(draws, self.cost_ns)
@@ -323,8 +323,8 @@ def _shares(of_usable: dict[int, list[tuple[Key, int, float]]], sizes: np.ndarra
 
 
 def _settle_counts(census: Census) -> None:
-    """How many of each kind. How many there were of all kinds together, the samples' gaps say exactly; how they divide,
-    the windows say better than the samples, of which there are few, if a thousand objects of the kind are in them."""
+    """How many of each kind. The samples' gaps give the exact number of all kinds together. For each kind, the windows
+    are more exact than the few samples, if they contain a thousand of its objects."""
     total = sum(float(each.samples["gap"].sum()) for each in census.traces)
     in_windows = sum(float(kind._sums()[:, 0].sum()) for kind in census.kinds.values())
     for kind in census.kinds.values():

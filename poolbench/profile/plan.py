@@ -3,7 +3,7 @@
 in which order.
 
 An object whose begin was not seen existed before the window: it is created before the clock runs, by the thread that
-creates most of that size. Only whole order can be replayed, so windows go in whole, evenly chosen when there are many.
+creates most of that size. A replay needs the complete order, so only whole windows are used; of many, every n-th.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def main(path: Path, runs: int = RUNS, names: Sequence[str] = ()) -> None:
     if unknown := set(names) - PROGRAMS.keys():
         raise SystemExit(f"no program {', '.join(unknown)}; there are: {', '.join(PROGRAMS)}")
     result = json.loads(path.read_text()) if names and path.exists() else {"programs": {}}
-    with tempfile.TemporaryFile(dir=path.parent):  # said before half an hour is spent
+    with tempfile.TemporaryFile(dir=path.parent):  # an error now, not after half an hour
         pass
     result |= {"commit": commit.of_sources(), "machine": hardware.describe()}
     for name in names or PROGRAMS:

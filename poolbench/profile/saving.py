@@ -75,8 +75,8 @@ def measure(
     replayer: Path, plan: Path, modes: list[Mode], mallocs: dict[str, Malloc], samples: int, seed: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[Mode, list[float]]:  # fmt: skip
-    """Seconds of a replay, of all its threads together: `samples` processes of each mode, in an order of its own each
-    time. Raises ReplayFailed."""
+    """Seconds of a replay, of all its threads together: `samples` processes of each mode, shuffled in each round.
+    Raises ReplayFailed."""
     once = _replay(replayer, plan, modes[0], mallocs[modes[0].malloc], 1)
     rounds = 1 + min(MOST_ROUNDS, max(FEWEST_ROUNDS, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
     order = random.Random(seed)

@@ -83,7 +83,7 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
-    """What a reader wants to know first: against what every program has, against the best there is, and where not."""
+    """What a reader wants to know first: the gain over glibc, over the best malloc, and where there is none."""
     over_glibc = [(row, row.over_glibc) for row in rows if row.over_glibc]
     over_best = [(row, row.over_best) for row in rows if row.over_best]
     best = _against("Against the best malloc measured", "every installed malloc", over_best)

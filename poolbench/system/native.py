@@ -38,7 +38,7 @@ def _fingerprint(command: list[str], sources: Iterable[Path], cxx: str) -> str:
 def compiled(
     name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
 ) -> Path:
-    """The file that the command makes when `-o FILE` follows; made anew when the command, the compiler or one of
+    """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
     `sources` has changed. Raises BuildFailed with what the compiler said."""
     cache = cache or CACHE
     target = cache / f"{name}-{_fingerprint(command, sources, command[0])}"
