@@ -3,8 +3,10 @@
 with all of them, a process a sample, interleaved.
 
 What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
-cost comes from the replay: its time, less that of the same replay that allocates nothing and, of one kind, less that of
-the other kinds on malloc. The saving is the difference, times the objects of the whole run.
+cost comes from the replay: what the kind costs there on malloc, less what its replay is faster than that on malloc. The
+replay on malloc, less one that allocates nothing, is divided among the kinds in proportion to their recorded costs: with
+the mean of all kinds, an expensive kind would seem to cost nothing in the pool, and a cheap one more than on malloc. The
+saving is the difference, times the objects of the whole run.
 
     saving = present cost - cost after the change      0 <= cost after the change
     present cost of all objects <= processor time of the program
@@ -150,16 +152,30 @@ def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, li
     each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
     each_on_malloc_draws = (draws.seconds(malloc) - draws.seconds(own)) / plan.pairs
 
-    def of(mode: Mode, pairs: float, keys: list[Key]) -> Saving:
+    def of(mode: Mode, pairs: float, keys: list[Key], relative: float = 1.0) -> Saving:
+        """`relative`: the cost of these on malloc, over the mean of all."""
         pairs = max(pairs, 1.0)
-        others = plan.pairs - pairs  # they stay on malloc, at what an object costs there
-        replayed = (stats.median(times[mode]) - stats.median(times[own]) - others * each_on_malloc) / pairs
-        drawn = (draws.seconds(mode) - draws.seconds(own) - others * each_on_malloc_draws) / pairs
+        gained = (stats.median(times[malloc]) - stats.median(times[mode])) / pairs
+        drawn = each_on_malloc_draws * relative - (draws.seconds(malloc) - draws.seconds(mode)) / pairs
+        replayed = each_on_malloc * relative - gained
         return _saving(draws, present, [census.kinds[key] for key in keys], replayed * 1e9, drawn * 1e9)
 
     every = [key for key, kind in census.kinds.items() if kind.windows]
+    costs = _relative_costs(census, plan)
+    of_all = sum(plan.pairs_of.values())
+    together = sum(plan.pairs_of[key] * costs[key] for key in pooled) / max(of_all, 1.0)
     return Savings(
-        {key: of(Mode(str(at + 1)), plan.pairs_of[key], [key]) for at, key in enumerate(pooled)},
+        {key: of(Mode(str(at + 1)), plan.pairs_of[key], [key], costs[key]) for at, key in enumerate(pooled)},
         {m.malloc: of(m, plan.pairs, every) for m in times if m.pooled == "malloc" and m.malloc != "glibc"},
-        of(Mode(ALL), sum(plan.pairs_of.values()), pooled),
+        of(Mode(ALL), of_all, pooled, together),
     )
+
+
+def _relative_costs(census: Census, plan: Plan) -> dict[Key, float]:
+    """What malloc and free of an object of each kind cost, over the mean of all objects that are replayed."""
+    rest = [kind for key, kind in census.kinds.items() if key not in plan.pairs_of and kind.windows]
+    of_rest = sum(kind.objects * kind.cost_ns for kind in rest) / max(sum(kind.objects for kind in rest), 1.0)
+    pairs_of_rest = plan.pairs - sum(plan.pairs_of.values())
+    total = sum(pairs * census.kinds[key].cost_ns for key, pairs in plan.pairs_of.items()) + pairs_of_rest * of_rest
+    mean = total / max(plan.pairs, 1.0)
+    return {key: census.kinds[key].cost_ns / mean if mean > 0 else 1.0 for key in plan.pairs_of}

@@ -503,6 +503,26 @@ def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     assert found.of_malloc["other"].ns == pytest.approx(30)
 
 
+def test_a_cheap_kind_does_not_pay_for_an_expensive_one_that_stays_on_malloc():
+    keys, kinds = [("Large", "new"), ("Small", "new")], {}
+    for key, ns in zip(keys, (100, 20), strict=True):
+        kinds[key] = census.Kind(*key, "x", objects=1e6, samples=100)
+        kinds[key].windows.append(np.array([[1.0, 100, 50 * ns, 100, 50 * ns]] * 6))
+    known = census.Census("/p", [synthetic([(1, 1, 8)])], kinds, [{}], [{}])
+    made = plan.Plan(b"", 1, 1, 4000, 2000.0, dict.fromkeys(keys, 1000.0))
+    # A thousand of each; in the pool each takes 10 ns.
+    seconds = {"malloc": 130e-6, "1": 40e-6, "2": 120e-6, saving.ALL: 30e-6, saving.NONE: 10e-6}
+    found = saving.conclude(known, made, keys, {saving.Mode(name): [each] * 5 for name, each in seconds.items()})
+    assert [found.of_kind[key].ns for key in keys] == pytest.approx([90, 10])
+    assert found.of_all.ns == pytest.approx(50)
+    # The cheap one is not replayed by itself.
+    one = dataclasses.replace(made, pairs_of={keys[0]: 1000.0})
+    (alone,) = saving.conclude(
+        known, one, keys[:1], {saving.Mode(name): [each] * 5 for name, each in (seconds | {saving.ALL: 40e-6}).items()}
+    ).of_kind.values()
+    assert alone.ns == pytest.approx(90)
+
+
 def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 190_000, 100, 10_000]] * 6))  # 2 us an object: 2 s of a program of 1 s
