@@ -4,8 +4,8 @@ with all of them, a process a sample, interleaved.
 
 What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
 cost comes from the replay: the cost of the kind on malloc, less the difference between the replay with the kind in the
-pool and that with all on malloc. The kinds share the replay's time on malloc in proportion to their recorded costs. With
-the mean of all kinds, an expensive kind would seem to cost nothing in the pool, and a cheap one more than on malloc.
+pool and that with all on malloc. The kinds share the replay's time on malloc in proportion to their recorded costs:
+with the mean of all kinds, an expensive kind would seem to cost nothing in the pool, a cheap one more than on malloc.
 The saving is the difference, times the objects of the whole run.
 
     saving = present cost - cost after the change      0 <= cost after the change
