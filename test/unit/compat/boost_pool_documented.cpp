@@ -225,6 +225,18 @@ TYPED_TEST(boost_pool_documented, free_chunks_that_lie_side_by_side_serve_a_row)
     EXPECT_EQ(TestFixture::user::open().calls, 1U);
 }
 
+TYPED_TEST(boost_pool_documented, chunks_that_were_in_use_and_others_that_were_not_make_a_row_together) {
+    typename TestFixture::user_pool pool(16, 32);
+    std::vector<void*> chunks(20);
+    for (void*& p : chunks)
+        p = pool.ordered_malloc();
+    for (void* p : chunks)
+        pool.ordered_free(p);
+    EXPECT_EQ(pool.ordered_malloc(30), chunks[0]);
+    EXPECT_NE(pool.ordered_malloc(2), nullptr);
+    EXPECT_EQ(TestFixture::user::open().calls, 1U);
+}
+
 TYPED_TEST(boost_pool_documented, a_row_is_never_made_of_chunks_of_two_requests) {
     typename TypeParam::template pool<arena> pool(16, 4, 4);
     std::vector<char*> chunks(8);
@@ -437,6 +449,21 @@ TYPED_TEST(boost_pool_documented, singleton_pool_is_synchronized) {
     for (std::thread& thread : threads)
         thread.join();
     EXPECT_TRUE(pool::purge_memory());
+}
+
+// A mutex and its guard.
+
+TYPED_TEST(boost_pool_documented, guard_holds_the_mutex_while_it_lives) {
+    struct counting {
+        int depth = 0;
+        void lock() { ++depth; }
+        void unlock() { --depth; }
+    } mutex;
+    {
+        typename TypeParam::template guard<counting> const held(mutex);
+        EXPECT_EQ(mutex.depth, 1);
+    }
+    EXPECT_EQ(mutex.depth, 0);
 }
 
 }  // namespace

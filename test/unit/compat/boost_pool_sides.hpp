@@ -32,6 +32,8 @@ namespace test {
         using default_user_allocator_malloc_free = origin::default_user_allocator_malloc_free;               \
         using null_mutex = origin::details::pool::null_mutex;                                                \
         using default_mutex = origin::details::pool::default_mutex;                                          \
+        template <class Mutex>                                                                               \
+        using guard = origin::details::pool::guard<Mutex>;                                                   \
         using pool_allocator_tag = origin::pool_allocator_tag;                                               \
         using fast_pool_allocator_tag = origin::fast_pool_allocator_tag;                                     \
         template <class T, class UserAllocator = default_user_allocator_new_delete,                          \

@@ -114,6 +114,7 @@ public:
         if (void* const p = take_row(row, row)) return p;  // the row that was freed last
         if (fresh() >= row) return take_fresh(row);
         if (void* const p = take_row(row, k_size_max)) return p;
+        spill_fresh();  // free chunks and fresh ones can form a row together
         sort();
         if (void* const p = take_row(row, k_size_max)) return p;
         return grow(row) ? take_fresh(row) : nullptr;
@@ -202,6 +203,12 @@ private:
         if (m_hot != nullptr) push(m_hot);
         m_hot = nullptr;
     }
+    void spill_fresh() noexcept {
+        while (m_fresh != m_fresh_end) {
+            m_fresh_end -= m_bytes;
+            push(m_fresh_end);
+        }
+    }
     [[nodiscard]] bool is_in_use(void* p) const noexcept {
         return is_from(p) && p != m_hot && std::find(m_free, m_top + 1, p) == m_top + 1;
     }
@@ -278,10 +285,7 @@ inline bool chunk_store::add_region(std::size_t count) {
         return false;
     }
     m_chunks += count;
-    while (m_fresh != m_fresh_end) {  // a row did not fit
-        m_fresh_end -= m_bytes;
-        push(m_fresh_end);
-    }
+    spill_fresh();  // a row did not fit
     std::size_t const before =
         pooled::detail::round_up(pooled::detail::address_of(raw) + sizeof(region), m_align) -
         pooled::detail::address_of(raw);

@@ -27,7 +27,25 @@ struct null_mutex {
     static void lock() noexcept {}
     static void unlock() noexcept {}
 };
+// The same macros as in Boost.
+#if defined(BOOST_DISABLE_THREADS) || defined(BOOST_NO_MT) || defined(BOOST_POOL_NO_MT)
+using default_mutex = null_mutex;
+#else
 using default_mutex = std::mutex;
+#endif
+
+// For programs that use it; nothing here does.
+template <class Mutex>
+class guard {
+public:
+    explicit guard(Mutex& mutex) : m_mutex(mutex) { m_mutex.lock(); }
+    ~guard() { m_mutex.unlock(); }
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+
+private:
+    Mutex& m_mutex;
+};
 
 }  // namespace details::pool
 
