@@ -99,6 +99,32 @@ TEST_F(intrusive_pool, gives_no_item_to_two_threads_and_loses_none) {
     }
 }
 
+// One thread makes steps without a lock until the others come, and again when it is the only one that is left.
+TEST_F(intrusive_pool, grows_for_want_of_items_only_while_threads_come_and_go) {
+    constexpr std::size_t k_threads = 3;
+    constexpr std::size_t k_held = 12;
+    for (std::size_t round = 0; round < stress::scaled(3'000, 300); ++round) {
+        std::size_t const step = 1 + round % 3;
+        pool_type pool = make(1, step);
+        stress::on_threads(k_threads, [&](std::size_t i) {
+            std::array<handle, k_held> mine;
+            for (std::size_t turn = 0; turn <= i; ++turn)
+                for (handle& each : mine) {
+                    std::uint64_t const mark = stress::next_mark();
+                    each = pool.allocate_through_init(mark);
+                    EXPECT_EQ(each->mark(), mark);
+                }
+            if (i == 1) pool.check();
+        });
+        EXPECT_EQ(pool.inuse_count(), 0U);
+        EXPECT_EQ(pool.unused_count(), pool.capacity());
+        EXPECT_LE(pool.capacity(), k_threads * (k_held + 1) + step)
+            << "a thread drops an item after it took one";
+        EXPECT_EQ(static_cast<std::size_t>(g_alive), pool.capacity());
+        EXPECT_EQ(pool.capacity(), 1 + (pool.enlarge_steps_done() - 1) * step);
+    }
+}
+
 // All items are needed, so the caches must hide none.
 TEST_F(intrusive_pool, bound_is_hard_and_strands_nothing) {
     for (std::size_t const items : {1U, 5U, 16U, 200U}) {

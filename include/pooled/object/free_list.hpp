@@ -39,6 +39,8 @@ public:
 
     [[nodiscard]] cache_set::caches_mutex& mutex() noexcept { return m_core.caches().mutex(); }
 
+    // The calling thread's cache, or null: it may have one that this does not find.
+    [[nodiscard]] thread_cache* near() const noexcept { return t_state.near[m_index]; }
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
     [[nodiscard]] thread_cache* attach() noexcept {
         thread_cache* const near = t_state.near[m_index];
@@ -103,6 +105,21 @@ public:
         m_list.pop_back();
         refill(mine, capacity);
         return last;
+    }
+
+    // Fills the caller's cache if it is empty. True: no other thread has a cache, and all free addresses are in this one.
+    [[nodiscard]] bool gather(thread_cache* mine, std::size_t capacity) noexcept {
+        refill(mine, capacity);
+        bool const is_only_one = mine != nullptr && m_core.caches().first() == mine && mine->next == nullptr;
+        return is_only_one && m_list.empty();
+    }
+
+    // Calls `then()` while no other thread uses its cache.
+    template <class Then>
+    void while_stopped(Then&& then) noexcept {
+        m_core.caches().stop();
+        then();
+        m_core.caches().resume();
     }
 
     // The address that the caller would get next; null if it would come from another thread's cache.

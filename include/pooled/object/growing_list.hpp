@@ -9,7 +9,11 @@
 //   keep(void** out)      commits them and writes their addresses. Under the lock; must not throw
 //   undo()                destroys them, after make() threw or the list got no memory
 //
+// As long as only one thread uses the list, its steps take no lock: m_sole is that thread's cache, and all that is free is in it.
+// Its owner then begins and ends a step inside the cache's gate; any other thread first stops the gate (end_sole()).
+//
 // Invariants: capacity − in use = idle; the list has space for capacity
+//             m_sole != null => all idle objects are in that cache, and no other cache exists; only its owner sets it
 //             when a call returns, idle == 0 only if no step may be made, or one is being made
 // take() and put(): O(1), but for a step. Any thread may call.
 
@@ -44,7 +48,7 @@ public:
 
     // Requires that no other thread knows the list yet. Throws what a step throws.
     void make_initial() {
-        if (m_limits.initial != 0) grow(m_limits.initial);
+        if (m_limits.initial != 0) grow(m_limits.initial, nullptr);
     }
 
     // Null when there is none and no step may be made, or when the grower calls. Throws what a step throws; the list is then
@@ -66,6 +70,7 @@ public:
         if (m_free.put_far(p, is_stale)) return true;
         thread_cache* const mine = m_free.attach();
         scoped_lock const lock(m_free.mutex());
+        end_sole();
         if (is_stale) return false;
         m_free.push(mine, p, m_capacity);
         return true;
@@ -74,6 +79,7 @@ public:
     // An object in use was not put back: counts one less.
     void lose(bool const& is_stale) noexcept {
         scoped_lock const lock(m_free.mutex());
+        end_sole();
         if (!is_stale) set_capacity(m_capacity - 1);
     }
 
@@ -82,7 +88,7 @@ public:
     template <class Then>
     [[nodiscard]] free_list::list take_all(Then&& then) noexcept {
         unique_lock lock(m_free.mutex());
-        while (m_grower != nullptr) {
+        for (end_sole(); m_grower != nullptr; end_sole()) {
             POOLED_CHECK(m_grower != &t_state,
                          "pooled: a pool was cleared by the constructor of one of its objects");
             wait_for_growth(lock);
@@ -111,12 +117,16 @@ public:
     void check(Look&& look) {
         thread_cache* const mine = m_free.attach();
         scoped_lock const lock(m_free.mutex());
+        end_sole();
         POOLED_CHECK(m_free.room_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
         if (void* const next = m_free.peek(mine)) look(next);
     }
 
     // For the extension that has the list; see pool_extension.
-    void on_retire(thread_cache& cache) noexcept { m_free.retire(cache); }
+    void on_retire(thread_cache& cache) noexcept {
+        if (m_sole == &cache) m_sole = nullptr;
+        m_free.retire(cache);
+    }
     void after_fork_in_child() noexcept {
         if (m_grower != &t_state) m_grower = nullptr;
     }
@@ -124,12 +134,14 @@ public:
 private:
     POOLED_NOINLINE void* take_slow() {
         if (void* const p = m_free.take_far(m_spare)) return p;
-        thread_cache* const mine = m_free.attach();
-        void* found = nullptr;
-        std::size_t step = 0;
-        {
+        void* found = begin_alone();
+        std::size_t step = next_step();
+        thread_cache* mine = m_free.near();
+        if (found == nullptr) {
+            mine = m_free.attach();
             unique_lock lock(m_free.mutex());
             for (;; wait_for_growth(lock)) {
+                end_sole();
                 found = m_free.pop(mine, m_capacity);
                 step = next_step();
                 bool const is_enough = found != nullptr && (m_grower != nullptr || m_free.idle() != 0);
@@ -138,7 +150,7 @@ private:
             }
             m_grower = &t_state;
         }
-        POOLED_TRY { grow(step); }
+        POOLED_TRY { grow(step, mine); }
         POOLED_CATCH(std::bad_alloc const&) {
             m_is_short_of_memory = true;
             if (found == nullptr) POOLED_RETHROW;
@@ -150,8 +162,8 @@ private:
         return found != nullptr ? found : take_slow();
     }
 
-    // Called without the lock, by the grower.
-    void grow(std::size_t count) {
+    // Called without the lock, by the grower. `mine`: its cache, or null.
+    void grow(std::size_t count, thread_cache* mine) {
         free_list::list room;
         POOLED_TRY {
             m_maker.make(count, m_capacity);
@@ -159,26 +171,61 @@ private:
         }
         POOLED_CATCH(...) {
             m_maker.undo();
-            end_growth(0, room);
+            end_growth(0, room, mine);
             POOLED_RETHROW;
         }
-        end_growth(count, room);
+        if (room.capacity() != 0 || !end_alone(count)) end_growth(count, room, mine);
     }
 
-    void end_growth(std::size_t made, free_list::list& room) noexcept {
+    void end_growth(std::size_t made, free_list::list& room, thread_cache* mine) noexcept {
         {
             scoped_lock const lock(m_free.mutex());
+            end_sole();
             if (made != 0) {
                 m_free.move_to(room);
                 m_maker.keep(m_free.add(made));
-                m_steps.add(1);
-                m_is_short_of_memory = false;
-                set_capacity(m_capacity + made);
+                count_step(made);
+                if (m_free.gather(mine, m_capacity)) m_sole = mine;
             }
             m_grower = nullptr;
             m_growths.store(m_growths.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         }
         m_growths.notify_all();
+    }
+
+    // The caller takes its last object and is the grower, without the lock. Null: the lock is needed.
+    [[nodiscard]] void* begin_alone() noexcept {
+        void* found = nullptr;
+        if_alone([&](class_cache& mine) {
+            if (m_grower != nullptr || mine.held() != 1 || next_step() == 0) return;
+            found = mine.pop_above(0);
+            m_grower = &t_state;
+        });
+        return found;
+    }
+    // The step has ended, without the lock. False: the lock is needed.
+    [[nodiscard]] bool end_alone(std::size_t made) noexcept {
+        bool is_done = false;
+        if_alone([&](class_cache& mine) {
+            if (mine.held() != 0 || made > mine.capacity()) return;
+            m_maker.keep(mine.fill(static_cast<std::uint32_t>(made)));
+            count_step(made);
+            m_grower = nullptr;
+            is_done = true;
+        });
+        return is_done;
+    }
+    // Calls then(its addresses) inside the gate of m_sole, if that is the caller's.
+    template <class Then>
+    POOLED_ALWAYS_INLINE void if_alone(Then&& then) noexcept {
+        thread_cache* const mine = m_free.near();
+        if (mine == nullptr || m_sole != mine || !mine->gate.enter()) return;
+        if (m_sole == mine) then(mine->recycled);  // again: another thread may have ended it
+        mine->gate.leave();
+    }
+    // Requires the lock.
+    void end_sole() noexcept {
+        if (m_sole != nullptr) m_free.while_stopped([this] { m_sole = nullptr; });
     }
 
     void wait_for_growth(unique_lock<cache_set::caches_mutex>& lock) noexcept {
@@ -195,6 +242,11 @@ private:
         return m_limits.max == 0 ? wanted
                                  : detail::min(wanted, m_limits.max - detail::min(m_limits.max, capacity));
     }
+    void count_step(std::size_t made) noexcept {
+        m_steps.add(1);
+        m_is_short_of_memory = false;
+        set_capacity(m_capacity + made);
+    }
     void set_capacity(std::size_t capacity) noexcept {
         m_capacity = capacity;
         m_spare = next_step() != 0 ? 1 : 0;
@@ -209,6 +261,7 @@ private:
     observed<std::size_t> m_steps;
     Maker m_maker;
     thread_state const* m_grower = nullptr;
+    observed<thread_cache*> m_sole;
     std::atomic<std::uint32_t> m_growths{0};  // steps that ended
 };
 

@@ -6,13 +6,20 @@
 #include "pooled/object/own_core.hpp"
 #include "pooled/pool/extension.hpp"
 
+#include "support/sanitizer.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
+#include <latch>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -61,15 +68,46 @@ protected:
         m_owner->list.make_initial();
         return m_owner->list;
     }
-    ~growing_list() override {
+    ~growing_list() override { end(); }
+    void end() {
+        if (m_owner == nullptr) return;
         static_cast<void>(m_owner->list.take_all([](maker&, std::size_t) {}));
         pooled::detail::g_registry.close(m_owner->core);
         own_core::destroy(*m_owner, m_owner->core);
+        m_owner = nullptr;
+        all = {};
     }
     things all;
 
+    auto& lock() { return m_owner->core.caches().mutex(); }
+
 private:
     owner* m_owner = nullptr;
+};
+
+// Runs on a thread that then waits, with what it has in its cache, until the test ends.
+class other_thread {
+public:
+    template <class Run>
+    explicit other_thread(Run run)
+        : m_thread([this, run] {
+              run();
+              m_ran.count_down();
+              m_end.wait();
+          }) {
+        m_ran.wait();
+    }
+    ~other_thread() {
+        m_end.count_down();
+        m_thread.join();
+    }
+    other_thread(other_thread const&) = delete;
+    other_thread& operator=(other_thread const&) = delete;
+
+private:
+    std::latch m_ran{1};
+    std::latch m_end{1};
+    std::thread m_thread;
 };
 
 TEST_F(growing_list, gives_things_in_the_order_of_their_making_and_the_last_put_first) {
@@ -131,6 +169,104 @@ TEST_F(growing_list, thing_that_is_lost_counts_no_more) {
     list.lose(false);
     EXPECT_EQ(list.capacity(), 3U);
     EXPECT_EQ(list.idle(), 3U);
+}
+
+TEST_F(growing_list, steps_of_the_only_thread_take_no_lock) {
+    auto& list = make({2, 2, 0});
+    for (int i = 0; i < 17; ++i)  // the addresses have space for 32 then
+        static_cast<void>(list.take());
+    {
+        pooled::detail::scoped_lock const held(lock());
+        for (int i = 0; i < 10; ++i)
+            EXPECT_NE(list.take(), nullptr);
+    }
+    EXPECT_EQ(list.capacity(), 28U);
+    EXPECT_EQ(list.idle(), 1U);
+    EXPECT_EQ(list.steps(), 14U);
+}
+
+TEST_F(growing_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_made) {
+    for (int round = 0; round < 3; ++round) {
+        auto& list = make({1, 1, 0});
+        for (int i = 0; i < 5; ++i)
+            static_cast<void>(list.take());
+        EXPECT_EQ(list.capacity(), 6U);
+        {
+            other_thread const second([&list] {
+                void* const p = list.take();  // the sixth: a seventh is made
+                void* const q = list.take();
+                EXPECT_TRUE(list.put(p, false));
+                EXPECT_TRUE(list.put(q, false));
+            });
+            EXPECT_EQ(list.capacity(), 8U);
+            EXPECT_EQ(list.idle(), 3U);
+            for (int i = 0; i < 2; ++i)
+                EXPECT_NE(list.take(), nullptr);
+            EXPECT_EQ(list.capacity(), 8U);
+            EXPECT_EQ(list.idle(), 1U);
+            EXPECT_NE(list.take(), nullptr);
+            EXPECT_EQ(list.capacity(), 9U);
+        }
+        EXPECT_NE(list.take(), nullptr);
+        EXPECT_EQ(list.capacity(), 10U);
+        end();
+    }
+}
+
+TEST_F(growing_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_another) {
+    auto& list = make({1, 1, 0});
+    std::thread([&list] {
+        for (int i = 0; i < 5; ++i)
+            static_cast<void>(list.take());
+    }).join();
+    EXPECT_EQ(list.idle(), 1U);
+    for (int i = 0; i < 5; ++i)
+        EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 11U);
+    other_thread const second(
+        [&] { EXPECT_EQ(list.take_all([this](maker&, std::size_t) { all.made = 0; }).size(), 1U); });
+    EXPECT_EQ(list.capacity(), 0U);
+    EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 2U);
+}
+
+TEST_F(growing_list, forked_child_goes_on_where_the_only_thread_was) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
+    auto& list = make({1, 1, 0});
+    std::thread([&list] {  // its cache does not exist in the child
+        for (int i = 0; i < 5; ++i)
+            static_cast<void>(list.take());
+        pid_t const child = ::fork();
+        if (child == 0) {
+            bool ok = list.idle() == 1;
+            for (int i = 0; i < 5; ++i)
+                ok = list.take() != nullptr && ok;
+            ::_exit(ok && list.capacity() == 11 ? 0 : 1);
+        }
+        int status = 1;
+        ::waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+    })
+        .join();
+}
+
+TEST_F(growing_list, forked_child_takes_what_the_only_thread_had) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
+    auto& list = make({1, 1, 0});
+    other_thread const only([&list] {
+        for (int i = 0; i < 5; ++i)
+            static_cast<void>(list.take());
+    });
+    pid_t const child = ::fork();
+    if (child == 0) {
+        bool ok = true;
+        for (int i = 0; i < 5; ++i)
+            ok = list.take() != nullptr && ok;
+        ::_exit(ok && list.capacity() == 11 ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
 }
 
 }  // namespace

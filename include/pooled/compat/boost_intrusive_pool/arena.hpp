@@ -26,10 +26,11 @@ namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 struct item_arena {
     item_home* home;
     std::uint32_t slots;
-    std::uint32_t made = 0;               // slots in which an item was ever constructed
-    std::uint32_t built = 0;              // the same, including the step under construction
-    std::atomic<std::uint32_t> alive{1};  // items in it, plus one as long as its pool uses it
-    bool is_orphaned = false;             // its pool no longer uses it: returned items are destroyed
+    std::uint32_t made = 0;   // slots in which an item was ever constructed
+    std::uint32_t built = 0;  // the same, including the step under construction
+    std::atomic<std::uint32_t>
+        alive;                 // slots, less lost items, plus one while its pool uses it; later: items in it
+    bool is_orphaned = false;  // its pool no longer uses it: returned items are destroyed
     item_arena* next = nullptr;
 };
 
@@ -59,8 +60,10 @@ public:
             std::size_t const wanted =
                 pooled::detail::min(pooled::detail::max(count, m_may_grow ? before : 0), k_most_slots);
             void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
-            m_first = ::new (memory)
-                item_arena{.home = &m_home, .slots = static_cast<std::uint32_t>(wanted), .next = m_first};
+            m_first = ::new (memory) item_arena{.home = &m_home,
+                                                .slots = static_cast<std::uint32_t>(wanted),
+                                                .alive = static_cast<std::uint32_t>(wanted + 1),
+                                                .next = m_first};
         }
     }
 
@@ -68,7 +71,6 @@ public:
     void keep(void** out) noexcept {
         for (item_arena* arena = m_first; arena != nullptr && arena->made != arena->built;
              arena = arena->next) {
-            arena->alive.fetch_add(arena->built - arena->made, std::memory_order_relaxed);
             for (std::uint32_t i = arena->built; i != arena->made; --i)
                 *out++ = static_cast<item*>(slot(*arena, i - 1));
             arena->made = arena->built;

@@ -83,7 +83,8 @@ public:
                 destroy_orphan(*static_cast<item*>(it));
         while (item_arena* const arena = arenas) {
             arenas = arena->next;
-            is_whole ? item_arenas<Item>::destroy(*arena) : one_less(*arena);
+            is_whole ? item_arenas<Item>::destroy(*arena)
+                     : count_less(*arena, arena->slots - arena->made + 1);
         }
     }
 
@@ -163,18 +164,18 @@ private:
             put(construct_item<Item>(where, arena), arena);
         } catch (...) {
             m_items.lose(arena.is_orphaned);
-            one_less(arena);
+            count_less(arena, 1);
         }
     }
 
     void destroy_orphan(item& it) noexcept {
         item_arena& arena = *it.m_boost_intrusive_pool_owner;
         std::destroy_at(downcast(it));
-        one_less(arena);
+        count_less(arena, 1);
     }
-    void one_less(item_arena& arena) noexcept {
+    void count_less(item_arena& arena, std::uint32_t n) noexcept {
         // acquire, release: the thread that frees the arena comes after all that used it.
-        if (arena.alive.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        if (arena.alive.fetch_sub(n, std::memory_order_acq_rel) != n) return;
         item_arenas<Item>::free(arena);
         drop_reference();
     }
