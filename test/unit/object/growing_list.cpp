@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <latch>
 #include <new>
 #include <stdexcept>
@@ -34,6 +35,7 @@ struct things {
     int undone = 0;
     bool is_out_of_memory = false;
     bool is_failing = false;
+    std::function<void()> during = [] {};  // called by each step
 };
 
 struct maker {
@@ -42,6 +44,7 @@ struct maker {
         EXPECT_EQ(before, of->made);
         if (of->is_out_of_memory) throw std::bad_alloc();
         of->building = count;
+        of->during();
         if (of->is_failing) throw std::runtime_error("a constructor");
     }
     void keep(void** out) noexcept {
@@ -185,6 +188,30 @@ TEST_F(growing_list, steps_of_the_only_thread_take_no_lock) {
     EXPECT_EQ(list.steps(), 14U);
 }
 
+TEST_F(growing_list, constructor_may_put_and_take_without_a_step_in_a_step) {
+    auto& list = make({1, 1, 0});
+    void* last = nullptr;
+    for (int i = 0; i < 5; ++i)
+        last = list.take();
+    int begun = 0;
+    all.during = [&] {
+        if (++begun != 1) return;
+        EXPECT_TRUE(list.put(last, false));
+        EXPECT_EQ(list.take(), last);
+        EXPECT_EQ(list.take(), nullptr);
+        EXPECT_TRUE(list.put(last, false));
+    };
+    EXPECT_EQ(list.take(), &all.all[5]);
+    EXPECT_EQ(begun, 1);
+    all.during = [] {};
+    EXPECT_EQ(list.capacity(), 7U);
+    EXPECT_EQ(list.idle(), 2U);
+    for (int i = 0; i < 3; ++i)
+        EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 9U);
+    EXPECT_EQ(list.idle(), 1U);
+}
+
 TEST_F(growing_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_made) {
     for (int round = 0; round < 3; ++round) {
         auto& list = make({1, 1, 0});
@@ -211,6 +238,35 @@ TEST_F(growing_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_m
         EXPECT_EQ(list.capacity(), 10U);
         end();
     }
+}
+
+TEST_F(growing_list, what_a_second_thread_only_put_back_is_taken_before_a_step_is_made) {
+    auto& list = make({1, 1, 0});
+    void* last = nullptr;
+    for (int i = 0; i < 5; ++i)
+        last = list.take();
+    other_thread const second([&] { EXPECT_TRUE(list.put(last, false)); });
+    EXPECT_EQ(list.take(), &all.all[5]);
+    EXPECT_EQ(list.capacity(), 6U) << "the other thread's is free";
+    EXPECT_EQ(list.take(), last);
+    EXPECT_EQ(list.capacity(), 7U);
+}
+
+TEST_F(growing_list, what_a_second_thread_stole_is_taken_before_a_step_is_made) {
+    auto& list = make({1, 1, 0});
+    std::array<void*, 5> taken{};
+    for (void*& p : taken)
+        p = list.take();
+    for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_TRUE(list.put(taken[i], false));
+    other_thread const second([&list] { EXPECT_NE(list.take(), nullptr); });
+    EXPECT_TRUE(list.put(taken[4], false));
+    EXPECT_EQ(list.idle(), 5U);
+    for (int i = 0; i < 4; ++i)
+        EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 6U);
+    EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 7U);
 }
 
 TEST_F(growing_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_another) {
