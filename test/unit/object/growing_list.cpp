@@ -212,6 +212,14 @@ TEST_F(growing_list, constructor_may_put_and_take_without_a_step_in_a_step) {
     EXPECT_EQ(list.idle(), 1U);
 }
 
+TEST_F(growing_list, what_no_cache_has_space_for_is_taken_before_a_step_is_made) {
+    auto& list = make({1, 200, 0});
+    for (int i = 0; i < 200; ++i)
+        EXPECT_NE(list.take(), nullptr);
+    EXPECT_EQ(list.capacity(), 201U);
+    EXPECT_EQ(list.idle(), 1U);
+}
+
 TEST_F(growing_list, what_a_second_thread_has_cached_is_taken_before_a_step_is_made) {
     for (int round = 0; round < 3; ++round) {
         auto& list = make({1, 1, 0});
@@ -254,19 +262,19 @@ TEST_F(growing_list, what_a_second_thread_only_put_back_is_taken_before_a_step_i
 
 TEST_F(growing_list, what_a_second_thread_stole_is_taken_before_a_step_is_made) {
     auto& list = make({1, 1, 0});
-    std::array<void*, 5> taken{};
+    std::array<void*, 39> taken{};  // so many that two threads may cache some
     for (void*& p : taken)
         p = list.take();
-    for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t i = 0; i < 10; ++i)
         EXPECT_TRUE(list.put(taken[i], false));
     other_thread const second([&list] { EXPECT_NE(list.take(), nullptr); });
-    EXPECT_TRUE(list.put(taken[4], false));
-    EXPECT_EQ(list.idle(), 5U);
-    for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(list.put(taken[10], false));
+    EXPECT_EQ(list.idle(), 11U);
+    for (int i = 0; i < 10; ++i)
         EXPECT_NE(list.take(), nullptr);
-    EXPECT_EQ(list.capacity(), 6U);
+    EXPECT_EQ(list.capacity(), 40U);
     EXPECT_NE(list.take(), nullptr);
-    EXPECT_EQ(list.capacity(), 7U);
+    EXPECT_EQ(list.capacity(), 41U);
 }
 
 TEST_F(growing_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_another) {
