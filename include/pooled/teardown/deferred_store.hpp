@@ -136,7 +136,8 @@ POOLED_ALWAYS_INLINE thread_deferred* deferred_store::own_or_made() noexcept {
 POOLED_NOINLINE inline thread_deferred* deferred_store::make_own() noexcept {
     thread_deferrals& mine = t_deferrals;
     free_closed(mine);
-    if (mine.has_ended || m_is_closed.load(std::memory_order_relaxed) || !platform::has_heavy_barrier()) return nullptr;
+    if (mine.has_ended || m_is_closed.load(std::memory_order_relaxed) || !platform::has_heavy_barrier())
+        return nullptr;
     void* const memory = g_metadata.try_allocate(sizeof(thread_deferred));
     if (memory == nullptr) return nullptr;
     if (!mine.is_armed) arm_deferral_guard(mine);
