@@ -59,8 +59,7 @@ public:
 
     boost_intrusive_pool(boost_intrusive_pool const&) = delete;
     boost_intrusive_pool& operator=(boost_intrusive_pool const&) = delete;
-    boost_intrusive_pool(boost_intrusive_pool&& other) noexcept
-        : m_stock(std::exchange(other.m_stock, nullptr)) {}
+    boost_intrusive_pool(boost_intrusive_pool&& other) noexcept { std::swap(m_stock, other.m_stock); }
     boost_intrusive_pool& operator=(boost_intrusive_pool&& other) noexcept {
         boost_intrusive_pool old(std::move(other));
         std::swap(m_stock, old.m_stock);
@@ -105,11 +104,10 @@ public:
         return prepared([&](Item& it) { static_cast<void>(it.init(std::forward<Arguments>(arguments)...)); });
     }
 
-    // The same, after function(item&), which may be a pointer to a member.
+    // The same, after f(item&), which may be a pointer to a member.
     template <class Function>
-    item_ptr allocate_through_function(Function&& function) {
-        return prepared(
-            [&](Item& it) { static_cast<void>(std::invoke(std::forward<Function>(function), it)); });
+    item_ptr allocate_through_function(Function&& f) {
+        return prepared([&](Item& it) { static_cast<void>(std::invoke(std::forward<Function>(f), it)); });
     }
 
     // Destroys the free items; those in use live on until dropped and are not counted any more. The capacity is 0 then; with
@@ -126,29 +124,27 @@ public:
     // No item is in use.
     [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->items().limits().step == 0; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && items().limits().step == 0; }
     // It has max_size() items at most.
     [[nodiscard]] bool is_limited() const noexcept {
         return is_bounded() || max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     [[nodiscard]] std::size_t max_size() const noexcept {
-        if (is_bounded()) return m_stock->items().limits().initial;
-        return m_stock != nullptr ? m_stock->items().limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        if (is_bounded()) return items().limits().initial;
+        return m_stock != nullptr ? items().limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
-    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->items().is_exhausted(); }
+    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && items().is_exhausted(); }
 
     // Exact while no other thread takes or drops items; capacity = unused + in use.
-    [[nodiscard]] std::size_t capacity() const noexcept { return m_stock ? m_stock->items().capacity() : 0; }
-    [[nodiscard]] std::size_t unused_count() const { return m_stock ? m_stock->items().idle() : 0; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_stock ? items().capacity() : 0; }
+    [[nodiscard]] std::size_t unused_count() const { return m_stock ? items().idle() : 0; }
     [[nodiscard]] std::size_t inuse_count() const {
         std::size_t const unused = unused_count();  // first: the pool may be growing
         return pooled::detail::max(capacity(), unused) - unused;
     }
     // The number of steps since init() or clear(), including the initial items.
-    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept {
-        return m_stock ? m_stock->items().steps() : 0;
-    }
+    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept { return m_stock ? items().steps() : 0; }
 
 private:
     using stock = detail::item_stock<Item>;
@@ -171,6 +167,7 @@ private:
         if (stock* const old = std::exchange(m_stock, nullptr)) old->close();
     }
 
+    [[nodiscard]] auto& items() const noexcept { return m_stock->items(); }
     [[nodiscard]] Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
 
     // `prepare` sees the count 0, as in the original; handles that it makes are kept.

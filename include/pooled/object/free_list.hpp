@@ -57,10 +57,12 @@ public:
     }
     // The same in a process with so many pools that those two functions do not find this pool's cache.
     [[nodiscard]] void* take_far(std::uint32_t spare) noexcept {
-        return m_index == k_far_slot ? take_from(t_state.find(m_core.id()), spare) : nullptr;
+        far_pass const pass(m_core.id());
+        return m_index == k_far_slot && pass ? take_from(t_state.find(m_core.id()), spare) : nullptr;
     }
     [[nodiscard]] bool put_far(void* p, bool const& is_stale) noexcept {
-        return m_index == k_far_slot && put_into(t_state.find(m_core.id()), p, is_stale);
+        far_pass const pass(m_core.id());
+        return m_index == k_far_slot && pass && put_into(t_state.find(m_core.id()), p, is_stale);
     }
 
     // The bytes that the caller must reserve before it adds addresses up to `capacity`; 0: nothing. Without the lock, by the one

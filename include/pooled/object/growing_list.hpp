@@ -4,10 +4,11 @@
 // A free_list of objects that are made in steps: a thread that takes the last one, or finds none, makes more, within the limits.
 //
 // One thread at a time, the *grower*, makes a step, and holds no lock meanwhile; other threads that find nothing wait for it.
-// `Maker` has three members, which only the grower calls:
+// `Maker` has four members. Only the grower calls the first three:
 //   make(count, before)   makes `count` objects where there were `before`; may throw
 //   keep(void** out)      commits them and writes their addresses. Under the lock; must not throw
 //   undo()                destroys them, after make() threw or the list got no memory
+//   forget()              the grower does not exist in this forked child: what it made is lost, without a destructor
 //
 // As long as only one thread uses the list, its steps take no lock: m_sole is that thread's cache, and all that is free is in it.
 // Its owner then begins and ends a step inside the cache's gate; any other thread first stops the gate (end_sole()).
@@ -22,6 +23,7 @@
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/free_list.hpp"
+#include "pooled/os/fork_gate.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
 
@@ -128,7 +130,9 @@ public:
         m_free.retire(cache);
     }
     void after_fork_in_child() noexcept {
-        if (m_grower != &t_state) m_grower = nullptr;
+        if (m_grower == nullptr || m_grower == &t_state) return;
+        m_maker.forget();
+        m_grower = nullptr;
     }
 
 private:
@@ -136,9 +140,8 @@ private:
         if (void* const p = m_free.take_far(m_spare)) return p;
         void* found = begin_alone();
         std::size_t step = next_step();
-        thread_cache* mine = m_free.near();
         if (found == nullptr) {
-            mine = m_free.attach();
+            thread_cache* const mine = m_free.attach();
             unique_lock lock(m_free.mutex());
             for (;; wait_for_growth(lock)) {
                 end_sole();
@@ -147,46 +150,54 @@ private:
                 bool const is_enough = found != nullptr && (m_grower != nullptr || m_free.idle() != 0);
                 if (is_enough || step == 0 || m_grower == &t_state) return found;
                 if (m_grower == nullptr) break;
+                if (fork_gate::is_passed())
+                    return found;  // a fork is in progress, and the grower waits for its end
             }
             m_grower = &t_state;
         }
-        POOLED_TRY { grow(step, mine); }
-        POOLED_CATCH(std::bad_alloc const&) {
-            m_is_short_of_memory = true;
-            if (found == nullptr) POOLED_RETHROW;
-        }
-        POOLED_CATCH(...) {
-            if (found != nullptr) static_cast<void>(put_slow(found, false));
-            POOLED_RETHROW;
-        }
+        grow(step, found);
         return found != nullptr ? found : take_slow();
     }
 
-    // Called without the lock, by the grower. `mine`: its cache, or null.
-    void grow(std::size_t count, thread_cache* mine) {
+    // Called without the lock, by the grower, which holds `found` or null. Throws what a step throws, but for std::bad_alloc if there
+    // is `found`; that is put back otherwise.
+    void grow(std::size_t count, void* found) {
         free_list::list room;
         POOLED_TRY {
             m_maker.make(count, m_capacity);
             room.reserve(m_free.room_for(m_capacity + count));
         }
+        POOLED_CATCH(std::bad_alloc const&) {
+            m_maker.undo();
+            end_growth([this] { m_is_short_of_memory = true; });
+            if (found == nullptr) POOLED_RETHROW;
+            return;
+        }
         POOLED_CATCH(...) {
             m_maker.undo();
-            end_growth(0, room, mine);
+            end_growth([&] {
+                if (found != nullptr) m_free.push(m_free.near(), found, m_capacity);
+            });
             POOLED_RETHROW;
         }
-        if (room.capacity() != 0 || !end_alone(count)) end_growth(count, room, mine);
+        if (room.capacity() == 0 && end_alone(count)) return;
+        end_growth([&] {
+            m_free.move_to(room);
+            m_maker.keep(m_free.add(count));
+            count_step(count);
+            thread_cache* const mine = m_free.near();
+            if (m_free.gather(mine, m_capacity)) m_sole = mine;
+        });
     }
 
-    void end_growth(std::size_t made, free_list::list& room, thread_cache* mine) noexcept {
+    // The step ends with `last()`, under the lock. Not inlined, and near() within, so that a fibre that changed threads in a
+    // constructor uses the cache of its present thread.
+    template <class Last>
+    POOLED_NOINLINE void end_growth(Last last) noexcept {
         {
             scoped_lock const lock(m_free.mutex());
             end_sole();
-            if (made != 0) {
-                m_free.move_to(room);
-                m_maker.keep(m_free.add(made));
-                count_step(made);
-                if (m_free.gather(mine, m_capacity)) m_sole = mine;
-            }
+            last();
             m_grower = nullptr;
             m_growths.store(m_growths.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         }
@@ -204,7 +215,7 @@ private:
         return found;
     }
     // The step has ended, without the lock. False: the lock is needed.
-    [[nodiscard]] bool end_alone(std::size_t made) noexcept {
+    [[nodiscard]] POOLED_NOINLINE bool end_alone(std::size_t made) noexcept {
         bool is_done = false;
         if_alone([&](class_cache& mine) {
             if (mine.held() != 0 || made > mine.capacity()) return;

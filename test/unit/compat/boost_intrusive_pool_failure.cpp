@@ -255,4 +255,28 @@ TEST_F(boost_intrusive_pool_failure, constructor_may_ask_the_pool_that_makes_its
     asks::pool = nullptr;
 }
 
+// In a forked child, the step of a thread that does not exist there is neither kept nor counted.
+TEST(memorypool_arenas, forget_a_step_that_was_not_ended) {
+    struct thing : memorypool::boost_intrusive_pool_item {};
+    struct home final : memorypool::detail::item_home {
+        void take_back(memorypool::boost_intrusive_pool_item&,
+                       memorypool::detail::item_arena&) noexcept override {}
+    };
+    home pool;
+    memorypool::detail::item_arenas<thing> arenas(pool, true);
+    std::array<void*, 8> kept{};
+    arenas.make(2, 0);
+    arenas.keep(kept.data());
+    arenas.make(3, 2);
+    arenas.forget();
+    arenas.make(1, 2);
+    kept = {};
+    arenas.keep(kept.data());
+    EXPECT_NE(kept[0], nullptr);
+    EXPECT_EQ(kept[1], nullptr);
+    while (memorypool::detail::item_arena* const arena = arenas.take())
+        for (auto* each = arena; each != nullptr;)
+            memorypool::detail::item_arenas<thing>::destroy(*std::exchange(each, each->next));
+}
+
 }  // namespace

@@ -33,6 +33,7 @@ struct things {
     std::size_t made = 0;
     std::size_t building = 0;
     int undone = 0;
+    int forgotten = 0;
     bool is_out_of_memory = false;
     bool is_failing = false;
     std::function<void()> during = [] {};  // called by each step
@@ -53,6 +54,10 @@ struct maker {
         of->made += of->building;
     }
     void undo() noexcept { ++of->undone; }
+    void forget() noexcept {
+        of->building = 0;
+        ++of->forgotten;
+    }
 };
 
 struct owner final : pooled::detail::pool_extension {
@@ -60,6 +65,7 @@ struct owner final : pooled::detail::pool_extension {
         : core(c), list(c, limits, maker{&all}) {}
     ~owner() = default;
     void on_retire(pooled::detail::thread_cache& cache) noexcept override { list.on_retire(cache); }
+    void after_fork_in_child() noexcept override { list.after_fork_in_child(); }
     pooled::detail::pool_core& core;
     pooled::detail::growing_list<maker> list;
 };
@@ -331,6 +337,53 @@ TEST_F(growing_list, forked_child_takes_what_the_only_thread_had) {
     int status = 1;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+}
+
+TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
+    auto& list = make({1, 1, 0});
+    std::atomic<bool> is_in_step{false};
+    std::atomic<bool> may_go_on{false};
+    all.during = [&] {
+        is_in_step = true;
+        while (!may_go_on)
+            std::this_thread::yield();
+    };
+    std::thread grower([&] { EXPECT_NE(list.take(), nullptr); });
+    while (!is_in_step)
+        std::this_thread::yield();
+    pid_t const child = ::fork();
+    if (child == 0) {
+        all.during = [] {};
+        bool ok = all.forgotten == 1;
+        for (int i = 0; i < 3; ++i)
+            ok = list.take() != nullptr && ok;
+        ::_exit(ok && all.forgotten == 1 ? 0 : 1);
+    }
+    may_go_on = true;
+    grower.join();
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(all.forgotten, 0);
+}
+
+TEST_F(growing_list, puts_the_last_one_back_if_a_step_throws_before_another_thread_takes_all) {
+    auto& list = make({2, 1, 0});
+    all.is_failing = true;
+    EXPECT_NE(list.take(), nullptr);
+    EXPECT_THROW(static_cast<void>(list.take()), std::runtime_error);
+    EXPECT_EQ(list.idle(), 1U);
+    EXPECT_EQ(all.undone, 1);
+    std::thread([&] {
+        EXPECT_EQ(list.take_all([this](maker&, std::size_t count) {
+                          EXPECT_EQ(count, 1U);
+                          all.made = 0;
+                      })
+                      .size(),
+                  1U);
+    }).join();
+    EXPECT_EQ(list.idle(), 0U);
 }
 
 }  // namespace

@@ -26,11 +26,10 @@ namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 struct item_arena {
     item_home* home;
     std::uint32_t slots;
-    std::uint32_t made = 0;   // slots in which an item was ever constructed
-    std::uint32_t built = 0;  // the same, including the step under construction
-    std::atomic<std::uint32_t>
-        alive;                 // slots, less lost items, plus one while its pool uses it; later: items in it
-    bool is_orphaned = false;  // its pool no longer uses it: returned items are destroyed
+    std::uint32_t made = 0;            // slots in which an item was ever constructed
+    std::uint32_t built = 0;           // the same, including the step under construction
+    std::atomic<std::uint32_t> alive;  // slots - lost items + 1 while its pool uses it; later: items in it
+    bool is_orphaned = false;          // its pool no longer uses it: returned items are destroyed
     item_arena* next = nullptr;
 };
 
@@ -57,8 +56,8 @@ public:
                 for (; count != 0 && m_first->built != m_first->slots; --count, ++m_first->built)
                     construct_item<Item>(next_slot(*m_first), *m_first);
             if (count == 0) return;
-            std::size_t const wanted =
-                pooled::detail::min(pooled::detail::max(count, m_may_grow ? before : 0), k_most_slots);
+            std::size_t const most = pooled::detail::max(count, m_may_grow ? before : 0);
+            std::size_t const wanted = pooled::detail::min(most, k_most_slots);
             void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
             m_first = ::new (memory) item_arena{.home = &m_home,
                                                 .slots = static_cast<std::uint32_t>(wanted),
@@ -69,11 +68,10 @@ public:
 
     // The newest first.
     void keep(void** out) noexcept {
-        for (item_arena* arena = m_first; arena != nullptr && arena->made != arena->built;
-             arena = arena->next) {
-            for (std::uint32_t i = arena->built; i != arena->made; --i)
-                *out++ = static_cast<item*>(slot(*arena, i - 1));
-            arena->made = arena->built;
+        for (item_arena* a = m_first; a != nullptr && a->made != a->built; a = a->next) {
+            for (std::uint32_t i = a->built; i != a->made; --i)
+                *out++ = static_cast<item*>(slot(*a, i - 1));
+            a->made = a->built;
         }
     }
 
@@ -81,6 +79,11 @@ public:
         while (m_first != nullptr && m_first->made == 0)
             destroy(*std::exchange(m_first, m_first->next));
         if (m_first != nullptr) destroy_from(*m_first, m_first->made);
+    }
+
+    void forget() noexcept {
+        for (item_arena* each = m_first; each != nullptr; each = each->next)
+            each->built = each->made;
     }
 
     // All arenas, the newest first; there are none then.
@@ -109,16 +112,13 @@ private:
         pooled::detail::k_max_block_bytes - pooled::detail::min(k_header, pooled::detail::k_max_block_bytes);
     static constexpr std::size_t k_most_slots = pooled::detail::max<std::size_t>(k_room / sizeof(Item), 1);
 
-    [[nodiscard]] static std::size_t bytes_of(std::size_t slots) noexcept {
-        return k_header + slots * sizeof(Item);
-    }
+    [[nodiscard]] static std::size_t bytes_of(std::size_t n) noexcept { return k_header + n * sizeof(Item); }
     [[nodiscard]] static Item* slot(item_arena& arena, std::size_t index) noexcept {
         auto* const where = reinterpret_cast<std::byte*>(&arena) + k_header + index * sizeof(Item);
         return std::launder(reinterpret_cast<Item*>(where));
     }
 
-    // Prefetches an item to be made soon. Without this, E4's bulk takes 1.2 to 1.9 times as long (Zen 4, Emerald Rapids); 12 and
-    // 24 items ahead are slower, too.
+    // Prefetches an item to be made soon: without this, E4's bulk takes 1.2 to 1.9 times as long (Zen 4, Emerald Rapids).
     [[nodiscard]] static Item* next_slot(item_arena& arena) noexcept {
         auto const* const ahead = reinterpret_cast<std::byte const*>(&arena) + bytes_of(arena.built + 4);
         __builtin_prefetch(ahead, 1);
@@ -129,13 +129,9 @@ private:
     // Beyond 1 GiB the system is asked first for the whole amount. Arena by arena it would grant the memory, and kill the process
     // when it touches it.
     static void refuse_more_than_there_is(std::size_t count) {
-        namespace platform = pooled::detail::platform;
         std::size_t const bytes = pooled::detail::saturating_multiply(count, sizeof(Item));
-        if (bytes < std::size_t{1} << 30) return;
-        bool const is_a_size = bytes != pooled::detail::k_size_max;
-        void* const pages = is_a_size ? platform::map_pages(bytes, platform::k_page_bytes) : nullptr;
-        if (pages == nullptr) throw std::bad_alloc();
-        platform::unmap_pages(pages, bytes);
+        if (bytes >= std::size_t{1} << 30 && !pooled::detail::platform::may_map(bytes))
+            throw std::bad_alloc();
     }
 
     item_home& m_home;

@@ -50,7 +50,6 @@ enum recycle_method_e {
 };
 
 class boost_intrusive_pool_item;
-
 namespace detail {
 
 using item = boost_intrusive_pool_item;
@@ -69,9 +68,8 @@ protected:
 };
 
 // Handles of an item. The highest bit is set while a hook runs on the item (init(), destroy(), a function of the user), which
-// postpones its recycling until the hook returns.
-// An idle item keeps the count 1, so that taking and dropping it need not write it; 0 with
-// BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
+// postpones its recycling until the hook returns. An idle item keeps the count 1, so that taking and dropping it need not write
+// it; 0 with BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
 class handle_count {
 public:
     operator std::size_t() const noexcept { return count() & ~k_hook; }  // NOLINT: reads as a number

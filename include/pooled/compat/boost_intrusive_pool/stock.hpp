@@ -29,8 +29,8 @@ public:
     using recycle_function = std::function<void(Item&)>;
 
     // With the initial items. Throws std::bad_alloc, and what Item's constructor throws.
-    [[nodiscard]] static item_stock& create(growth_limits limits, recycle_method_e method,
-                                            recycle_function&& function) {
+    [[nodiscard]] static auto& create(growth_limits limits, recycle_method_e method,
+                                      recycle_function&& function) {
         auto& made = own_core::make<item_stock>({.name = "memorypool"}, limits, method, std::move(function));
         try {
             made.m_items.make_initial();
