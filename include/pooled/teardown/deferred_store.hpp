@@ -155,8 +155,7 @@ POOLED_NOINLINE inline thread_deferred* deferred_store::make_own() noexcept {
         ++m_references;
     }
     made->next_owned = mine.owned;
-    mine.owned = made;
-    return mine.recent = made;
+    return mine.recent = mine.owned = made;
 }
 
 // Owner only. False when the pool is closed; waits while another thread collects.
