@@ -36,7 +36,7 @@ public:
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 16),
                                __ATOMIC_ACQUIRE) != 0;
     }
-    // Requires a block of make_shared.
+    // Requires a block of make_shared. True while the last owner frees the block, too: the counts are then as with one weak pointer.
     static bool is_only_weak(void const* block) noexcept {
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 8),
                                __ATOMIC_RELAXED) == -1;
@@ -59,8 +59,10 @@ public:
     static bool is_observed(void const* block) noexcept {
         return __atomic_load_n(counts_of(block) + 1, __ATOMIC_ACQUIRE) > 1;
     }
+    // False while the last owner, which was the only reference, frees the block: both counts are 0 then.
     static bool is_only_weak(void const* block) noexcept {
-        return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == 0;
+        return __atomic_load_n(counts_of(block), __ATOMIC_RELAXED) == 0 &&
+               __atomic_load_n(counts_of(block) + 1, __ATOMIC_RELAXED) != 0;
     }
     static int const* counts_of(void const* block) noexcept {
         return reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + k_counts);
