@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -353,5 +354,18 @@ TEST_F(standard_control_block, a_constructor_that_throws_is_followed_by_dealloca
     EXPECT_THROW(static_cast<void>(make<fails>()), std::bad_alloc);
     EXPECT_EQ(seen.events, "acf");
 }
+
+#if defined(__GLIBCXX__)
+TEST(standard_control_block_counts, tell_weak_pointers_from_a_block_that_is_being_freed) {
+    using block = pooled::detail::standard_control_block;
+    alignas(16) std::array<std::byte, 64> memory{};
+    auto* const counts = const_cast<int*>(block::counts_of(memory.data()));
+    EXPECT_FALSE(block::is_only_weak(memory.data())) << "the only reference was dropped: both counts are 0";
+    counts[1] = 1;
+    EXPECT_TRUE(block::is_only_weak(memory.data())) << "a weak pointer";
+    counts[0] = 1;
+    EXPECT_FALSE(block::is_only_weak(memory.data())) << "an owner";
+}
+#endif
 
 }  // namespace
