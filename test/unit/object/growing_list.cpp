@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <latch>
@@ -300,22 +301,34 @@ TEST_F(growing_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_anoth
     EXPECT_EQ(list.capacity(), 2U);
 }
 
+// After five were taken already, with steps of one.
+template <class List>
+bool can_take_five(List& list) {
+    bool is_all = true;
+    for (int i = 0; i < 5; ++i)
+        is_all = list.take() != nullptr && is_all;
+    return is_all && list.capacity() == 11;
+}
+
+// Whether body() is true in a forked child, which may take a minute.
+template <class Body>
+bool is_true_in_child(Body body) {
+    pid_t const child = ::fork();
+    if (child == 0) {
+        ::alarm(60);
+        ::_exit(body() ? 0 : 1);
+    }
+    int status = 1;
+    return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
 TEST_F(growing_list, forked_child_goes_on_where_the_only_thread_was) {
     if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
     auto& list = make({1, 1, 0});
-    std::thread([&list] {  // its cache does not exist in the child
+    std::thread([&] {  // its cache does not exist in the child
         for (int i = 0; i < 5; ++i)
             static_cast<void>(list.take());
-        pid_t const child = ::fork();
-        if (child == 0) {
-            bool ok = list.idle() == 1;
-            for (int i = 0; i < 5; ++i)
-                ok = list.take() != nullptr && ok;
-            ::_exit(ok && list.capacity() == 11 ? 0 : 1);
-        }
-        int status = 1;
-        ::waitpid(child, &status, 0);
-        EXPECT_EQ(status, 0);
+        EXPECT_TRUE(is_true_in_child([&] { return list.idle() == 1 && can_take_five(list); }));
     })
         .join();
 }
@@ -327,16 +340,7 @@ TEST_F(growing_list, forked_child_takes_what_the_only_thread_had) {
         for (int i = 0; i < 5; ++i)
             static_cast<void>(list.take());
     });
-    pid_t const child = ::fork();
-    if (child == 0) {
-        bool ok = true;
-        for (int i = 0; i < 5; ++i)
-            ok = list.take() != nullptr && ok;
-        ::_exit(ok && list.capacity() == 11 ? 0 : 1);
-    }
-    int status = 1;
-    ::waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(is_true_in_child([&] { return can_take_five(list); }));
 }
 
 TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {
@@ -352,23 +356,16 @@ TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_
     std::thread grower([&] { EXPECT_NE(list.take(), nullptr); });
     while (!is_in_step)
         std::this_thread::yield();
-    pid_t const child = ::fork();
-    if (child == 0) {
+    EXPECT_TRUE(is_true_in_child([&] {
         all.during = [] {};
-        bool ok = all.forgotten == 1;
-        for (int i = 0; i < 3; ++i)
-            ok = list.take() != nullptr && ok;
-        ::_exit(ok && all.forgotten == 1 ? 0 : 1);
-    }
+        return list.take() != nullptr && list.take() != nullptr && all.forgotten == 1;
+    }));
     may_go_on = true;
     grower.join();
-    int status = 1;
-    ::waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
     EXPECT_EQ(all.forgotten, 0);
 }
 
-TEST_F(growing_list, puts_the_last_one_back_if_a_step_throws_before_another_thread_takes_all) {
+TEST_F(growing_list, puts_the_last_one_back_if_a_step_throws) {
     auto& list = make({2, 1, 0});
     all.is_failing = true;
     EXPECT_NE(list.take(), nullptr);
