@@ -7,8 +7,8 @@
 //          while its memory may be in the processor's caches
 //   find   the slab that follows the one taken last, unless one was put since; otherwise the first
 //
-// Thus the slabs of a class lie one after the other, also after a long time. Each jump from one slab to another place costs about
-// a microsecond, because the processor's prefetchers begin anew (measured: docs/mechanisms.md).
+// Thus the slabs of a class lie one after the other, also after a long time. Each jump from one slab to another place costs up to
+// 2 µs, because the processor's prefetchers begin anew (measured: docs/mechanisms.md).
 //
 // Invariants: a slab is listed if and only if it has no class and no reservation, and belongs to a chunk that was added;
 //             fewest <= count = slabs listed.

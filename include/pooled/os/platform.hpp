@@ -140,6 +140,7 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
         *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
 }
 
+// Asks the system, each time: see has_heavy_barrier().
 [[nodiscard]] inline bool enable_heavy_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
     return ::syscall(__NR_membarrier, k_barrier_register, 0, 0) == 0;
