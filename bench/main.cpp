@@ -119,10 +119,10 @@ parameters chosen_parameters(const command_line& line, const workload& w) {
     if (!line.live.empty()) {
         p.live = parse_count(line.live, "--live", 1'000'000'000);
     } else if (!w.default_live.empty()) {
-        p.live = w.default_live[static_cast<std::size_t>(variant - w.variants.begin())];
+        p.live = w.default_live.at(static_cast<std::size_t>(variant - w.variants.begin()));
     }
     if (!w.steps.empty()) {
-        const auto& steps = w.steps[static_cast<std::size_t>(variant - w.variants.begin())];
+        const auto& steps = w.steps.at(static_cast<std::size_t>(variant - w.variants.begin()));
         p.step = one_of(steps, line.step, name + " (variant " + p.variant + ")", "--step");
     }
     return p;

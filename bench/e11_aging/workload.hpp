@@ -28,6 +28,7 @@
 namespace bench::e11_aging {
 
 inline constexpr std::uint64_t k_replacements_each = 5;  // of each live node
+inline constexpr std::uint32_t k_survivor_in = 16;
 
 template <class C>
 struct node {
@@ -92,8 +93,9 @@ times time_list(C& from, std::size_t n) {
     return found;
 }
 
+// The first `survivors` of the nodes, whose order is random by then, are still in use afterwards.
 template <class C, class Nodes>
-void use_heavily(C& from, Nodes& nodes, std::uint64_t replacements) {
+void use_heavily(C& from, Nodes& nodes, std::uint64_t replacements, std::size_t survivors) {
     random_source random;
     const auto live = static_cast<std::uint32_t>(nodes.size());
     for (auto& one : nodes)
@@ -106,8 +108,8 @@ void use_heavily(C& from, Nodes& nodes, std::uint64_t replacements) {
     }
     for (std::uint32_t left = live; left > 1; --left)
         std::swap(nodes[left - 1], nodes[random.below(left)]);
-    for (auto& one : nodes)
-        from.drop(one);
+    for (std::size_t i = survivors; i < nodes.size(); ++i)
+        from.drop(nodes[i]);
     // glibc sorts its small free blocks when it is asked for more than 1 KiB, as every program does now and then; the time
     // that this takes is not counted against it.
     auto larger = std::make_unique<unsigned char[]>(4096);
@@ -124,8 +126,11 @@ measurement run(const parameters& p) {
 
     times fresh = time_list(*from, n);
     const double first_build = std::exchange(fresh.build, time_list(*from, n).build);
-    use_heavily(*from, nodes, scaled(k_replacements_each * n, p.scale));
+    const std::size_t survivors = p.variant == "survivors" ? n / k_survivor_in : 0;
+    use_heavily(*from, nodes, scaled(k_replacements_each * n, p.scale), survivors);
     const times aged = time_list(*from, n);
+    for (std::size_t i = 0; i < survivors; ++i)
+        from->drop(nodes[i]);
 
     measurement found{aged.all(), n, {{"aged_over_fresh", aged.all() / fresh.all()}}};
     const auto tell = [&](const std::string& name, double seconds_fresh, double seconds_aged) {

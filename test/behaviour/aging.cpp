@@ -42,9 +42,9 @@ void drop(Pool& pool, std::vector<void*>& blocks) {
     blocks.clear();
 }
 
-// Replaces blocks at random, then frees all in a random order.
+// Replaces blocks at random, then frees all but `kept` in a random order. Returns these.
 template <class Pool>
-void age(Pool& pool, std::mt19937& random) {
+std::vector<void*> age(Pool& pool, std::mt19937& random, std::size_t kept = 0) {
     auto blocks = build(pool, k_count);
     for (std::size_t i = 0; i < 5 * k_count; ++i) {
         void*& one = blocks[random() % k_count];
@@ -52,7 +52,10 @@ void age(Pool& pool, std::mt19937& random) {
         one = pool.allocate(k_bytes, 8);
     }
     std::ranges::shuffle(blocks, random);
+    std::vector<void*> const survivors(blocks.end() - static_cast<std::ptrdiff_t>(kept), blocks.end());
+    blocks.resize(blocks.size() - kept);
     drop(pool, blocks);
+    return survivors;
 }
 
 // How many neighbours in the order of creation do not ascend within one slab, or are of two slabs.
@@ -111,6 +114,17 @@ TYPED_TEST(aged, pool_builds_in_ascending_addresses_of_one_slab_after_another) {
         EXPECT_LE(jumps_in(blocks), fresh_jumps + fresh_breaks / 8 + 8) << "of " << fresh_breaks << " slabs";
         drop(this->pool, blocks);
     }
+}
+
+TYPED_TEST(aged, pool_builds_between_survivors_in_one_slab_after_another) {
+    auto survivors = age(this->pool, this->random, k_count / 16);
+    auto cached = build(this->pool, pooled::detail::k_max_cached_blocks);
+    auto blocks = build(this->pool, k_count - survivors.size() - cached.size());
+    std::size_t const slabs = this->pool.stats().classes[k_class].slab_bytes / pooled::detail::k_slab_bytes;
+    EXPECT_LE(jumps_in(blocks), slabs / 4) << "of " << slabs << " slabs";
+    drop(this->pool, blocks);
+    drop(this->pool, cached);
+    drop(this->pool, survivors);
 }
 
 TYPED_TEST(aged, pool_takes_no_more_memory_than_a_new_one) {

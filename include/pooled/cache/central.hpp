@@ -10,7 +10,8 @@
 //                                                            slab_heap
 //
 // The slab that last received a block is used first: its blocks are most likely still in the processor's caches, and slabs that
-// receive none become empty.
+// receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
+// another place is slow (heap/free_slabs.hpp).
 //
 // Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
@@ -24,6 +25,7 @@
 #include "pooled/base/span.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/chunk.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
@@ -217,8 +219,18 @@ private:
         while (count != 0) {
             slab& s = *m_slabs.first();
             count -= s.take(count, visit);
-            if (s.free == 0) m_slabs.remove(s);
+            if (s.free == 0) follow(s);
         }
+    }
+
+    // Takes a slab without a free block out of the list. The one after it in memory becomes the first. The class of a slab
+    // changes to or from this one under this class's lock alone.
+    void follow(slab& s) noexcept {
+        m_slabs.remove(s);
+        slab* const next = chunk::neighbour(s, 1);
+        if (next == nullptr || next->size_class != m_class || next->free == 0) return;
+        m_slabs.remove(*next);
+        m_slabs.push_front(*next);
     }
 
     // Requires a free block.

@@ -35,6 +35,13 @@ struct alignas(k_cache_line) chunk {
     [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t slab_count) noexcept {
         return sizeof(chunk) + slab_count * sizeof(slab);
     }
+
+    // The slab before (-1) or after (1) `s` in its chunk, or null.
+    [[nodiscard]] static slab* neighbour(slab const& s, std::ptrdiff_t step) noexcept {
+        span<slab> const all = s.owner->slabs();
+        auto const i = static_cast<std::size_t>(&s - all.data() + step);
+        return i < all.size() ? &all[i] : nullptr;
+    }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -34,7 +34,7 @@ public:
 
     // A slab of at least `bytes`, or null. O(1), because only the last slab of a chunk can be too short.
     [[nodiscard]] slab* find(std::size_t bytes) const noexcept {
-        slab* const next = m_taken != nullptr ? neighbour(*m_taken, 1) : nullptr;
+        slab* const next = m_taken != nullptr ? free_neighbour(*m_taken, 1) : nullptr;
         return next != nullptr && next->bytes >= bytes ? next : m_list.find(bytes);
     }
     void take(slab& s) noexcept {
@@ -43,8 +43,8 @@ public:
         m_fewest = detail::min(m_fewest, --m_count);
     }
     void put(slab& s) noexcept {
-        slab* const before = neighbour(s, -1);
-        slab* const after = neighbour(s, 1);
+        slab* const before = free_neighbour(s, -1);
+        slab* const after = free_neighbour(s, 1);
         m_list.insert(s, before != nullptr ? before->next : after != nullptr ? after : m_list.first());
         m_taken = nullptr;
         ++m_count;
@@ -75,11 +75,9 @@ public:
     }
 
 private:
-    // The slab before (-1) or after (1) `s` in its chunk, if it is free.
-    [[nodiscard]] static slab* neighbour(slab const& s, std::ptrdiff_t step) noexcept {
-        span<slab> const all = s.owner->slabs();
-        auto const i = static_cast<std::size_t>(&s - all.data() + step);
-        return i < all.size() && all[i].is_free() ? &all[i] : nullptr;
+    [[nodiscard]] static slab* free_neighbour(slab const& s, std::ptrdiff_t step) noexcept {
+        slab* const beside = chunk::neighbour(s, step);
+        return beside != nullptr && beside->is_free() ? beside : nullptr;
     }
 
     slab_list m_list;

@@ -9,8 +9,10 @@
 //
 // Invariants: free = number of set bits <= total; no bit at or beyond total is set;
 //             a slab without a class has free == total == 0; a purged page holds no byte of a block that is not free.
-// Guarded by the lock of its class, or by that of the heap's slab lists while it has none. O(1); take: O(words).
+// Guarded by the lock of its class, or by that of the heap's slab lists while it has none; both are held when the class changes,
+// and any thread may read which it is. O(1); take: O(words).
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
@@ -45,7 +47,7 @@ struct alignas(k_cache_line) slab {
     std::uint32_t total = 0;
     std::uint32_t free = 0;
     std::uint16_t first_word = 0;  // no bit is set in any earlier word
-    std::uint8_t size_class = static_cast<std::uint8_t>(k_no_class);
+    observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
     std::uint16_t purged_pages = 0;  // one bit per page: returned to the system, and not used since
     [[no_unique_address]] slab_marks marks;
     std::array<std::uint64_t, k_words> bits{};

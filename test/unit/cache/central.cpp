@@ -131,6 +131,20 @@ TEST_F(central_test, uses_the_slab_first_that_was_freed_into_last) {
     flush(blocks);
 }
 
+TEST_F(central_test, continues_with_the_slab_after_it_in_memory) {
+    auto blocks = take(4 * k_per_slab);
+    std::ranges::sort(blocks);
+    // One block of each slab becomes free, the lowest slab's last.
+    std::vector<void*> kept;
+    for (std::size_t const slab : {2U, 3U, 1U, 0U}) {
+        flush({blocks[slab * k_per_slab]});
+        kept.push_back(blocks[slab * k_per_slab]);
+    }
+    std::ranges::sort(kept);
+    EXPECT_EQ(take(4), kept);
+    flush(blocks);
+}
+
 TEST_F(central_test, takes_the_older_half_of_a_full_cache) {
     auto const blocks = take(17);
     for (void* const p : blocks)
