@@ -46,11 +46,11 @@ public:
         std::uint32_t const size = m_size;
         if (size == 0) [[unlikely]]
             return nullptr;
+        void* const* const array = m_array;
         if (size > k_ahead) [[likely]]
-            __builtin_prefetch(m_array[size - 1 - k_ahead], 1);
+            __builtin_prefetch(array[size - 1 - k_ahead], 1);
         m_size = size - 1;
-        m_least = detail::min<std::uint32_t>(m_least, size - 1);
-        return m_array[size - 1];
+        return array[size - 1];
     }
 
     // Requires a hot block, which moves to the array. False when the array is full; the block is then still the caller's.
@@ -58,6 +58,8 @@ public:
         std::uint32_t const size = m_size;
         if (size == m_capacity) [[unlikely]]
             return false;
+        if (size < m_least) [[unlikely]]
+            m_least = size;
         m_array[size] = m_hot;
         m_size = size + 1;
         m_hot = block;
@@ -167,7 +169,7 @@ private:
     observed<std::uint32_t> m_size;
     std::uint32_t m_capacity = 0;
     observed<std::int64_t> m_net_taken;
-    observed<std::uint32_t> m_least;
+    observed<std::uint32_t> m_least;  // before the last push_cold() since begin_interval()
 };
 
 static_assert(sizeof(class_cache) == 40);

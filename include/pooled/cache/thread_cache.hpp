@@ -72,6 +72,15 @@ struct alignas(2 * k_cache_line) thread_cache {
     large_slot large;
     std::array<class_cache, k_class_count> classes;
 
+    // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
+    // multiply.
+    [[nodiscard]] static constexpr std::size_t offset_of(class_index c) noexcept {
+        return c * sizeof(class_cache);
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE class_cache& class_at(std::size_t offset) noexcept {
+        return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes.data()) + offset);
+    }
+
     // Frees the arrays. Requires that nothing is held.
     void release() noexcept {
         recycled.release();

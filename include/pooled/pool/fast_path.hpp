@@ -83,21 +83,23 @@ private:
 
 // The part inside the gate that the hot block did not serve. Out of line and, for a deallocation, the last call, so the inlined
 // part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst.
-[[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, class_index c) noexcept {
-    void* const block = cache.classes[c].pop_cold();
+// `at`: thread_cache::offset_of() the class.
+[[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
+    void* const block = cache.class_at(at).pop_cold();
     cache.gate.leave();
     return block;
 }
 [[gnu::flatten]] POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache,
-                                                                  class_index c) noexcept {
-    return cache.classes[c].pop_cold();
+                                                                  std::size_t at) noexcept {
+    return cache.class_at(at).pop_cold();
 }
-POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, class_index c, void* block) noexcept {
+POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
     std::uint32_t const pool_id =
         cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
-    bool const is_pushed = cache.classes[c].push_cold(block);
+    bool const is_pushed = cache.class_at(at).push_cold(block);
     cache.gate.leave();
-    if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
+    if (!is_pushed)
+        detail::deallocate_past_cache(pool_id, static_cast<class_index>(at / sizeof(class_cache)), block);
 }
 
 // A block from this thread's cache, or null.
@@ -105,13 +107,13 @@ template <sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_cached(thread_cache* cache, class_index c) noexcept {
     if constexpr (Sharing == sharing::local) {
         void* const hot = cache->classes[c].pop_hot();
-        return hot != nullptr ? hot : allocate_cold_local(*cache, c);
+        return hot != nullptr ? hot : allocate_cold_local(*cache, thread_cache::offset_of(c));
     } else {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return nullptr;
         void* const hot = cache->classes[c].pop_hot();
         if (hot == nullptr) [[unlikely]]
-            return allocate_cold(*cache, c);
+            return allocate_cold(*cache, thread_cache::offset_of(c));
         cache->gate.leave();
         return hot;
     }
@@ -127,7 +129,7 @@ template <sharing Sharing>
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;
         if (!cache->classes[c].push_hot(block)) [[unlikely]] {
-            deallocate_cold(*cache, c, block);
+            deallocate_cold(*cache, thread_cache::offset_of(c), block);
             return true;
         }
         cache->gate.leave();
