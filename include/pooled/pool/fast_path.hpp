@@ -85,18 +85,16 @@ private:
 // part needs no stack frame. flatten: GCC 12 would call pop_cold(), one instruction more for each block of a burst. aligned: a burst
 // took 6.9 to 7.3 ns a block in place of 7.1 to 8.2, depending on where the linker put the functions (AMD Zen 4).
 // `at`: thread_cache::offset_of() the class.
-[[gnu::flatten, gnu::aligned(64)]] POOLED_NOINLINE inline void* allocate_cold(thread_cache& cache,
-                                                                              std::size_t at) noexcept {
+[[gnu::flatten]] POOLED_COLD_PART inline void* allocate_cold(thread_cache& cache, std::size_t at) noexcept {
     void* const block = cache.class_at(at).pop_cold();
     cache.gate.leave();
     return block;
 }
-[[gnu::flatten, gnu::aligned(64)]] POOLED_NOINLINE inline void* allocate_cold_local(thread_cache& cache,
-                                                                                    std::size_t at) noexcept {
+[[gnu::flatten]] POOLED_COLD_PART inline void* allocate_cold_local(thread_cache& cache,
+                                                                   std::size_t at) noexcept {
     return cache.class_at(at).pop_cold();
 }
-[[gnu::aligned(64)]] POOLED_NOINLINE inline void deallocate_cold(thread_cache& cache, std::size_t at,
-                                                                 void* block) noexcept {
+POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
     std::uint32_t const pool_id =
         cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
     bool const is_pushed = cache.class_at(at).push_cold(block);
