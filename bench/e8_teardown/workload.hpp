@@ -125,7 +125,8 @@ measurement run(const parameters& p) {
     on_deep_stack([&] {
         random_source random;
         C from;
-        const std::size_t n = std::max<std::size_t>(p.live, 2);
+        const std::size_t n =
+            std::max<std::size_t>(is_tiny(p.scale) ? std::min<std::size_t>(p.live, 1000) : p.live, 2);
         const std::uint64_t nodes = scaled(k_nodes, p.scale);
         if (p.variant == "list")
             result = drop_rounds(from, n, nodes, [&] { return make_list(from, n); });
