@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: BSL-1.0
+// What foonathan/memory documents of memory_pool, allocate_shared, allocate_unique and std_allocator, on that library where it is
+// installed and on what docs/migration/foonathan-memory.md puts in its place; then each difference that the page lists.
+
+#include "pooled/pooled.hpp"
+
+#include "support/blocks.hpp"
+#include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
+#include "support/lives.hpp"
+
+#include <gtest/gtest.h>
+
+#ifdef POOLED_TEST_HAS_FOONATHAN
+#include <foonathan/memory/container.hpp>
+#include <foonathan/memory/memory_pool.hpp>
+#include <foonathan/memory/namespace_alias.hpp>
+#include <foonathan/memory/smart_ptr.hpp>
+#include <foonathan/memory/std_allocator.hpp>
+#endif
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+#ifdef POOLED_TEST_HAS_FOONATHAN
+// A RawAllocator of foonathan's on an upstream of the tests.
+class raw_allocator {
+public:
+    using is_stateful = std::true_type;
+    explicit raw_allocator(std::pmr::memory_resource& upstream) noexcept : m_upstream(&upstream) {}
+    void* allocate_node(std::size_t bytes, std::size_t align) { return m_upstream->allocate(bytes, align); }
+    void deallocate_node(void* p, std::size_t bytes, std::size_t align) noexcept {
+        m_upstream->deallocate(p, bytes, align);
+    }
+
+private:
+    std::pmr::memory_resource* m_upstream;
+};
+
+template <class Kind>
+struct foonathans {
+    using memory_pool = memory::memory_pool<Kind, raw_allocator>;
+    template <class T>
+    using allocator = memory::std_allocator<T, memory_pool>;
+
+    class pool {
+    public:
+        pool(std::size_t node, std::size_t count, std::pmr::memory_resource& upstream)
+            : m_pool(node, memory_pool::min_block_size(node, count), raw_allocator(upstream)),
+              m_capacity(m_pool.capacity_left()) {}
+        [[nodiscard]] void* allocate() { return m_pool.allocate_node(); }
+        void deallocate(void* p) noexcept { m_pool.deallocate_node(p); }
+        [[nodiscard]] void* allocate(std::size_t n) { return m_pool.allocate_array(n); }
+        void deallocate(void* p, std::size_t n) noexcept { m_pool.deallocate_array(p, n); }
+        [[nodiscard]] bool owns(void* p) noexcept {
+            bool const is_own = m_pool.try_deallocate_node(p);
+            if (is_own) static_cast<void>(m_pool.allocate_node());
+            return is_own;
+        }
+        template <class T, class... Args>
+        [[nodiscard]] auto make_shared(Args&&... args) {
+            return memory::allocate_shared<T>(m_pool, std::forward<Args>(args)...);
+        }
+        template <class T, class... Args>
+        [[nodiscard]] auto make_unique(Args&&... args) {
+            return memory::allocate_unique<T>(m_pool, std::forward<Args>(args)...);
+        }
+        // Requires that the pool has not grown.
+        [[nodiscard]] std::size_t in_use() const {
+            return (m_capacity - m_pool.capacity_left()) / m_pool.node_size();
+        }
+        [[nodiscard]] memory_pool& get() noexcept { return m_pool; }
+
+    private:
+        memory_pool m_pool;
+        std::size_t m_capacity;
+    };
+};
+#endif
+
+struct ours {
+    template <class T>
+    using allocator = pooled::pool_allocator<T>;
+
+    class pool {
+    public:
+        pool(std::size_t node, std::size_t count, std::pmr::memory_resource& upstream)
+            : m_pool({.name = "nodes", .upstream = &upstream}), m_node(node) {
+            m_pool.reserve_bytes(count, node);
+        }
+        [[nodiscard]] void* allocate() { return m_pool.allocate(m_node); }
+        void deallocate(void* p) noexcept { m_pool.deallocate(p, m_node); }
+        [[nodiscard]] void* allocate(std::size_t n) { return m_pool.allocate(n * m_node); }
+        void deallocate(void* p, std::size_t n) noexcept { m_pool.deallocate(p, n * m_node); }
+        [[nodiscard]] bool owns(void* p) noexcept { return m_pool.owns(p); }
+        template <class T, class... Args>
+        [[nodiscard]] auto make_shared(Args&&... args) {
+            return m_pool.make_shared<T>(std::forward<Args>(args)...);
+        }
+        template <class T, class... Args>
+        [[nodiscard]] auto make_unique(Args&&... args) {
+            return m_pool.make_unique<T>(std::forward<Args>(args)...);
+        }
+        [[nodiscard]] std::size_t in_use() const { return m_pool.stats().in_use; }
+        [[nodiscard]] pooled::pool& get() noexcept { return m_pool; }
+
+    private:
+        pooled::pool m_pool;
+        std::size_t m_node;
+    };
+};
+
+template <class Side>
+class nodes : public testing::Test {
+protected:
+    test::counting_upstream m_upstream;
+};
+template <class Side>
+class node_arrays : public nodes<Side> {};
+
+#ifdef POOLED_TEST_HAS_FOONATHAN
+using sides = testing::Types<ours, foonathans<memory::node_pool>, foonathans<memory::array_pool>,
+                             foonathans<memory::small_node_pool>>;
+using array_sides = testing::Types<ours, foonathans<memory::array_pool>>;
+#else
+using sides = testing::Types<ours>;
+using array_sides = testing::Types<ours>;
+#endif
+struct side_names {
+    template <class Side>
+    static std::string GetName(int index) {
+        return std::is_same_v<Side, ours> ? "ours" : "foonathans" + std::to_string(index);
+    }
+};
+TYPED_TEST_SUITE(nodes, sides, side_names);
+TYPED_TEST_SUITE(node_arrays, array_sides, side_names);
+
+constexpr std::size_t k_node = 256;  // a shared_ptr's block of the types below fits
+
+TYPED_TEST(nodes, are_aligned_and_do_not_overlap) {
+    typename TypeParam::pool pool(48, 100, this->m_upstream);
+    std::vector<test::raw_block> out;
+    for (int i = 0; i < 200; ++i) {
+        void* const p = pool.allocate();
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16, 0U);
+        std::memset(p, i, 48);
+        out.push_back({p, 48, 16});
+    }
+    EXPECT_FALSE(test::overlap(out));
+    for (test::raw_block const& block : out)
+        pool.deallocate(block.p);
+}
+
+TYPED_TEST(nodes, of_the_first_block_are_there_when_the_pool_is_made) {
+    typename TypeParam::pool pool(k_node, 100, this->m_upstream);
+    std::size_t const asked = this->m_upstream.allocations();
+    EXPECT_GE(asked, 1U);
+    std::vector<void*> out;
+    for (int i = 0; i < 100; ++i)
+        out.push_back(pool.allocate());
+    EXPECT_EQ(this->m_upstream.allocations(), asked);
+    for (void* const p : out)
+        pool.deallocate(p);
+}
+
+TYPED_TEST(nodes, beyond_the_first_block_come_from_upstream) {
+    typename TypeParam::pool pool(k_node, 100, this->m_upstream);
+    std::size_t const asked = this->m_upstream.allocations();
+    std::vector<void*> out;
+    for (int i = 0; i < 20'000; ++i)
+        out.push_back(pool.allocate());
+    EXPECT_GT(this->m_upstream.allocations(), asked);
+    EXPECT_LT(this->m_upstream.allocations(), asked + 200) << "it grows by many nodes at a time";
+    for (void* const p : out)
+        pool.deallocate(p);
+}
+
+TYPED_TEST(nodes, that_were_deallocated_in_any_order_are_used_again) {
+    typename TypeParam::pool pool(k_node, 1000, this->m_upstream);
+    std::vector<void*> out;
+    for (int i = 0; i < 1000; ++i)
+        out.push_back(pool.allocate());
+    for (std::size_t i = 0; i < out.size(); ++i)
+        pool.deallocate(out[i * 7 % out.size()]);
+    std::size_t const asked = this->m_upstream.allocations();
+    for (void*& p : out)
+        p = pool.allocate();
+    EXPECT_EQ(this->m_upstream.allocations(), asked);
+    for (void* const p : out)
+        pool.deallocate(p);
+}
+
+TYPED_TEST(nodes, may_be_smaller_than_a_pointer) {
+    typename TypeParam::pool pool(1, 100, this->m_upstream);
+    std::set<void*> out;
+    for (int i = 0; i < 1000; ++i)
+        out.insert(pool.allocate());
+    EXPECT_EQ(out.size(), 1000U);
+    for (void* const p : out)
+        *static_cast<char*>(p) = 'x';
+    for (void* const p : out)
+        pool.deallocate(p);
+}
+
+TYPED_TEST(nodes, of_the_pool_are_told_from_other_memory) {
+    typename TypeParam::pool pool(k_node, 10, this->m_upstream);
+    void* const p = pool.allocate();
+    int other = 0;
+    EXPECT_TRUE(pool.owns(p));
+    EXPECT_FALSE(pool.owns(&other));
+    pool.deallocate(p);
+}
+
+// Has no more memory after some calls.
+class ending_upstream final : public std::pmr::memory_resource {
+public:
+    ending_upstream(std::pmr::memory_resource& upstream, int calls) : m_upstream(upstream), m_calls(calls) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t align) override {
+        if (m_calls == 0) throw test::injected_failure();
+        --m_calls;
+        return m_upstream.allocate(bytes, align);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+        m_upstream.deallocate(p, bytes, align);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+    std::pmr::memory_resource& m_upstream;
+    int m_calls;
+};
+
+TYPED_TEST(nodes, that_upstream_refuses_are_reported_by_its_exception_and_the_pool_goes_on) {
+    for (int calls = 1; calls < 4; ++calls) {
+        ending_upstream upstream(this->m_upstream, calls);
+        typename TypeParam::pool pool(k_node, 10, upstream);
+        std::vector<void*> out;
+        EXPECT_THROW(while (out.size() < 100'000) out.push_back(pool.allocate()), test::injected_failure);
+        EXPECT_GE(out.size(), 10U);
+        for (void* const p : out)
+            pool.deallocate(p);
+        for (void*& p : out)
+            p = pool.allocate();
+        EXPECT_THROW(static_cast<void>(pool.allocate()), test::injected_failure);
+        for (void* const p : out)
+            pool.deallocate(p);
+    }
+}
+
+TYPED_TEST(nodes, give_all_memory_back_when_the_pool_is_destroyed) {
+    {
+        typename TypeParam::pool pool(k_node, 10, this->m_upstream);
+        std::vector<void*> out;
+        for (int i = 0; i < 5000; ++i)
+            out.push_back(pool.allocate());
+        for (void* const p : out)
+            pool.deallocate(p);
+        EXPECT_NE(this->m_upstream.bytes(), 0U);
+    }
+    EXPECT_EQ(this->m_upstream.bytes(), 0U);
+}
+
+TYPED_TEST(nodes, hold_a_shared_ptrs_object_and_counts_together) {
+    test::life_log log;
+    typename TypeParam::pool pool(k_node, 10, this->m_upstream);
+    std::weak_ptr<test::counted<>> observer;
+    {
+        std::shared_ptr<test::counted<>> const one = pool.template make_shared<test::counted<>>(log);
+        std::shared_ptr<test::counted<>> const copy = one;
+        observer = one;
+        EXPECT_EQ(one.use_count(), 2);
+        EXPECT_EQ(pool.in_use(), 1U);
+    }
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_TRUE(observer.expired());
+    EXPECT_EQ(pool.in_use(), 1U) << "the weak_ptr keeps the node";
+    observer.reset();
+    EXPECT_EQ(pool.in_use(), 0U);
+}
+
+TYPED_TEST(nodes, of_an_object_whose_constructor_throws_are_free_again) {
+    test::life_log log;
+    typename TypeParam::pool pool(k_node, 10, this->m_upstream);
+    static_cast<void>(pool.template make_shared<test::counted<>>(log));
+    static_cast<void>(pool.template make_unique<test::counted<>>(log));
+    std::size_t const asked = this->m_upstream.allocations();
+    for (int i = 0; i < 1000; ++i) {
+        log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.template make_shared<test::counted<>>(log)),
+                     test::constructor_failed);
+        log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.template make_unique<test::counted<>>(log)),
+                     test::constructor_failed);
+    }
+    EXPECT_EQ(this->m_upstream.allocations(), asked);
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TYPED_TEST(nodes, hold_a_unique_ptrs_object) {
+    test::life_log log;
+    typename TypeParam::pool pool(k_node, 10, this->m_upstream);
+    auto one = pool.template make_unique<test::counted<>>(log);
+    auto other = std::move(one);
+    EXPECT_EQ(one, nullptr);
+    EXPECT_EQ(log.alive(), 1);
+    other.reset();
+    EXPECT_EQ(log.alive(), 0);
+    std::shared_ptr<test::counted<>> const shared = pool.template make_unique<test::counted<>>(log);
+    EXPECT_EQ(log.alive(), 1);
+}
+
+TYPED_TEST(nodes, serve_node_based_containers) {
+    typename TypeParam::pool pool(k_node, 1000, this->m_upstream);
+    auto& memory = pool.get();
+    using pair = std::pair<int const, int>;
+    std::list<int, typename TypeParam::template allocator<int>> list(memory);
+    std::map<int, int, std::less<>, typename TypeParam::template allocator<pair>> map(memory);
+    std::set<int, std::less<>, typename TypeParam::template allocator<int>> set(memory);
+    for (int i = 0; i < 300; ++i) {
+        list.push_back(i);
+        map.emplace(i, -i);
+        set.insert(i % 10);
+    }
+    auto const copy = list;
+    list.remove_if([](int i) { return i % 2 == 0; });
+    EXPECT_EQ(list.size(), 150U);
+    EXPECT_EQ(copy.size(), 300U);
+    EXPECT_EQ(map.at(299), -299);
+    EXPECT_EQ(set.size(), 10U);
+}
+
+TYPED_TEST(nodes, of_two_pools_have_allocators_that_differ_and_of_one_that_are_equal) {
+    typename TypeParam::pool one(k_node, 100, this->m_upstream);
+    typename TypeParam::pool two(k_node, 100, this->m_upstream);
+    using allocator = typename TypeParam::template allocator<int>;
+    EXPECT_TRUE(allocator(one.get()) == allocator(one.get()));
+    EXPECT_TRUE(allocator(one.get()) != allocator(two.get()));
+    EXPECT_TRUE(allocator(one.get()) == allocator(typename TypeParam::template allocator<double>(one.get())));
+}
+
+TYPED_TEST(nodes, go_with_their_containers_when_these_are_swapped_and_moved) {
+    typename TypeParam::pool one(k_node, 100, this->m_upstream);
+    typename TypeParam::pool two(k_node, 100, this->m_upstream);
+    using list = std::list<int, typename TypeParam::template allocator<int>>;
+    list a(one.get());
+    list b(two.get());
+    a.assign({1, 2, 3});
+    b.assign({4, 5});
+    int const* const first = &a.front();
+    std::swap(a, b);
+    EXPECT_EQ(a, list({4, 5}, two.get()));
+    EXPECT_EQ(&b.front(), first) << "no element is copied";
+    a = std::move(b);
+    EXPECT_EQ(&a.front(), first) << "the allocator is moved with the elements";
+}
+
+TYPED_TEST(node_arrays, are_contiguous_and_written_without_harm_to_others) {
+    typename TypeParam::pool pool(64, 1000, this->m_upstream);
+    std::vector<test::raw_block> out;
+    for (std::size_t n = 1; n <= 20; ++n) {
+        void* const p = pool.allocate(n);
+        std::memset(p, static_cast<int>(n), n * 64);
+        out.push_back({p, n * 64, 16});
+        out.push_back({pool.allocate(), 64, 16});
+    }
+    EXPECT_FALSE(test::overlap(out));
+    for (test::raw_block const& block : out)
+        block.bytes == 64 ? pool.deallocate(block.p) : pool.deallocate(block.p, block.bytes / 64);
+}
+
+TYPED_TEST(node_arrays, that_no_memory_holds_are_refused_with_a_bad_alloc) {
+    typename TypeParam::pool pool(64, 100, this->m_upstream);
+    void* const p = pool.allocate();
+    EXPECT_THROW(static_cast<void>(pool.allocate(std::size_t{1} << 52)), std::bad_alloc);
+    pool.deallocate(p);
+}
+
+// The differences, on our side.
+
+TEST(in_place_of_memory_pool, a_pool_serves_every_size_and_alignment) {
+    // There: bad_node_size and bad_alignment.
+    pooled::pool pool;
+    struct alignas(256) wide {
+        char bytes[512];
+    };
+    auto const one = pool.make_shared<wide>();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.get()) % 256, 0U);
+    std::vector<int, pooled::pool_allocator<int>> numbers(100'000, 7, pool);
+    EXPECT_EQ(numbers.back(), 7);
+}
+
+TEST(in_place_of_memory_pool, try_allocate_grows_and_is_null_at_the_bound_only) {
+    // There: try_allocate_node() never grows.
+    pooled::pool pool({.name = "bounded", .max_bytes = 1 << 20});
+    std::vector<void*> out;
+    while (void* const p = pool.try_allocate(1000))
+        out.push_back(p);
+    EXPECT_GT(out.size(), 500U);
+    for (void* const p : out)
+        pool.deallocate(p, 1000);
+}
+
+TEST(in_place_of_a_fixed_block_allocator, max_bytes_is_a_bound_whose_excess_throws_and_which_is_free_again) {
+    // There: out_of_fixed_memory, derived from out_of_memory and std::bad_alloc.
+    pooled::pool pool({.name = "bounded", .max_bytes = 1 << 20});
+    std::vector<std::shared_ptr<std::array<char, 1000>>> out;
+    EXPECT_THROW(for (;;) out.push_back((pool.make_shared<std::array<char, 1000>>())), pooled::exhausted);
+    static_assert(std::is_base_of_v<std::bad_alloc, pooled::exhausted>);
+    out.pop_back();
+    out.push_back(pool.make_shared<std::array<char, 1000>>());
+}
+
+TEST(in_place_of_a_handler_of_out_of_memory, on_exhausted_is_called_before_the_exception) {
+    int calls = 0;
+    pooled::pool pool({.name = "bounded",
+                       .max_bytes = 1 << 20,
+                       .on_exhausted = {[](std::size_t bytes, void* context) noexcept {
+                                            EXPECT_GE(bytes, 1000U);
+                                            ++*static_cast<int*>(context);
+                                        },
+                                        &calls}});
+    std::vector<void*> out;
+    EXPECT_THROW(for (;;) out.push_back(pool.allocate(1000)), pooled::exhausted);
+    EXPECT_EQ(calls, 1);
+    for (void* const p : out)
+        pool.deallocate(p, 1000);
+}
+
+TEST(in_place_of_a_moved_memory_pool, a_pool_stays_where_it_is_and_is_handed_over_by_a_unique_ptr) {
+    static_assert(!std::is_move_constructible_v<pooled::pool> && !std::is_move_assignable_v<pooled::pool>);
+    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.name = "handed over"});
+    std::list<int, pooled::pool_allocator<int>> list({1, 2, 3}, *pool);
+    auto const owner = std::move(pool);
+    list.push_back(4);
+    EXPECT_EQ(owner->stats().in_use, 4U);
+}
+
+TEST(in_place_of_capacity_left, stats_tell_free_and_cached_blocks_of_a_size_that_was_used) {
+    pooled::pool pool;
+    pool.reserve_bytes(1000, 256);
+    EXPECT_GE(pool.stats().upstream_bytes, 1000U * 256U);
+    auto const left = [&] {
+        pooled::pool_stats const all = pool.stats();
+        for (pooled::size_class_stats const& each : all.classes)
+            if (each.block_bytes == 256) return each.free + each.cached;
+        return std::uint64_t{0};
+    };
+    void* const one = pool.allocate(256);
+    std::uint64_t const before = left();
+    EXPECT_NE(before, 0U);
+    void* const other = pool.allocate(256);
+    EXPECT_EQ(left(), before - 1);
+    pool.deallocate(other, 256);
+    EXPECT_EQ(left(), before);
+    pool.deallocate(one, 256);
+}
+
+TEST(in_place_of_a_leak_handler, stats_and_live_report_count_what_is_in_use) {
+    pooled::pool pool;
+    void* const p = pool.allocate(256);
+    EXPECT_EQ(pool.stats().in_use, 1U);
+    pool.deallocate(p, 256);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(in_place_of_memory_pool, a_pool_may_be_destroyed_before_what_it_allocated) {
+    test::counting_upstream upstream;
+    std::shared_ptr<std::string> kept;
+    {
+        pooled::pool pool({.name = "short-lived", .upstream = &upstream});
+        kept = pool.make_shared<std::string>("kept beyond the end of its pool");
+    }
+    EXPECT_EQ(*kept, "kept beyond the end of its pool");
+    EXPECT_NE(upstream.bytes(), 0U);
+    kept.reset();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST(in_place_of_unique_base_ptr, a_unique_ptr_of_eight_bytes_converts_to_one_of_its_base) {
+    struct base {
+        virtual ~base() = default;
+    };
+    struct derived : base {
+        explicit derived(bool& flag) : is_gone(flag) {}
+        ~derived() override { is_gone = true; }
+        bool& is_gone;
+    };
+    static_assert(sizeof(pooled::unique_ptr<base>) == sizeof(void*));
+    pooled::pool pool;
+    bool is_gone = false;
+    pooled::unique_ptr<base> one = pool.make_unique<derived>(is_gone);
+    one.reset();
+    EXPECT_TRUE(is_gone);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+}  // namespace
