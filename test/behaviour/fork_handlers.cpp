@@ -3,6 +3,7 @@
 // all its locks for the fork (prepare handlers in reverse order of registration, the others in order), and may use it.
 // So main() here registers them first. The child of each test exits at once; one that hangs is ended by its alarm.
 
+#include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
@@ -207,6 +208,38 @@ TEST_F(fork_handlers, of_a_program_acquire_and_release_recycled_objects) {
               }),
               0);
     use();
+}
+
+struct item : memorypool::boost_intrusive_pool_item {
+    item() { in_constructor(); }
+    static inline std::function<void()> in_constructor = [] {};
+};
+
+// That thread cannot end its step before the fork is over, so the handler gets null.
+TEST_F(fork_handlers, of_a_program_take_items_while_another_thread_constructs_one) {
+    memorypool::boost_intrusive_pool<item> items(1, 1);
+    std::atomic<bool> is_constructing{false};
+    std::atomic<bool> may_go_on{false};
+    item::in_constructor = [&] {
+        is_constructing = true;
+        while (!may_go_on)
+            std::this_thread::yield();
+    };
+    std::thread grower([&] { EXPECT_NE(items.allocate(), nullptr); });
+    while (!is_constructing)
+        std::this_thread::yield();
+    int nulls = 0;
+    g_handlers.prepare = g_handlers.parent = [&] { nulls += items.allocate() == nullptr ? 1 : 0; };
+    EXPECT_EQ(in_child([&] {
+                  may_go_on = true;  // the child's own step
+                  return items.allocate() != nullptr ? 0 : 1;
+              }),
+              0);
+    EXPECT_EQ(nulls, 2);
+    may_go_on = true;
+    grower.join();
+    EXPECT_NE(items.allocate(), nullptr);
+    item::in_constructor = [] {};
 }
 
 // A drop on a stack of unknown bounds takes a lock of the teardown layer.

@@ -5,6 +5,7 @@
 
 #include "pooled/object/own_core.hpp"
 #include "pooled/pool/extension.hpp"
+#include "pooled/pool/pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -121,6 +122,41 @@ TEST_F(free_list, stale_addresses_are_refused) {
     EXPECT_FALSE(list.put_cached(p, true));
     EXPECT_TRUE(list.put_cached(p, false));
     EXPECT_EQ(idle(), k_count);
+}
+
+// More pools than have a place of their own in a thread.
+struct many_pools {
+    std::array<pooled::pool, pooled::detail::k_near_slots> pools;
+};
+class far_free_list : many_pools, public free_list {};
+
+TEST_F(free_list, of_a_pool_with_a_place_in_each_thread_has_one_way) {
+    put(take());
+    EXPECT_EQ(list.take_far(0), nullptr);
+    EXPECT_FALSE(list.put_far(&things[0], false));
+}
+
+TEST_F(far_free_list, has_another_way_to_a_threads_cache) {
+    void* const p = take();
+    EXPECT_EQ(list.take_cached(0), nullptr);
+    EXPECT_FALSE(list.put_cached(p, false));
+    EXPECT_FALSE(list.put_far(p, true)) << "it is stale";
+    EXPECT_TRUE(list.put_far(p, false));
+    EXPECT_EQ(list.take_far(0), p);
+    put(p);
+    EXPECT_EQ(idle(), k_count);
+}
+
+// As registry::before_fork() does, which stops a thread's far caches by one gate.
+TEST_F(far_free_list, leaves_a_threads_cache_alone_while_a_fork_stops_the_thread) {
+    void* const p = take();
+    EXPECT_TRUE(list.put_far(p, false));
+    pooled::detail::t_state.far_gate.stop_for_fork();
+    EXPECT_EQ(list.take_far(0), nullptr);
+    EXPECT_FALSE(list.put_far(&things[0], false));
+    pooled::detail::t_state.far_gate.resume();
+    EXPECT_EQ(list.take_far(0), p);
+    put(p);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
+#include <ucontext.h>
 
 #include <array>
 #include <atomic>
@@ -363,6 +364,71 @@ TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_
     may_go_on = true;
     grower.join();
     EXPECT_EQ(all.forgotten, 0);
+}
+
+// A fibre that is suspended within a constructor, and continues on another thread.
+TEST_F(growing_list, step_that_ends_on_another_thread_ends_in_that_threads_cache) {
+    if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a change of stacks";
+    auto& list = make({64, 64, 0});
+    static ucontext_t outside;
+    static ucontext_t fibre;
+    static std::function<void()> work;
+    std::vector<char> stack(1U << 20);
+    ASSERT_EQ(::getcontext(&fibre), 0);
+    fibre.uc_stack.ss_sp = stack.data();
+    fibre.uc_stack.ss_size = stack.size();
+    fibre.uc_link = nullptr;
+    ::makecontext(
+        &fibre,
+        +[] {
+            work();
+            ::swapcontext(&fibre, &outside);
+        },
+        0);
+    all.during = [] { ::swapcontext(&fibre, &outside); };
+    work = [&] {
+        while (all.made < 128)
+            static_cast<void>(list.take());
+    };
+    auto const next = [&list] {
+        void* found = nullptr;
+        list.check([&found](void* p) { found = p; });
+        return found;
+    };
+    ASSERT_EQ(::swapcontext(&outside, &fibre), 0);
+    EXPECT_EQ(all.made, 64U) << "it is within the step";
+    std::thread([&] {
+        EXPECT_EQ(next(), nullptr);  // this thread has a cache
+        ASSERT_EQ(::swapcontext(&outside, &fibre), 0);
+        EXPECT_EQ(all.made, 128U);
+        EXPECT_EQ(next(), &all.all[64]) << "this thread takes what was made first";
+        EXPECT_EQ(list.take(), &all.all[64]);
+    }).join();
+    EXPECT_EQ(list.idle(), 63U);
+}
+
+// A thread that wants all has waited for the step, and gets what the grower held.
+TEST_F(growing_list, puts_the_last_one_back_before_another_thread_takes_all) {
+    for (int round = 0; round < 200; ++round) {
+        auto& list = make({1, 1, 0});
+        all.is_failing = true;
+        std::atomic<bool> is_in_step{false};
+        std::size_t taken = 0;
+        std::thread other;
+        all.during = [&] {
+            is_in_step = true;
+            std::this_thread::yield();
+        };
+        other = std::thread([&] {
+            while (!is_in_step)
+                std::this_thread::yield();
+            taken = list.take_all([](maker&, std::size_t) {}).size();
+        });
+        EXPECT_THROW(static_cast<void>(list.take()), std::runtime_error);
+        other.join();
+        EXPECT_EQ(taken, 1U);
+        end();
+    }
 }
 
 TEST_F(growing_list, puts_the_last_one_back_if_a_step_throws) {
