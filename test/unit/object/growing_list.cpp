@@ -409,7 +409,7 @@ TEST_F(growing_list, step_that_ends_on_another_thread_ends_in_that_threads_cache
 
 // A thread that wants all has waited for the step, and gets what the grower held.
 TEST_F(growing_list, puts_the_last_one_back_before_another_thread_takes_all) {
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < 1000; ++round) {
         auto& list = make({1, 1, 0});
         all.is_failing = true;
         std::atomic<bool> is_in_step{false};
@@ -417,7 +417,8 @@ TEST_F(growing_list, puts_the_last_one_back_before_another_thread_takes_all) {
         std::thread other;
         all.during = [&] {
             is_in_step = true;
-            std::this_thread::yield();
+            for (int i = 0; i < round % 100; ++i)  // so that the step ends while the other one begins to wait
+                static_cast<void>(is_in_step.exchange(true));
         };
         other = std::thread([&] {
             while (!is_in_step)
