@@ -154,7 +154,23 @@ def quick(where: dict, who: str, figure: str = TIME, unit: float = 1) -> Value:
 
 
 # Page -> sentences, with N for each figure, and the figures' sources.
+MIGRATION = "docs/migration.md"
+MIGRATION_COMPILE = "bench/results/20261124-migration-compile.json"
+
 SENTENCES: dict[str, list[tuple[str, list[Value]]]] = {
+    MIGRATION: [
+        (
+            f"`{name}` takes N with GCC 12 and N with Clang 19, with the library N and N"
+            if name == "recycle"
+            else f"`{name}` takes N and N, with the library N and N",
+            [
+                in_json(MIGRATION_COMPILE, f"{name}_{compiler}_{how}")
+                for how in ("headers", "libpooled")
+                for compiler in ("gcc", "clang")
+            ],
+        )
+        for name in ("recycle", "memorypool")
+    ],
     README: [
         (
             "takes N ns more per create-and-drop",
