@@ -226,14 +226,14 @@ TYPED_TEST(nodes, of_the_pool_are_told_from_other_memory) {
     pool.deallocate(p);
 }
 
-// Has no more memory after some calls.
+// Has no more memory after some calls, and never a GiB at once.
 class ending_upstream final : public std::pmr::memory_resource {
 public:
     ending_upstream(std::pmr::memory_resource& upstream, int calls) : m_upstream(upstream), m_calls(calls) {}
 
 private:
     void* do_allocate(std::size_t bytes, std::size_t align) override {
-        if (m_calls == 0) throw test::injected_failure();
+        if (m_calls == 0 || bytes >= std::size_t{1} << 30) throw test::injected_failure();
         --m_calls;
         return m_upstream.allocate(bytes, align);
     }
@@ -386,7 +386,8 @@ TYPED_TEST(node_arrays, are_contiguous_and_written_without_harm_to_others) {
 }
 
 TYPED_TEST(node_arrays, that_no_memory_holds_are_refused_with_a_bad_alloc) {
-    typename TypeParam::pool pool(64, 100, this->m_upstream);
+    ending_upstream upstream(this->m_upstream, 100);
+    typename TypeParam::pool pool(64, 100, upstream);
     void* const p = pool.allocate();
     EXPECT_THROW(static_cast<void>(pool.allocate(std::size_t{1} << 52)), std::bad_alloc);
     pool.deallocate(p);
