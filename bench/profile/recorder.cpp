@@ -7,9 +7,10 @@
 //   samples  Between them one allocation in `period` is recorded with its stack and is followed to its end, however
 //            late. The period adapts, so that stacks take 1 % of a thread's time; each sample has its weight.
 //
-// Outside a window a call costs a countdown (malloc) or the lookup of one byte (free) and a jump. The recorder has no
-// thread and no timer: threads would make libstdc++'s reference counts atomic, signals would interrupt system calls.
-// Threads that allocate read the clock now and then.
+// Outside a window a call costs a countdown (malloc) or the lookup of one byte (free) and a jump; a malloc of 1 to
+// 128 KiB is timed, because it may merge all that was freed (long_call). The recorder has no thread and no timer: threads
+// would make libstdc++'s reference counts atomic, signals would interrupt system calls. Threads that allocate read the
+// clock now and then.
 //
 // The file is mapped and its blocks are reserved before they are written: a process that dies of any signal leaves all
 // that it recorded, and a full disk ends the recording, not the program. No lock is held around a call of the program's
@@ -45,16 +46,20 @@ template <request How>
     const bool due = t.countdown < 0;
     const bool is_first = due && !t.counted;
     if (due && !g_open && tick() >= __atomic_load_n(&g_next_window, __ATOMIC_RELAXED)) open_window();
-    const std::uint64_t began = g_open ? begin_call() : tick();
+    const bool merges = How == request::plain && may_merge(size);
+    const bool timed = merges || g_open;
+    const std::uint64_t began = timed ? begin_call(g_open ? k_reading_ns : k_reading_between_ns) : tick();
     t.inside = false;
     void* object = call_real<How>(size, align);
     t.inside = true;
     const std::uint64_t ended = ordered_tick();
     const int error = errno;
+    const std::uint64_t cost = timed ? cost_of(began, ended) : 0;
+    if (RECORDER_UNLIKELY(merges && cost >= ticks(k_noted_ns))) note_long_call({ended, caller, size, cost});
     if (object && g_open) {
         write_event({ended, reinterpret_cast<std::uint64_t>(object), caller,
                      static_cast<std::uint64_t>(event_kind::allocate),
-                     How == request::aligned ? log2_of(align) : 0, cost_of(began, ended), size},
+                     How == request::aligned ? log2_of(align) : 0, of_event(cost), size},
                     ended);
     }
     if (due) {
@@ -69,9 +74,9 @@ template <request How>
     return object;
 }
 
-// malloc, and operator new on it. `--countdown` and the window's flag are all that is looked at.
+// malloc, and operator new on it. `--countdown`, the window's flag and the size are all that is looked at.
 inline void* allocate(std::size_t size, std::uintptr_t caller) {
-    if (RECORDER_UNLIKELY((--t.countdown < 0) | (g_open != 0)))
+    if (RECORDER_UNLIKELY((--t.countdown < 0) | (g_open != 0) | may_merge(size)))
         return allocate_slow<request::plain>(size, 0, caller);
     return real_malloc(size);
 }
@@ -91,7 +96,8 @@ inline void* allocate(std::size_t size, std::uintptr_t caller) {
             t.inside = true;
             const std::uint64_t ended = ordered_tick();
             write_event({began, reinterpret_cast<std::uint64_t>(p), 0,
-                         static_cast<std::uint64_t>(event_kind::deallocate), 0, cost_of(began, ended), size},
+                         static_cast<std::uint64_t>(event_kind::deallocate), 0,
+                         of_event(cost_of(began, ended)), size},
                         ended);
             errno = error;
             t.inside = false;
@@ -133,7 +139,8 @@ inline void deallocate(void* p) {
                         began);
         if (moved)
             write_event({ended, reinterpret_cast<std::uint64_t>(moved), caller,
-                         static_cast<std::uint64_t>(event_kind::resize_new), 0, cost_of(began, ended), size},
+                         static_cast<std::uint64_t>(event_kind::resize_new), 0,
+                         of_event(cost_of(began, ended)), size},
                         ended);
     }
     errno = error;

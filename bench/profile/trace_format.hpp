@@ -55,7 +55,8 @@ enum : std::uint32_t {
     flag_ended = 2,  // the process ended by exit
 };
 
-enum class block_kind : std::uint32_t { unused = 0, events = 1, samples = 2, texts = 3 };
+enum class block_kind : std::uint32_t { unused = 0, events = 1, samples = 2, texts = 3, long_calls = 4 };
+inline constexpr int k_block_kinds = 5;
 
 struct block_header {
     block_kind kind;
@@ -93,6 +94,16 @@ struct sample {
 static_assert(sizeof(sample) == 48);
 
 enum class sample_end : std::uint32_t { none = 0, freed = 1, not_followed = 2 };
+
+// A call to malloc that took long, inside and outside of windows: glibc merges all the small blocks that were freed when
+// it is asked for 1 KiB or more. One such call can take as long as a million others, and a window hardly ever meets it.
+struct long_call {
+    std::uint64_t tick;  // at its end
+    std::uint64_t caller;
+    std::uint64_t size;
+    std::uint64_t cost;  // ticks of processor time
+};
+static_assert(sizeof(long_call) == 32);
 
 enum class text_kind : std::uint32_t { stack = 1, type = 2, module = 3 };
 

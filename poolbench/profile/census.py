@@ -2,7 +2,8 @@
 """What the traces of a program say of each type: how many, how large, how long they live, who frees them, at what cost.
 
 Lifetimes and the share that another thread frees come from the samples, which follow objects over the whole run; the
-time in malloc and free comes from the windows; counts come from both.
+time in malloc and free comes from the windows; counts come from both. Calls that merge what was freed earlier are rare
+and long, so the recorder notes each of them; they are the cost of the small objects whose blocks they merge.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from poolbench.profile.symbols import Symbols, demangled
 from poolbench.profile.trace import Trace
 
 FEWEST_IN_WINDOWS, FEWEST_WINDOWS = 1000, 5
+# glibc keeps freed blocks of at most 120 bytes unmerged until it is asked for 1 KiB or more.
+MOST_UNMERGED, LEAST_MERGING, MOST_MERGING = 120, 1 << 10, 128 << 10
+NOTED_NS = 50_000  # a merging call that took longer is noted by the recorder, in windows, too
 Key = tuple[str, str]  # type and how; of an unknown type the place and how
 
 
@@ -38,6 +42,7 @@ class Kind:
     freed_elsewhere: float = 0.0
     # Rows: a window in which it occurs. Columns: what the window stands for (time), begins, ns of them, ends, ns.
     windows: list[np.ndarray] = field(default_factory=list)
+    merging_ns: float = 0.0  # an object's share of the calls that merged freed blocks
     uncertainty: float = 0.0  # of the count, as a share
 
     @property
@@ -79,12 +84,17 @@ class Kind:
             return np.full(draws, self.cost_ns)
         drawn = sums[rng.integers(0, len(sums), (draws, len(sums)))].sum(axis=1)
         each = drawn[:, [1, 3]] / np.maximum(drawn[:, [0, 2]], 1e-9)
-        return np.maximum(each, 0.0).sum(axis=1)
+        return np.maximum(each, 0.0).sum(axis=1) + self.merging_ns
+
+    @property
+    def calls_ns(self) -> float:
+        """Of a malloc and a free."""
+        return (self.malloc_ns or 0.0) + (self.free_ns or 0.0)
 
     @property
     def cost_ns(self) -> float:
-        """Of a malloc and a free."""
-        return (self.malloc_ns or 0.0) + (self.free_ns or 0.0)
+        """Of a malloc, a free, and what merging the block took later."""
+        return self.calls_ns + self.merging_ns
 
     def survival(self) -> tuple[np.ndarray, np.ndarray]:
         """Kaplan and Meier's estimate: times in ns, and the share that lives longer than each. An object whose end was
@@ -132,6 +142,10 @@ class Census:
     @property
     def objects(self) -> float:
         return sum(kind.objects for kind in self.kinds.values())
+
+    @property
+    def merging_seconds(self) -> float:
+        return sum(each.long_ns for each in self.traces) / 1e9
 
     @property
     def share_inside(self) -> float:
@@ -283,7 +297,7 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
     stands_for = np.diff(ends_at) / open_for
     begins, ends, only_ends = pairs(found, np.arange(len(found.events)))
-    callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], found.event_costs
+    callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], _costs(found)
     both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
     unique, place = np.unique(both, axis=0, return_inverse=True)
     place = place.reshape(-1)
@@ -308,6 +322,23 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
             ns += by_window(only_ends, share * costs[only_ends])
         columns = (stands_for, by_window(rows), by_window(rows, costs[rows]), counts, ns)
         census.kinds[key].windows.append(np.stack(columns, axis=1))
+
+
+def _costs(found: Trace) -> np.ndarray:
+    """Of each call in a window, without those that are noted: they are counted once, not for all windows."""
+    costs, sizes = found.event_costs, found.event_sizes
+    if len(found.long_calls):
+        is_noted = (sizes >= LEAST_MERGING) & (sizes < MOST_MERGING) & (costs >= NOTED_NS)
+        costs[is_noted & (found.event_kinds == trace.ALLOCATE)] = 0.0
+    return costs
+
+
+def _settle_merging(census: Census) -> None:
+    """The calls that merged freed blocks are divided among the objects that were small enough to be merged."""
+    small = [kind for kind in census.kinds.values() if kind.size <= MOST_UNMERGED] or list(census.kinds.values())
+    objects = sum(kind.objects for kind in small)
+    for kind in small:
+        kind.merging_ns = census.merging_seconds * 1e9 / max(objects, 1.0)
 
 
 def _shares(of_usable: dict[int, list[tuple[Key, int, float]]], sizes: np.ndarray) -> dict[Key, np.ndarray]:
@@ -350,4 +381,5 @@ def take(traces: list[Trace]) -> Census:
         if len(each.events):
             _count_events(census, number, each)
     _settle_counts(census)
+    _settle_merging(census)
     return census

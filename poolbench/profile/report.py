@@ -12,6 +12,10 @@ from poolbench.profile.saving import Saving, Savings
 from poolbench.tables import NONE, Sheet, number, print_text
 
 SHOWN = 12  # types
+LOWER_BOUND = (
+    "The predictions are of the time in malloc and free. Where objects lie closer together, the program's own code is "
+    "faster, too. That is not predicted, so the lower end of an interval is a lower bound."
+)
 NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
 
 
@@ -41,6 +45,11 @@ def percent(saving: Saving) -> str:
     if low >= 0:
         return f"{low:.1f}–{high:.1f} %"
     return f"below -100 to {high:.1f} %" if low < -100 else f"{low:.1f} to {high:.1f} %"
+
+
+def at_least(saving: Saving) -> str:
+    """Of one that saves. What the program's own code gains is not predicted, so the lower end is a lower bound."""
+    return f"saves at least {saving.low:.1%} of the program's time".replace("%", " %")
 
 
 def _row(kind: Kind, census: Census) -> list[str]:
@@ -79,9 +88,13 @@ def head(census: Census) -> str:
     inside = census.share_inside
     # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
     told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
+    told += " the processor time in malloc and free"
+    merging = census.merging_seconds
+    if merging >= NEGLIGIBLE * census.cpu_seconds:
+        told += f", {merging:.2f} s of it in long calls that merge what was freed"
     return (
         f"{census.program}: {census.seconds:.2f} s, {census.cpu_seconds:.2f} s of processor time{processes}; "
-        f"{amount(census.objects)} allocations, {told} the processor time in malloc and free "
+        f"{amount(census.objects)} allocations, {told} "
         f"({sum(kind.samples for kind in census.kinds.values()):,} samples, {windows} windows)"
     )
 
@@ -89,7 +102,7 @@ def head(census: Census) -> str:
 def _sentence(kind: Kind, saving: Saving) -> str:
     change = f"`{kind.name}` at {kind.site}: {kind.how} → {kind.advice}"
     if saving.verdict == "saves":
-        return f"{change}, saves {percent(saving)} of the program's time ({saving.ns:.0f} ns an object)"
+        return f"{change}, {at_least(saving)} (in malloc and free {percent(saving)}, {saving.ns:.0f} ns an object)"
     if saving.verdict == "costs":
         return f"{change}, would COST {-saving.high * 100:.1f}–{-saving.low * 100:.1f} %: leave it"
     return f"{change}: no sure saving ({percent(saving)})"
@@ -105,13 +118,13 @@ def sentences(census: Census, savings: Savings) -> list[str]:
     if not found:
         found = ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
     elif len(savings.of_kind) > 1:
-        found.append(f"All of them together: {percent(savings.of_all)} of the program's time.")
+        found.append(f"All of them together: {percent(savings.of_all)} of the program's time, in malloc and free.")
     better = sorted(
         ((name, each) for name, each in savings.of_malloc.items() if each.verdict == "saves"),
         key=lambda it: -it[1].share,
     )
     for name, each in better:
-        found.append(f"Without a change, preloading {name}: saves {percent(each)}.")
+        found.append(f"Without a change, preloading {name}: {at_least(each)} (in malloc and free {percent(each)}).")
     every = [*savings.of_kind.values(), savings.of_all, *savings.of_malloc.values()]
     if max(each.high for each in every) < NEGLIGIBLE:
         found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
@@ -128,6 +141,7 @@ def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
     options.tell("What pooling would save (95% intervals; predicted from a replay, not measured):")
     for line in sentences(census, savings):
         options.tell(line)
+    options.tell(LOWER_BOUND)
 
 
 def _saving_record(saving: Saving | None) -> dict | None:
@@ -155,6 +169,7 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
             "freed_by_another_thread": kind.remote_share,
             "malloc_ns": kind.malloc_ns,
             "free_ns": kind.free_ns,
+            "merging_ns": kind.merging_ns,
             "instead": kind.advice or None,
             "saving": _saving_record(savings.of_kind.get(key) if savings else None),
         }

@@ -22,7 +22,7 @@ SESSION = struct.Struct("<1024s")
 SESSION_AT = HEADER.size + MOST_WINDOWS * WINDOW.size
 BLOCK = struct.Struct("<4I")
 TEXT = struct.Struct("<4I")
-EVENTS, SAMPLES, TEXTS = 1, 2, 3
+EVENTS, SAMPLES, TEXTS, LONG_CALLS = 1, 2, 3, 4
 STACK, TYPE, MODULE = 1, 2, 3
 FULL, ENDED = 1, 2
 
@@ -31,6 +31,7 @@ SAMPLE = np.dtype(
     [("id", "<u8"), ("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("weight", "<u4"), ("text", "<u4"),
      ("end", "<u4"), ("gap", "<u4")]
 )  # fmt: skip
+LONG_CALL = np.dtype([("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("cost", "<u8")])
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
 
@@ -75,6 +76,7 @@ class Trace:
     stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)  # mangled
     modules: list[Module] = field(default_factory=list)
+    long_calls: np.ndarray = field(default_factory=lambda: np.empty(0, LONG_CALL))
     session: dict = field(default_factory=dict)  # machine, time, busy_share; empty: not noted
 
     @property
@@ -91,6 +93,11 @@ class Trace:
         may advance in steps that are longer than a call, so that only means of many calls are figures."""
         ticks = ((self.events["bits"] >> np.uint64(10)) & np.uint64(0x3FFFF)).astype(float)
         return (ticks - self.clock_cost) / self.ticks_per_ns
+
+    @property
+    def long_ns(self) -> float:
+        """Of all calls that merged what was freed earlier, and took long."""
+        return float(self.long_calls["cost"].sum()) / self.ticks_per_ns
 
     @property
     def event_sizes(self) -> np.ndarray:
@@ -192,11 +199,14 @@ def read(path: Path) -> Trace:
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
+    long_calls = []
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):
         kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
         records = data[at + BLOCK.size : at + BLOCK.size + min(filled, block_bytes - BLOCK.size)]
         if kind == TEXTS:
             _texts(trace, bytes(records))
+        elif kind == LONG_CALLS:
+            long_calls.append(records[: len(records) // LONG_CALL.itemsize * LONG_CALL.itemsize].view(LONG_CALL))
         elif kind in parts:
             each = EVENT if kind == EVENTS else SAMPLE
             whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
@@ -210,6 +220,8 @@ def read(path: Path) -> Trace:
             order = np.argsort(found["tick"], kind="stable")
             setattr(trace, records, found[order])
             setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
+    if long_calls:
+        trace.long_calls = np.concatenate(long_calls)
     if len(trace.events) or len(trace.samples):
         latest = max(int(each["tick"].max()) for each in (trace.events, trace.samples) if len(each))
         if latest > trace.last_tick:  # it was killed after its last record, which is newer than the time in the header

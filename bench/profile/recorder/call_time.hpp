@@ -21,9 +21,9 @@ RECORDER_SLOW void read_thread_clock() {
     t.read_tick = tick();
 }
 
-// In front of a call that is timed.
-inline std::uint64_t begin_call() {
-    if (RECORDER_UNLIKELY(tick() - t.read_tick > ticks(k_reading_ns))) read_thread_clock();
+// In front of a call that is timed. `stale`: the age of a reading that is too old, in ns.
+inline std::uint64_t begin_call(double stale = k_reading_ns) {
+    if (RECORDER_UNLIKELY(tick() - t.read_tick > ticks(stale))) read_thread_clock();
     return ordered_tick();
 }
 
@@ -36,11 +36,17 @@ RECORDER_SLOW std::uint64_t without_waiting(std::uint64_t took) {
     return took > waited ? took - waited : 0;
 }
 
-// Directly behind it. In ticks; as much as an event holds at most.
+// Directly behind it. In ticks.
 inline std::uint64_t cost_of(std::uint64_t began, std::uint64_t ended) {
-    std::uint64_t cost = ended - began;
-    if (RECORDER_UNLIKELY(cost > ticks(k_long_call_ns))) cost = without_waiting(cost);
-    return cost < (1u << 18) ? cost : (1u << 18) - 1;
+    const std::uint64_t cost = ended - began;
+    return RECORDER_UNLIKELY(cost > ticks(k_long_call_ns)) ? without_waiting(cost) : cost;
 }
+
+// As much of it as an event holds.
+inline std::uint64_t of_event(std::uint64_t cost) { return cost < (1u << 18) ? cost : (1u << 18) - 1; }
+
+// Sizes for which malloc may merge what was freed earlier, and for which it does not map memory of their own: such a
+// call has no work of its own that takes k_noted_ns.
+inline bool may_merge(std::size_t size) { return size - k_least_merging < k_most_merging - k_least_merging; }
 
 }  // namespace

@@ -38,8 +38,13 @@ constexpr std::uint64_t k_usual_gap_ns = 120'000'000;
 constexpr std::uint32_t k_windows_a_gap = 16;
 constexpr double k_long_call_ns = 2'000;  // from here on it is seen whether the thread ran all the time
 constexpr double k_reading_ns = 20'000;
-constexpr std::uint32_t k_blocks_a_window = 256;  // 130,000 events
-constexpr std::uint32_t k_blocks_reserved = 16;   // at once
+// Calls that may merge what was freed (may_merge) are timed outside of windows, too; those that take long are noted.
+constexpr double k_noted_ns = 50'000;
+constexpr double k_reading_between_ns = 1'000'000;
+constexpr std::size_t k_least_merging = 1 << 10;   // glibc's: from here on it merges before it searches
+constexpr std::size_t k_most_merging = 128 << 10;  // and from here on it maps memory
+constexpr std::uint32_t k_blocks_a_window = 256;   // 130,000 events
+constexpr std::uint32_t k_blocks_reserved = 16;    // at once
 constexpr std::uint64_t k_default_bytes = 192 << 20;
 constexpr std::uint32_t k_least_period = 64;
 constexpr std::uint32_t k_most_period = 1 << 20;

@@ -27,7 +27,7 @@ struct thread_state {
     std::uint64_t read_tick;    // when the thread's processor time was read last
     std::uint64_t read_ns;      // and what it was
     std::uint32_t process;
-    block_header* block[4];  // by kind
+    block_header* block[k_block_kinds];
 };
 __thread thread_state t __attribute__((tls_model("initial-exec")));
 

@@ -72,6 +72,13 @@ inline void write_event(const event& what, std::uint64_t now) {
         close_window();
 }
 
+void note_long_call(const long_call& what) {
+    if (void* to = place(block_kind::long_calls, sizeof(long_call))) {
+        memcpy(to, &what, sizeof what);
+        written(block_kind::long_calls, sizeof(long_call));
+    }
+}
+
 // --- a thread's countdown
 
 // Allocations until the next sample: exponentially distributed, so that no rhythm of the program is met.
