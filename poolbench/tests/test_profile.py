@@ -503,6 +503,50 @@ def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     assert found.of_malloc["other"].ns == pytest.approx(30)
 
 
+def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
+    small, large = census.Kind("S", "new", "x", objects=3e6, bytes=3e6 * 48), census.Kind("L", "new", "x")
+    large.objects, large.bytes = 1e3, 1e3 * 500
+    found = synthetic([(1, 0xA0, 4096), (1, 0xA0, 0), (1, 0xA0, 4096), (1, 0xA0, 48)])
+    assert census._costs(found).tolist() == [100.0] * 4
+    found.events["bits"][0] |= np.uint64(((1 << 18) - 1) << 10)  # as long as an event can say
+    found.long_calls = np.array([(10, 1, 4096, 300_000_000)], trace.LONG_CALL)
+    assert census._costs(found).tolist() == [0.0, 100.0, 100.0, 100.0]  # that one is counted once, not for all windows
+    known = census.Census("/p", [found], {("S", "new"): small, ("L", "new"): large}, [{}], [{}])
+    census._settle_merging(known)
+    assert small.cost_ns == small.merging_ns == pytest.approx(100) and large.cost_ns == 0
+    assert known.share_inside == pytest.approx(0.3)
+    assert small.cost_draws(np.random.default_rng(1), 3) == pytest.approx([100] * 3)
+    assert "0.30 s of it in long calls that merge what was freed" in report.head(known)
+
+
+MERGES = """
+#include <stdlib.h>
+#include <unistd.h>
+void* kept[400000];
+int main() {
+    for (int i = 0; i < 400000; ++i) kept[i] = malloc(48);
+    for (int i = 0; i < 400000; ++i) free(kept[i]);
+    usleep(20000);  // no window is open
+    void* large = malloc(4096);
+    kept[0] = malloc(200 << 20);
+    free(kept[0]);
+    free(large);
+}
+"""
+
+
+@needs_compiler
+def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled, tmp_path):
+    program = tmp_path / "merges"
+    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=MERGES.encode(), check=True)
+    status, (found,) = record((profiled[0], program), tmp_path / "t")
+    assert status == 0
+    (merging,) = [each for each in found.long_calls if each["size"] == 4096]
+    # 400,000 blocks; on a machine that is merely slow, the others are none of these.
+    assert found.long_ns >= merging["cost"] / found.ticks_per_ns > 400_000
+    assert all(1 << 10 <= each["size"] < 128 << 10 for each in found.long_calls)
+
+
 def test_a_cheap_kind_does_not_pay_for_an_expensive_one_that_stays_on_malloc():
     keys, kinds = [("Large", "new"), ("Small", "new")], {}
     for key, ns in zip(keys, (100, 20), strict=True):
