@@ -74,10 +74,19 @@ template <request How>
     return object;
 }
 
+// A call that may merge what was freed: only one that comes long after the last can have much to merge.
+[[gnu::noinline]] void* allocate_large(std::size_t size, std::uintptr_t caller) {
+    const std::uint64_t now = tick();
+    const bool is_frequent = now - t.large_tick < ticks(k_frequent_ns);
+    t.large_tick = now;
+    return is_frequent ? real_malloc(size) : allocate_slow<request::plain>(size, 0, caller);
+}
+
 // malloc, and operator new on it. `--countdown`, the window's flag and the size are all that is looked at.
 inline void* allocate(std::size_t size, std::uintptr_t caller) {
-    if (RECORDER_UNLIKELY((--t.countdown < 0) | (g_open != 0) | may_merge(size)))
+    if (RECORDER_UNLIKELY((--t.countdown < 0) | (g_open != 0)))
         return allocate_slow<request::plain>(size, 0, caller);
+    if (RECORDER_UNLIKELY(may_merge(size))) return allocate_large(size, caller);
     return real_malloc(size);
 }
 

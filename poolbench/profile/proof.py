@@ -160,7 +160,7 @@ def tables(result: dict) -> str:
         for way, saved in found["saved"].items():
             told = [each[way] for each in found["predicted"]]
             words = [_percent(p["share_of_cpu_time"], p) for p in told]
-            errors = [f"{100 * each[way]:+.0f}" if _holds(p, saved) else f"**{100 * each[way]:+.0f}**"
+            errors = [f"{100 * each[way]:+.0f}" if _agree(p, saved) else f"**{100 * each[way]:+.0f}**"
                       for each, p in zip(found["error"], told, strict=True)]  # fmt: skip
             change = PROGRAMS[name].change if way == POOLED else f"preload {way}"
             measured = _percent(saved["median"], saved)
@@ -171,10 +171,10 @@ def tables(result: dict) -> str:
         for each in found["predicted"]
         for way, saved in found["saved"].items()
     ]
-    holds, agree = (sum(does(*pair) for pair in pairs) for does in (_holds, _agree))
+    agree, holds = (sum(does(*pair) for pair in pairs) for does in (_agree, _holds))
     summary = (
-        f"Of {len(pairs)} predictions {holds} hold as lower bounds: the measured interval does not end below the "
-        f"predicted one.\nThe others' errors are bold. The two intervals of {agree} overlap."
+        f"Of {len(pairs)} predictions {agree} agree with what was measured: their intervals overlap. "
+        f"The others' errors are bold.\nAs lower bounds, {holds} hold: the measured interval does not end below them."
     )
     return "\n".join([*lines, "", summary])
 

@@ -678,6 +678,8 @@ def test_an_error_is_bold_when_the_intervals_do_not_meet():
     assert "| `document_tree` | +5% | +4% |" in told
     assert "preload tcmalloc | 40% (30%–50%) | 54% (49%–59%) | -14 |" in told
     assert "preload jemalloc | 40% (30%–50%) | 60% (55%–65%) | **-20** |" in told
+    # More was saved than predicted: the lower bound holds. Less: it does not.
+    assert "As lower bounds, 2 hold" in told
     assert "preload mimalloc | 40% (30%–50%) | 20% (15%–25%) | **+20** |" in told
     assert "Of 3 predictions 1 agree" in told
 

@@ -40,6 +40,7 @@ constexpr double k_long_call_ns = 2'000;  // from here on it is seen whether the
 constexpr double k_reading_ns = 20'000;
 // Calls that may merge what was freed (may_merge) are timed outside of windows, too; those that take long are noted.
 constexpr double k_noted_ns = 50'000;
+constexpr double k_frequent_ns = 20'000;  // a thread frees too little in this time to be worth a timed call
 constexpr double k_reading_between_ns = 1'000'000;
 constexpr std::size_t k_least_merging = 1 << 10;   // glibc's: from here on it merges before it searches
 constexpr std::size_t k_most_merging = 128 << 10;  // and from here on it maps memory

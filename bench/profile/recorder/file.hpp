@@ -26,6 +26,7 @@ struct thread_state {
     std::uint64_t allocations;  // until the last sample
     std::uint64_t read_tick;    // when the thread's processor time was read last
     std::uint64_t read_ns;      // and what it was
+    std::uint64_t large_tick;   // when it last made a call that may merge
     std::uint32_t process;
     block_header* block[k_block_kinds];
 };
