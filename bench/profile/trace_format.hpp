@@ -55,8 +55,15 @@ enum : std::uint32_t {
     flag_ended = 2,  // the process ended by exit
 };
 
-enum class block_kind : std::uint32_t { unused = 0, events = 1, samples = 2, texts = 3, long_calls = 4 };
-inline constexpr int k_block_kinds = 5;
+enum class block_kind : std::uint32_t {
+    unused = 0,
+    events = 1,
+    samples = 2,
+    texts = 3,
+    long_calls = 4,
+    faults = 5
+};
+inline constexpr int k_block_kinds = 6;
 
 struct block_header {
     block_kind kind;
@@ -104,6 +111,14 @@ struct long_call {
     std::uint64_t cost;  // ticks of processor time
 };
 static_assert(sizeof(long_call) == 32);
+
+// How many page faults the process had had when a window began or ended, without those of this file. A fault in malloc is
+// the cost of new memory, which the program needs with any malloc and any pool.
+struct faults {
+    std::uint64_t tick;  // the window's begin or end
+    std::uint64_t count;
+};
+static_assert(sizeof(faults) == 16);
 
 enum class text_kind : std::uint32_t { stack = 1, type = 2, module = 3 };
 

@@ -21,6 +21,7 @@ from poolbench.profile.trace import Trace
 FEWEST_IN_WINDOWS, FEWEST_WINDOWS = 1000, 5
 # glibc keeps freed blocks of at most 120 bytes unmerged until it is asked for 1 KiB or more.
 MOST_UNMERGED, LEAST_MERGING, MOST_MERGING = 120, 1 << 10, 128 << 10
+FAULT_NS = 500  # no page fault takes less
 NOTED_NS = 50_000  # a merging call that took longer is noted by the recorder, in windows, too
 Key = tuple[str, str]  # type and how; of an unknown type the place and how
 
@@ -42,6 +43,7 @@ class Kind:
     freed_elsewhere: float = 0.0
     # Rows: a window in which it occurs. Columns: what the window stands for (time), begins, ns of them, ends, ns.
     windows: list[np.ndarray] = field(default_factory=list)
+    faults: float = 0.0  # ns of the windows' allocations that met a page fault, each for the time it stands for
     merging_ns: float = 0.0  # an object's share of the calls that merged freed blocks
     uncertainty: float = 0.0  # of the count, as a share
 
@@ -90,6 +92,12 @@ class Kind:
     def calls_ns(self) -> float:
         """Of a malloc and a free."""
         return (self.malloc_ns or 0.0) + (self.free_ns or 0.0)
+
+    @property
+    def new_memory_ns(self) -> float:
+        """Of a malloc, what page faults took. The program needs the memory with any malloc, and any pool."""
+        begins = float(self._sums()[:, 0].sum())
+        return min(self.faults / begins, self.malloc_ns or 0.0) if begins else 0.0
 
     @property
     def cost_ns(self) -> float:
@@ -146,6 +154,10 @@ class Census:
     @property
     def merging_seconds(self) -> float:
         return sum(each.long_ns for each in self.traces) / 1e9
+
+    @property
+    def new_memory_seconds(self) -> float:
+        return sum(kind.objects * kind.new_memory_ns for kind in self.kinds.values()) / 1e9
 
     @property
     def share_inside(self) -> float:
@@ -301,6 +313,7 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
     unique, place = np.unique(both, axis=0, return_inverse=True)
     place = place.reshape(-1)
+    is_fault = _faults(found, costs, window_of)
     of_place: dict[Key, list[int]] = {}
     for at, (caller, size) in enumerate(unique):
         if key := key_of(census, number, int(caller), int(size)):
@@ -316,6 +329,8 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
         mine = np.isin(place, of_place.get(key, []))
         rows, freed = begins[mine], ends[mine & (ends >= 0)]
         counts, ns = by_window(freed), by_window(freed, costs[freed])
+        at_fault = rows[is_fault[rows]]
+        census.kinds[key].faults += float(np.sum(stands_for * by_window(at_fault, costs[at_fault])))
         if key in shares:
             share = shares[key][usable_place]
             counts += by_window(only_ends, share)
@@ -331,6 +346,17 @@ def _costs(found: Trace) -> np.ndarray:
         is_noted = (sizes >= LEAST_MERGING) & (sizes < MOST_MERGING) & (costs >= NOTED_NS)
         costs[is_noted & (found.event_kinds == trace.ALLOCATE)] = 0.0
     return costs
+
+
+def _faults(found: Trace, costs: np.ndarray, window_of: np.ndarray) -> np.ndarray:
+    """Which calls met a page fault: of each window as many as the process had, the longest ones. More are taken than
+    there were, as the program's own code meets some, so less is predicted to be saved."""
+    is_fault = np.zeros(len(costs), bool)
+    candidates = np.nonzero((found.event_kinds != trace.DEALLOCATE) & (costs >= FAULT_NS))[0]
+    for at, window in enumerate(found.windows):
+        mine = candidates[window_of[candidates] == at]
+        is_fault[mine[np.argsort(-costs[mine], kind="stable")[: window.faults]]] = True
+    return is_fault
 
 
 def _settle_merging(census: Census) -> None:

@@ -89,9 +89,11 @@ def head(census: Census) -> str:
     # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
     told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
     told += " the processor time in malloc and free"
-    merging = census.merging_seconds
-    if merging >= NEGLIGIBLE * census.cpu_seconds:
-        told += f", {merging:.2f} s of it in long calls that merge what was freed"
+    for seconds, why in (
+        (census.merging_seconds, "in long calls that merge what was freed"),
+        (census.new_memory_seconds, "in page faults, for new memory, which no change saves"),
+    ):
+        told += f", {seconds:.2f} s of it {why}" if seconds >= NEGLIGIBLE * census.cpu_seconds else ""
     return (
         f"{census.program}: {census.seconds:.2f} s, {census.cpu_seconds:.2f} s of processor time{processes}; "
         f"{amount(census.objects)} allocations, {told} "
@@ -170,6 +172,7 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
             "malloc_ns": kind.malloc_ns,
             "free_ns": kind.free_ns,
             "merging_ns": kind.merging_ns,
+            "new_memory_ns": kind.new_memory_ns,
             "instead": kind.advice or None,
             "saving": _saving_record(savings.of_kind.get(key) if savings else None),
         }

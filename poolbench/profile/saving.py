@@ -124,15 +124,17 @@ class _Present:
 
 
 def _saving(draws: _Draws, present: _Present, kinds: list[Kind], replayed: float, replayed_draws: np.ndarray) -> Saving:
-    """`replayed`: ns of an object after the change; not less than none, whatever is subtracted from a replay."""
+    """`replayed`: ns of an object after the change; not less than none, whatever is subtracted from a replay. A replay
+    uses the same memory again and again, so what new memory costs the program is on neither side."""
     objects = max(sum(kind.objects for kind in kinds), 1.0)
-    recorded = present.part * sum(kind.objects * kind.cost_ns for kind in kinds) / objects
+    recorded = present.part * sum(kind.objects * (kind.cost_ns - kind.new_memory_ns) for kind in kinds) / objects
     ns = recorded - max(0.0, replayed)
     size = len(replayed_draws)
     now, then = np.zeros(size), np.zeros(size)  # shares of the processor time
     for kind in kinds:
         count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
-        now += count * present.part * kind.cost_draws(draws.rng, size) / 1e9 / present.cpu_seconds
+        costs = np.maximum(0.0, kind.cost_draws(draws.rng, size) - kind.new_memory_ns)
+        now += count * present.part * costs / 1e9 / present.cpu_seconds
         then += count * np.maximum(0.0, replayed_draws) / 1e9 / present.cpu_seconds
     low, high = np.percentile(np.minimum(1.0, now) - then, [2.5, 97.5])
     return Saving(ns, ns * objects / 1e9 / present.cpu_seconds, float(low), float(high))
@@ -178,10 +180,13 @@ def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, li
 
 def _relative_costs(census: Census, plan: Plan) -> dict[Key, float]:
     """What malloc and free of an object of each kind cost, over the mean of all objects that are replayed. Without the
-    merging of freed blocks, which a replay of a few milliseconds hardly ever meets."""
+    merging of freed blocks, and without new memory: a replay of a few milliseconds hardly ever meets them."""
     rest = [kind for key, kind in census.kinds.items() if key not in plan.pairs_of and kind.windows]
-    of_rest = sum(kind.objects * kind.calls_ns for kind in rest) / max(sum(kind.objects for kind in rest), 1.0)
+    warm = {key: census.kinds[key].calls_ns - census.kinds[key].new_memory_ns for key in plan.pairs_of}
+    of_rest = sum(kind.objects * (kind.calls_ns - kind.new_memory_ns) for kind in rest) / max(
+        sum(kind.objects for kind in rest), 1.0
+    )
     pairs_of_rest = plan.pairs - sum(plan.pairs_of.values())
-    total = sum(pairs * census.kinds[key].calls_ns for key, pairs in plan.pairs_of.items()) + pairs_of_rest * of_rest
+    total = sum(pairs * warm[key] for key, pairs in plan.pairs_of.items()) + pairs_of_rest * of_rest
     mean = total / max(plan.pairs, 1.0)
-    return {key: census.kinds[key].calls_ns / mean if mean > 0 else 1.0 for key in plan.pairs_of}
+    return {key: warm[key] / mean if mean > 0 else 1.0 for key in plan.pairs_of}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ SESSION = struct.Struct("<1024s")
 SESSION_AT = HEADER.size + MOST_WINDOWS * WINDOW.size
 BLOCK = struct.Struct("<4I")
 TEXT = struct.Struct("<4I")
-EVENTS, SAMPLES, TEXTS, LONG_CALLS = 1, 2, 3, 4
+EVENTS, SAMPLES, TEXTS, LONG_CALLS, FAULTS = 1, 2, 3, 4, 5
 STACK, TYPE, MODULE = 1, 2, 3
 FULL, ENDED = 1, 2
 
@@ -32,6 +32,7 @@ SAMPLE = np.dtype(
      ("end", "<u4"), ("gap", "<u4")]
 )  # fmt: skip
 LONG_CALL = np.dtype([("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("cost", "<u8")])
+FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8")])
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
 
@@ -45,6 +46,7 @@ class Window:
     begin: int  # ticks
     end: int
     cpu_seconds: float
+    faults: int = 0  # page faults of the process in it
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def read(path: Path) -> Trace:
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
-    long_calls = []
+    long_calls, faults = [], {}
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):
         kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
         records = data[at + BLOCK.size : at + BLOCK.size + min(filled, block_bytes - BLOCK.size)]
@@ -207,6 +209,9 @@ def read(path: Path) -> Trace:
             _texts(trace, bytes(records))
         elif kind == LONG_CALLS:
             long_calls.append(records[: len(records) // LONG_CALL.itemsize * LONG_CALL.itemsize].view(LONG_CALL))
+        elif kind == FAULTS:
+            whole = records[: len(records) // FAULT_COUNT.itemsize * FAULT_COUNT.itemsize].view(FAULT_COUNT)
+            faults |= {int(each["tick"]): int(each["count"]) for each in whole}
         elif kind in parts:
             each = EVENT if kind == EVENTS else SAMPLE
             whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
@@ -220,6 +225,11 @@ def read(path: Path) -> Trace:
             order = np.argsort(found["tick"], kind="stable")
             setattr(trace, records, found[order])
             setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
+    trace.windows = [
+        replace(each, faults=max(0, faults[each.end] - faults[each.begin]))
+        if each.begin in faults and each.end in faults else each
+        for each in trace.windows
+    ]  # fmt: skip
     if long_calls:
         trace.long_calls = np.concatenate(long_calls)
     if len(trace.events) or len(trace.samples):

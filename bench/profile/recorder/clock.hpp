@@ -21,6 +21,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ constexpr double k_reading_between_ns = 1'000'000;
 constexpr std::size_t k_least_merging = 1 << 10;   // glibc's: from here on it merges before it searches
 constexpr std::size_t k_most_merging = 128 << 10;  // and from here on it maps memory
 constexpr std::uint32_t k_blocks_a_window = 256;   // 130,000 events
-constexpr std::uint32_t k_blocks_reserved = 16;    // at once
+constexpr std::uint64_t k_page_bytes = 4096;
+constexpr std::uint32_t k_blocks_reserved = 16;  // at once
 constexpr std::uint64_t k_default_bytes = 192 << 20;
 constexpr std::uint32_t k_least_period = 64;
 constexpr std::uint32_t k_most_period = 1 << 20;

@@ -24,6 +24,17 @@ void note_time() {
             static_cast<double>(g_file->last_tick - g_file->begin_tick) / static_cast<double>(passed);
 }
 
+// Pages of the file are reserved and touched g_reserved bytes at a time.
+void note_faults(std::uint64_t at) {
+    rusage used;
+    if (getrusage(RUSAGE_SELF, &used) != 0) return;
+    const faults now = {at, static_cast<std::uint64_t>(used.ru_minflt) - g_reserved / k_page_bytes};
+    if (void* to = place(block_kind::faults, sizeof now)) {
+        memcpy(to, &now, sizeof now);
+        written(block_kind::faults, sizeof now);
+    }
+}
+
 RECORDER_SLOW void open_window() {
     if (!g_window_lock.try_lock()) return;  // another thread is at it
     if (!g_open && tick() >= g_next_window && !(g_file->flags & flag_full)) {
@@ -35,6 +46,7 @@ RECORDER_SLOW void open_window() {
             g_window_end = now.begin + ticks(k_window_ns);
             g_window_first_byte = g_file->used;
             ++g_file->windows;
+            note_faults(now.begin);
             __atomic_store_n(&g_open, 1, __ATOMIC_RELAXED);
         } else {
             g_next_window = tick() + ticks(1e9);  // only the time is noted from here on
@@ -51,6 +63,7 @@ RECORDER_SLOW void close_window() {
         window& now = g_file->window_of[g_file->windows - 1];
         now.cpu_end_ns = g_file->last_cpu_ns;
         now.end = g_file->last_tick;
+        note_faults(now.end);
         // Short programs get several windows, long ones no more than the file can hold.
         const std::uint32_t round = g_file->windows / k_windows_a_gap;
         const double gap = round == 0 ? k_first_gap_ns
