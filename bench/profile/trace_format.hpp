@@ -112,13 +112,15 @@ struct long_call {
 };
 static_assert(sizeof(long_call) == 32);
 
-// How many page faults the process had had when a window began or ended, without those of this file. A fault in malloc is
-// the cost of new memory, which the program needs with any malloc and any pool.
+// How many page faults the process had had when a window began or ended, and the most pages that were resident until then,
+// both without those of this file. A fault in malloc is the cost of new memory, which the program needs with any malloc and
+// any pool; but where there were more faults than pages, malloc gave memory back and took it again.
 struct faults {
     std::uint64_t tick;  // the window's begin or end
     std::uint64_t count;
+    std::uint64_t pages;
 };
-static_assert(sizeof(faults) == 16);
+static_assert(sizeof(faults) == 24);
 
 enum class text_kind : std::uint32_t { stack = 1, type = 2, module = 3 };
 

@@ -32,7 +32,7 @@ SAMPLE = np.dtype(
      ("end", "<u4"), ("gap", "<u4")]
 )  # fmt: skip
 LONG_CALL = np.dtype([("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("cost", "<u8")])
-FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8")])
+FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8"), ("pages", "<u8")])
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
 
@@ -46,7 +46,7 @@ class Window:
     begin: int  # ticks
     end: int
     cpu_seconds: float
-    faults: int = 0  # page faults of the process in it
+    faults: int = 0  # page faults of the process in it, for new memory
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,20 @@ def _windows(data, count: int, last_tick: int, last_cpu: int) -> list[Window]:
     return found
 
 
+def _with_faults(windows: list[Window], noted: np.ndarray) -> list[Window]:
+    """Of more faults than the process ever had pages, most were for memory that malloc had given back: a part of what
+    malloc costs. The same share of each window's faults is for new memory."""
+    counts = {int(each["tick"]): int(each["count"]) for each in noted}
+    last = noted[np.argmax(noted["tick"])]
+    share = min(1.0, float(last["pages"]) / max(1.0, float(last["count"])))
+    return [
+        replace(each, faults=round(share * max(0, counts[each.end] - counts[each.begin])))
+        if each.begin in counts and each.end in counts
+        else each
+        for each in windows
+    ]
+
+
 def _header(path: Path, data: bytes) -> tuple:
     if len(data) < HEADER.size:
         raise BadTrace(f"{path} is no trace, or cut off: {len(data)} bytes")
@@ -201,7 +215,7 @@ def read(path: Path) -> Trace:
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
-    long_calls, faults = [], {}
+    long_calls, faults = [], []
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):
         kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
         records = data[at + BLOCK.size : at + BLOCK.size + min(filled, block_bytes - BLOCK.size)]
@@ -211,7 +225,7 @@ def read(path: Path) -> Trace:
             long_calls.append(records[: len(records) // LONG_CALL.itemsize * LONG_CALL.itemsize].view(LONG_CALL))
         elif kind == FAULTS:
             whole = records[: len(records) // FAULT_COUNT.itemsize * FAULT_COUNT.itemsize].view(FAULT_COUNT)
-            faults |= {int(each["tick"]): int(each["count"]) for each in whole}
+            faults.append(whole)
         elif kind in parts:
             each = EVENT if kind == EVENTS else SAMPLE
             whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
@@ -225,11 +239,8 @@ def read(path: Path) -> Trace:
             order = np.argsort(found["tick"], kind="stable")
             setattr(trace, records, found[order])
             setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
-    trace.windows = [
-        replace(each, faults=max(0, faults[each.end] - faults[each.begin]))
-        if each.begin in faults and each.end in faults else each
-        for each in trace.windows
-    ]  # fmt: skip
+    if faults:
+        trace.windows = _with_faults(trace.windows, np.concatenate(faults))
     if long_calls:
         trace.long_calls = np.concatenate(long_calls)
     if len(trace.events) or len(trace.samples):

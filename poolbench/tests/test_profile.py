@@ -519,6 +519,57 @@ def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
     assert "0.30 s of it in long calls that merge what was freed" in report.head(known)
 
 
+def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
+    key = ("T", "new")
+    found = synthetic([(1, 0xA0 + at, 48) for at in range(10)])
+    for at, ns in ((2, 3000), (5, 400), (7, 2000), (8, 1000)):
+        found.events["bits"][at] = np.uint64(trace.ALLOCATE | (ns << 10) | (48 << 28))
+    found.windows = [dataclasses.replace(found.windows[0], faults=2)]
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x", objects=1e5)}, [{(1, 48): key}], [{}], [{}])
+    census._count_events(known, 0, found)
+    kind = known.kinds[key]
+    # As many as there were faults, the longest ones.
+    assert kind.malloc_ns == pytest.approx(700) and kind.new_memory_ns == pytest.approx(500)
+    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    names = ("malloc", "1", saving.ALL, saving.NONE)
+    times = {saving.Mode(name): [ns * 1e-6] * 5 for name, ns in zip(names, (300, 60, 60, 10), strict=True)}
+    predicted = saving.conclude(known, made, [key], times).of_kind[key]
+    assert predicted.ns == pytest.approx(700 - 500 - 50) and predicted.share == pytest.approx(0.015)
+    assert predicted.low == pytest.approx(predicted.high) == pytest.approx(0.015)
+    assert "0.05 s of it in page faults, for new memory, which no change saves" in report.head(known)
+    found.windows = [dataclasses.replace(found.windows[0], faults=50)]
+    assert census._faults(found, found.event_costs, np.zeros(10, int)).sum() == 3  # no fault takes 400 ns
+
+
+def test_faults_for_memory_that_malloc_gave_back_are_not_new_memory():
+    windows = [trace.Window(0, 10, 1.0), trace.Window(20, 30, 1.0), trace.Window(40, 50, 1.0)]
+    rows = [(0, 100, 90), (10, 300, 200), (20, 800, 250), (30, 1000, 250)]
+    (first, second, third) = trace._with_faults(windows, np.array(rows, trace.FAULT_COUNT))
+    assert (first.faults, second.faults, third.faults) == (50, 50, 0)  # 250 pages of 1,000 faults
+    (first, *_) = trace._with_faults(windows, np.array([(0, 100, 150), (10, 300, 400)], trace.FAULT_COUNT))
+    assert first.faults == 200
+
+
+GROWS = """
+#include <stdlib.h>
+#include <string.h>
+int main() {
+    for (int i = 0; i < 4000000; ++i) memset(malloc(100), 1, 100);
+}
+"""
+
+
+@needs_compiler
+def test_a_window_says_how_many_page_faults_there_were(profiled, tmp_path):
+    program = tmp_path / "grows"
+    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=GROWS.encode(), check=True)
+    _, (found,) = record((profiled[0], program), tmp_path / "t")
+    for window in found.windows[:-1]:
+        of_window = (found.events["tick"] >= window.begin) & (found.events["tick"] <= window.end)
+        pages = np.count_nonzero(of_window) * 112 / 4096
+        assert 0.5 * pages - 4 <= window.faults <= 1.5 * pages + 4
+
+
 MERGES = """
 #include <stdlib.h>
 #include <unistd.h>

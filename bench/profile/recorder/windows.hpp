@@ -28,7 +28,10 @@ void note_time() {
 void note_faults(std::uint64_t at) {
     rusage used;
     if (getrusage(RUSAGE_SELF, &used) != 0) return;
-    const faults now = {at, static_cast<std::uint64_t>(used.ru_minflt) - g_reserved / k_page_bytes};
+    const std::uint64_t ours = g_reserved / k_page_bytes;
+    const std::uint64_t pages = static_cast<std::uint64_t>(used.ru_maxrss) * 1024 / k_page_bytes;
+    const faults now = {at, static_cast<std::uint64_t>(used.ru_minflt) - ours,
+                        pages > ours ? pages - ours : 0};
     if (void* to = place(block_kind::faults, sizeof now)) {
         memcpy(to, &now, sizeof now);
         written(block_kind::faults, sizeof now);
