@@ -325,6 +325,10 @@ SETTINGS: dict[str, list[tuple[str, str, str]]] = {
         README: "unused for N ms",
         "docs/pools.md": "not needed for N ms",
     }.items()
+} | {
+    "docs/trace-format.md": [
+        ("a processor time of N µs or more", "bench/profile/recorder/clock.hpp", r"k_noted_ns = (\d+)'000;"),
+    ]
 }
 
 # Which figures are measured: decimals, and what has a unit of time or counts times, instructions or a percentage.
