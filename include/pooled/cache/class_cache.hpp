@@ -158,7 +158,9 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t k_ahead = 8;
+    // The processor prefetches ascending addresses itself, but not the hardened build's order. A burst of a million packets of
+    // 1500 bytes: the creation is 1.3 times as slow as in the plain build with 8, and 1.2 with 16 (Zen 4).
+    static constexpr std::uint32_t k_ahead = POOLED_HARDENED != 0 ? 16 : 8;
 
     void free_array() noexcept {
         if (m_array != nullptr) g_metadata.deallocate(m_array, m_capacity * sizeof(void*));

@@ -12,6 +12,7 @@
 // Guarded by the lock of its class, or by that of the heap's slab lists while it has none; both are held when the class changes,
 // and any thread may read which it is. O(1); take: O(words).
 
+#include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
@@ -19,6 +20,9 @@
 #include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/slab_marks.hpp"
+#if POOLED_HARDENED
+#include "pooled/heap/shuffled_word.hpp"
+#endif
 #include "pooled/os/platform.hpp"
 
 #include <array>
@@ -117,9 +121,12 @@ struct alignas(k_cache_line) slab {
         std::uint32_t w = first_word;
         while (left != 0) {
             marks.on_take(base, bytes, w, purged_pages);
+#if POOLED_HARDENED
             if constexpr (k_hardened)
                 left = take_shuffled(w, left, visit);
-            else {
+            else
+#endif
+            {
                 std::uint64_t word = bits[w];
                 for (; word != 0 && left != 0; --left, word &= word - 1)
                     visit(base +
@@ -132,36 +139,22 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
+#if POOLED_HARDENED
     // Takes at most `left` blocks from one word. Returns how many remain to be taken.
     template <class Visit>
     std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
-        constexpr unsigned k_group = 8;
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
-        std::uint64_t word = bits[w];
-        basic_slab_marks<true>::order const order(this, word);
-        while (word != 0 && left != 0) {
-            unsigned const group = static_cast<unsigned>(std::countr_zero(word)) & ~(k_group - 1);
-            std::size_t const flip = order.flip(group);
-            std::byte* const first = base + (w * k_word_bits + group) * block_bytes;
-            std::uint64_t const all = std::uint64_t{0xff} << group;
-            if ((word & all) == all && left >= k_group) [[likely]] {
-                for (std::size_t n = 0; n < k_group; ++n)
-                    visit(first + (n ^ flip) * block_bytes);
-                word &= ~all;
-                left -= k_group;
-                continue;
-            }
-            for (std::size_t n = 0; n < k_group && left != 0; ++n) {
-                std::uint64_t const bit = std::uint64_t{1} << (group + (n ^ flip));
-                if ((word & bit) == 0) continue;
-                visit(first + (n ^ flip) * block_bytes);
-                word &= ~bit;
-                --left;
-            }
+        std::byte* const first = base + w * k_word_bits * block_bytes;
+        shuffled_word word(this, first, block_bytes, bits[w]);
+        left = word.take(left, visit);
+        bits[w] = word.free();
+        if (left == 0) {
+            std::size_t const words = (total + k_word_bits - 1) / k_word_bits;
+            shuffled_word::prefetch(first, block_bytes, {&bits[w], words - w});
         }
-        bits[w] = word;
         return left;
     }
+#endif
 
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
     // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
@@ -188,10 +181,11 @@ struct alignas(k_cache_line) slab {
                 word |= bit;
                 if (++block == end) break;
                 if constexpr (k_hardened) {  // not ordered, but close to each other
-                    std::uintptr_t const in_word = address_of(*block) - first - w * k_word_bits * block_bytes;
-                    if (in_word >= k_word_bits * block_bytes) break;
+                    std::uintptr_t const from = w * k_word_bits * block_bytes;
+                    std::uintptr_t const in_word = address_of(*block) - (first + from);
+                    if (in_word >= detail::min(end_offset - from, k_word_bits * block_bytes)) break;
                     std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
-                    if (nth * block_bytes != in_word || w * k_word_bits + nth >= total) break;
+                    if (nth * block_bytes != in_word) break;
                     bit = std::uint64_t{1} << nth;
                 } else {
                     std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);

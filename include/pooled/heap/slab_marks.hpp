@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Which free blocks of a slab have their marks (free_mark.hpp), and the order in which the hardened build hands blocks out.
+// Which free blocks of a slab have their marks (free_mark.hpp), in the hardened build.
 // Unused pages, new in the size class or returned to the system, hold no marks. The marks of a page are written when a block in
 // the same word of the bitmap is handed out, since the pages of a word come into use together.
 //
@@ -16,7 +16,6 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/os/platform.hpp"
-#include "pooled/os/random.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -54,19 +53,6 @@ public:
         if (m_unmarked_pages != 0) [[unlikely]]
             mark_word(base, bytes, word, purged);
     }
-
-    // The order in which a word of the bitmap is taken from: of each eight neighbours, the one at place n is n ^ flip(group).
-    // Not over more than eight, because longer jumps keep the processor from prefetching: E2 took 1.4 times as long.
-    class order {
-    public:
-        order(void const* slab, std::uint64_t word) noexcept
-            : m_random(platform::scatter(free_mark::g_order ^ address_of(slab) ^ word)) {}
-        // `group`: the first bit of eight.
-        [[nodiscard]] std::size_t flip(unsigned group) const noexcept { return m_random >> group & 7; }
-
-    private:
-        std::uint64_t m_random;
-    };
 
 private:
     static constexpr std::uint16_t k_none = 0xffff;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -231,38 +230,6 @@ TEST(slab_list, adds_in_front_and_removes_anywhere) {
     list.remove(slabs[0]);
     EXPECT_TRUE(list.empty());
     EXPECT_EQ(list.last(), nullptr);
-}
-
-// What the hardened build takes: the same blocks, in another order.
-TEST_F(slab_test, a_shuffled_word_gives_each_free_block_once) {
-    std::mt19937_64 random(3);
-    class_index const c = class_for(48, 8);
-    std::size_t const block_bytes = k_geometry[c].block_bytes;
-    std::set<std::vector<std::byte*>> orders;
-    for (int i = 0; i < 300; ++i) {
-        make(c);
-        std::uint64_t const free = i % 3 == 0 ? ~std::uint64_t{0} : random();
-        std::uint32_t const w = static_cast<std::uint32_t>(random() % (one.total / slab::k_word_bits));
-        one.bits[w] = free;
-        auto const wanted = static_cast<std::uint32_t>(1 + random() % 80);
-        std::vector<std::byte*> blocks;
-        std::uint32_t const left = one.take_shuffled(w, wanted, [&](std::byte* p) { blocks.push_back(p); });
-        EXPECT_EQ(blocks.size(),
-                  std::min<std::size_t>(wanted, static_cast<std::size_t>(std::popcount(free))));
-        EXPECT_EQ(left, wanted - blocks.size());
-        std::uint64_t taken = 0;
-        for (std::byte* const p : blocks) {
-            std::size_t const index =
-                static_cast<std::size_t>(p - one.base) / block_bytes - w * slab::k_word_bits;
-            ASSERT_LT(index, 64U);
-            EXPECT_EQ(taken >> index & 1, 0U);
-            taken |= std::uint64_t{1} << index;
-        }
-        EXPECT_EQ(taken & ~free, 0U);
-        EXPECT_EQ(one.bits[w], free & ~taken);
-        orders.insert(blocks);
-    }
-    EXPECT_GT(orders.size(), 200U);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 namespace {
@@ -60,21 +59,6 @@ TEST_F(slab_of_marks, forgets_those_of_purged_pages) {
     EXPECT_NE(of.whole_class(), k_class);
     EXPECT_TRUE(of.may_be_in_use(0));
     EXPECT_FALSE(of.may_be_in_use(4096));
-}
-
-TEST(order_in_a_word, is_another_one_for_each_word_and_stays_within_eight_blocks) {
-    std::set<std::vector<std::size_t>> orders;
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-        free_mark::g_order = seed;
-        marks::order const order(nullptr, ~std::uint64_t{0});
-        std::vector<std::size_t> flips;
-        for (unsigned group = 0; group < 64; group += 8) {
-            flips.push_back(order.flip(group));
-            EXPECT_LT(flips.back(), 8U);
-        }
-        orders.insert(flips);
-    }
-    EXPECT_EQ(orders.size(), 200U);
 }
 
 }  // namespace
