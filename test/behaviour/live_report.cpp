@@ -280,17 +280,32 @@ TEST(live_report, is_of_one_pool) {
 }
 
 TEST(live_report, may_be_made_while_other_threads_use_the_pool) {
+    struct owned : packet {};
+    struct observed : packet {};
     pooled::pool pool{{.name = "packets"}};
+    auto const owner = pool.make_shared<owned>();
+    std::weak_ptr<observed> const observer = pool.make_shared<observed>();
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t)
         threads.emplace_back([&] {
             for (int i = 0; i < 2000; ++i)
                 auto const object = pool.make_shared<packet>();
         });
-    for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(report_of(pool).find("weak"), std::string::npos);
+    for (int i = 0; i < 20; ++i) {
+        std::string const report = report_of(pool);
+        EXPECT_EQ(line_with(report, "owned, ").find("weak"), std::string::npos) << report;
+        EXPECT_NE(line_with(report, "observed, ").find("1 kept only by weak pointers"), std::string::npos)
+            << report;
+#if !defined(_LIBCPP_VERSION)  // whose counts are the same when an object is being freed
+        EXPECT_EQ(line_with(report, " packet, ").find("weak"), std::string::npos) << report;
+        EXPECT_EQ(line_with(report, "::packet, ").find("weak"), std::string::npos) << report;
+#endif
+    }
     for (std::thread& each : threads)
         each.join();
+    std::string const report = report_of(pool);
+    EXPECT_EQ(report.find("pool 'packets': 2 blocks in use"), 0U) << report;
+    EXPECT_EQ(report.find("kept only by"), report.rfind("kept only by")) << report;
 }
 
 TEST(live_report, may_be_asked_for_when_the_pool_is_exhausted) {
