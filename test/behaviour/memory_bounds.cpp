@@ -240,9 +240,11 @@ TEST(unused_memory, goes_back_by_itself) {
             pool.deallocate(p, 512);
     });
     ASSERT_GE(upstream.most_bytes(), 32 * k_mib);
-    EXPECT_TRUE(within_deadline(pool, [&] { return upstream.bytes() <= 8 * k_mib; })) << upstream.bytes();
+    // Slabs and large blocks go back at different moments.
+    EXPECT_TRUE(within_deadline(
+        pool, [&] { return upstream.bytes() <= 8 * k_mib && pool.stats().large_cached_bytes == 0; }))
+        << upstream.bytes() << ", large blocks " << pool.stats().large_cached_bytes;
     EXPECT_TRUE(test::is_valid(pool));
-    EXPECT_EQ(pool.stats().large_cached_bytes, 0U);
 }
 
 TEST(unused_memory, stays_when_the_option_says_never_and_when_it_is_reserved) {
