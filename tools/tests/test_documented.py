@@ -23,7 +23,7 @@ CLASS = re.compile(r"^(?:class|struct) (?:POOLED_EXPORT )?(\w+)[^;]*?\{$(.*?)^\}
 FUNCTION = re.compile(r"^ {4}(?=\w|\[)[\w:<>*&\[\] ]*[ *&(]\(?(\w+)\)?\((?!.*= delete)", re.MULTILINE)
 
 
-def tests_in(*files: Path) -> set[str]:
+def named_tests_in(*files: Path) -> set[str]:
     return {f"{suite}.{name}" for file in files for suite, name in TEST.findall(file.read_text(encoding="utf-8"))}
 
 
@@ -61,7 +61,7 @@ def public_members(header: str) -> set[str]:
 
 class DocumentedTest(unittest.TestCase):
     def test_each_row_names_tests_that_exist(self):
-        exist = tests_in(*(ROOT / "test").rglob("*.cpp"))
+        exist = named_tests_in(*(ROOT / "test").rglob("*.cpp"))
         for name, section in sections(PAGE).items():
             for documented, tests in rows(section):
                 self.assertTrue(tests, f"{name}: {documented}: no test")
@@ -80,7 +80,7 @@ class DocumentedTest(unittest.TestCase):
     def test_each_test_of_a_sentence_is_in_a_row(self):
         shown = {test for section in sections(PAGE).values() for _, tests in rows(section) for test in tests}
         for file in OF_SENTENCES:
-            self.assertEqual(tests_in(ROOT / "test" / file) - shown, set(), file)
+            self.assertEqual(named_tests_in(ROOT / "test" / file) - shown, set(), file)
 
     def test_members_are_found_in_a_class(self):
         text = "\n".join(
