@@ -171,7 +171,7 @@ private:
     observed<std::uint32_t> m_size;
     std::uint32_t m_capacity = 0;
     observed<std::int64_t> m_net_taken;
-    observed<std::uint32_t> m_least;  // before the last push_cold() since begin_interval()
+    observed<std::uint32_t> m_least;  // fewest in the array when an interval or a push_cold() began
 };
 
 static_assert(sizeof(class_cache) == 40);
