@@ -6,7 +6,7 @@
 //   chunk     what upstream is asked for (2 MiB by default); holds whole slabs
 //   ├─ slab   64 KiB of blocks of one size class (16 KiB in a pool bounded to less than 4 MiB)
 //   │  ├─ granule  16 KiB, the unit of the page map: one granule belongs to one pool and one size class
-//   │  └─ block    what a caller gets; no header, blocks are contiguous from the slab's first byte
+//   │  └─ block    what a caller gets; no header, blocks are contiguous from the slab's colour on (size_class.hpp)
 //
 // A block does not record its class: a caller that frees it either knows its type or, as a unique_ptr to a base class, looks the
 // class up in the page map.

@@ -101,7 +101,7 @@ public:
                   [[maybe_unused]] std::size_t end) const noexcept {
 #if POOLED_CHECKED
         if (s.size_class < k_class_count)
-            fill::end_free(m_upstream.pool_name(), s.base + first, s.base + end,
+            fill::end_free(m_upstream.pool_name(), s.memory() + first, s.memory() + end,
                            k_geometry[s.size_class].block_bytes);
 #endif
     }
@@ -140,11 +140,11 @@ private:
         c->slab_count = static_cast<std::uint32_t>(count);
         for (std::size_t i = 0; i < count; ++i) {
             slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
-            s->base = c->base + i * slab_bytes;
+            s->blocks = c->base + i * slab_bytes;
             s->bytes = static_cast<std::uint32_t>(detail::min(slab_bytes, bytes - i * slab_bytes));
             s->owner = c;
             g_page_map.assign(
-                s->base, s->bytes,
+                s->blocks, s->bytes,
                 map_entry(m_shape.pool_id, s, m_shape.is_shared ? map_entry::none : map_entry::local));
         }
         return c;

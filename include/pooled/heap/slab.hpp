@@ -4,10 +4,13 @@
 // The descriptor of a slab: up to 64 KiB of blocks of one size class. It lies in the metadata arena, apart from the memory
 // it describes, and records which blocks are free: the memory itself is neither read nor written.
 //
-//   slab   | block 0 | block 1 | block 2 | … | block total-1 | rest |
-//   bits      1: free   0: in a thread's cache or in use      (bit i of word i / 64)
+//   slab   | colour | block 0 | block 1 | block 2 | … | block total-1 | rest |
+//   bits               1: free   0: in a thread's cache or in use      (bit i of word i / 64)
 //
-// Invariants: free = number of set bits <= total; no bit at or beyond total is set;
+// Offsets in bytes are from memory(), the slab's first byte, unless they are called a block's.
+//
+// Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class;
+//             free = number of set bits <= total; no bit at or beyond total is set;
 //             a slab without a class has free == total == 0; a purged page holds no byte of a block that is not free.
 // Guarded by the lock of its class, or by that of the heap's slab lists while it has none; both are held when the class changes,
 // and any thread may read which it is. O(1); take: O(words).
@@ -42,7 +45,7 @@ struct alignas(k_cache_line) slab {
     static constexpr std::size_t k_word_bits = 64;
     static constexpr std::size_t k_words = k_slab_bytes / k_min_block_bytes / k_word_bits;
 
-    std::byte* base = nullptr;
+    std::byte* blocks = nullptr;  // the first one
     chunk* owner = nullptr;
     slab* next = nullptr;  // in a list of the heap, or of the slabs of its class with a free block
     slab* previous = nullptr;
@@ -60,10 +63,15 @@ struct alignas(k_cache_line) slab {
         return size_class == k_no_class && reserved_for == nullptr;
     }
 
+    [[nodiscard]] std::byte* memory() const noexcept { return blocks - address_of(blocks) % k_granule_bytes; }
+    [[nodiscard]] std::size_t colour() const noexcept { return address_of(blocks) % k_granule_bytes; }
+
     // All blocks free, of size class `c`. Requires a slab without a class.
     void assign(class_index c) noexcept {
+        class_geometry const& g = k_geometry[c];
         size_class = static_cast<std::uint8_t>(c);
-        total = free = bytes / k_geometry[c].block_bytes;
+        total = free = g.blocks_in(bytes);
+        blocks += g.colour_of(address_of(blocks), bytes);
         first_word = 0;
         marks.assign(c, bytes);
         std::size_t const whole = total / k_word_bits;
@@ -77,6 +85,7 @@ struct alignas(k_cache_line) slab {
         for (std::size_t w = 0; w * k_word_bits < total; ++w)
             bits[w] = 0;
         marks.unassign();
+        blocks = memory();
         size_class = static_cast<std::uint8_t>(k_no_class);
         total = free = 0;
     }
@@ -90,15 +99,13 @@ struct alignas(k_cache_line) slab {
             return take_lowest(count, visit);
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
         return take_lowest(count, [&](std::byte* block) {
-            auto const offset = static_cast<std::size_t>(block - base);
-            purged_pages &=
-                static_cast<std::uint16_t>(~pages(round_down(offset, platform::k_page_bytes),
-                                                  round_up(offset + block_bytes, platform::k_page_bytes)));
+            auto const offset = static_cast<std::size_t>(block - memory());
+            purged_pages &= static_cast<std::uint16_t>(~touched_pages(offset, offset + block_bytes));
             visit(block);
         });
     }
 
-    // The pages that lie completely within [first, end), which are offsets in bytes from the base. Bits as in purged_pages.
+    // The pages that lie completely within [first, end), which are offsets. Bits as in purged_pages.
     [[nodiscard]] static constexpr std::uint16_t pages(std::size_t first, std::size_t end) noexcept {
         std::size_t const from = (first + platform::k_page_bytes - 1) / platform::k_page_bytes;
         std::size_t const to = end / platform::k_page_bytes;
@@ -107,9 +114,17 @@ struct alignas(k_cache_line) slab {
 
     // Of these pages, those in complete pages of the system, which may be larger.
     [[nodiscard]] std::uint16_t system_pages(std::size_t first, std::size_t end) const noexcept {
-        std::uintptr_t const at = address_of(base);
+        std::uintptr_t const at = address_of(memory());
         auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
         return whole.first < whole.end ? slab::pages(whole.first - at, whole.end - at) : std::uint16_t{0};
+    }
+
+    // Those that become resident when these bytes are written.
+    [[nodiscard]] std::uint16_t touched_pages(std::size_t first, std::size_t end) const noexcept {
+        std::uintptr_t const at = address_of(memory());
+        std::uintptr_t const from = detail::max(round_down(at + first, platform::page_bytes()), at);
+        std::uintptr_t const to = detail::min(round_up(at + end, platform::page_bytes()), at + k_slab_bytes);
+        return slab::pages(from - at, to - at);
     }
 
     template <class Visit>
@@ -120,7 +135,7 @@ struct alignas(k_cache_line) slab {
         free -= taken;
         std::uint32_t w = first_word;
         while (left != 0) {
-            marks.on_take(base, bytes, w, purged_pages);
+            marks.on_take(blocks, total, w, purged_pages);
 #if POOLED_HARDENED
             if constexpr (k_hardened)
                 left = take_shuffled(w, left, visit);
@@ -129,7 +144,7 @@ struct alignas(k_cache_line) slab {
             {
                 std::uint64_t word = bits[w];
                 for (; word != 0 && left != 0; --left, word &= word - 1)
-                    visit(base +
+                    visit(blocks +
                           (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word))) * block_bytes);
                 bits[w] = word;
             }
@@ -144,7 +159,7 @@ struct alignas(k_cache_line) slab {
     template <class Visit>
     std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
-        std::byte* const first = base + w * k_word_bits * block_bytes;
+        std::byte* const first = blocks + w * k_word_bits * block_bytes;
         shuffled_word word(this, first, block_bytes, bits[w]);
         left = word.take(left, visit);
         bits[w] = word.free();
@@ -162,7 +177,7 @@ struct alignas(k_cache_line) slab {
     [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
                                                         class_geometry const& g) noexcept {
         std::uintptr_t const block_bytes = g.block_bytes;
-        std::uintptr_t const first = address_of(base);
+        std::uintptr_t const first = address_of(blocks);
         std::uintptr_t const end_offset = total * block_bytes;
         void* const* const all = block;
         while (block != end) {
@@ -208,11 +223,12 @@ struct alignas(k_cache_line) slab {
     enum class put_error : unsigned char { none, not_a_block, already_free };
     // Why put() stopped at a block; none: it lies in another slab, or is a block that is not free.
     [[nodiscard]] put_error error_of(void const* block) const noexcept {
-        std::uintptr_t const offset = address_of(block) - address_of(base);
+        std::uintptr_t const offset = address_of(block) - address_of(blocks);
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
         std::size_t const index = offset / block_bytes;
         bool const is_block = index < total && index * block_bytes == offset;
-        if (offset >= bytes || (is_block && !is_free(index))) return put_error::none;
+        if (address_of(block) - address_of(memory()) >= bytes || (is_block && !is_free(index)))
+            return put_error::none;
         return is_block ? put_error::already_free : put_error::not_a_block;
     }
     // Requires index < total.
@@ -222,7 +238,7 @@ struct alignas(k_cache_line) slab {
 
     [[nodiscard]] bool is_empty() const noexcept { return free == total; }  // no block is in use
 
-    // Calls visit(first, end) for each run of free blocks, in bytes from the base.
+    // Calls visit(first, end) for each run of free blocks, with its offsets.
     template <class Visit>
     void for_each_free_run(Visit&& visit) const noexcept {
         std::size_t const block_bytes = k_geometry[size_class].block_bytes;
@@ -234,7 +250,7 @@ struct alignas(k_cache_line) slab {
             std::uint32_t end = i + 1;
             while (end < total && is_free(end))
                 ++end;
-            visit(i * block_bytes, end * block_bytes);
+            visit(colour() + i * block_bytes, colour() + end * block_bytes);
             i = end;
         }
     }
@@ -245,7 +261,7 @@ struct alignas(k_cache_line) slab {
             set += static_cast<std::uint32_t>(std::popcount(bits[w]));
             if (w < first_word && bits[w] != 0) return false;
         }
-        if (size_class == k_no_class) return set == 0 && free == 0 && total == 0;
+        if (size_class == k_no_class) return set == 0 && free == 0 && total == 0 && colour() == 0;
         bool const none_beyond =
             total % k_word_bits == 0 || bits[total / k_word_bits] >> (total % k_word_bits) == 0;
         return set == free && free <= total && none_beyond;

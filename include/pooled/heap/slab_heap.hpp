@@ -86,7 +86,8 @@ public:
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
-        m_source.end_free(s, 0, std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
+        m_source.end_free(s, s.colour(),
+                          s.colour() + std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
         scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);
@@ -133,20 +134,20 @@ public:
     // allow it; throws what upstream throws, and at once when the system has less memory. `touch`: makes their pages resident.
     // O(slabs).
     [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
-        std::size_t const block_bytes = k_geometry[c].block_bytes;
+        class_geometry const& g = k_geometry[c];
         // Counted again after enough were added, because other threads may have taken some meanwhile.
         for (std::size_t have = 0; (have = claim(by.m_reservation, c, count)) < count;) {
-            if (!m_source.from().may_give((count - have) * block_bytes)) return false;
+            if (!m_source.from().may_give((count - have) * g.block_bytes)) return false;
             while (have < count) {
                 upstream::call under_way(m_source.from());
-                chunk* const fresh = m_source.allocate(block_bytes, under_way);
+                chunk* const fresh = m_source.allocate(g.block_bytes, under_way);
                 if (fresh == nullptr) return false;
                 by.m_grown += fresh->bytes;
                 scoped_lock const lock(m_mutex);
                 link(*fresh);
                 under_way.settle();
                 for (slab& s : fresh->slabs())
-                    if (have < count) have += claim(by.m_reservation, s) / block_bytes;
+                    if (have < count) have += g.blocks_in(claim(by.m_reservation, s));
             }
         }
         if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
@@ -212,7 +213,7 @@ public:
         auto const fresh = static_cast<std::uint16_t>(s.system_pages(first, end) & ~s.purged_pages);
         if (fresh == 0 || !m_source.from().is_system()) return 0;
         m_source.end_free(s, first, end);
-        if (platform::release_pages(s.base + first, end - first) == 0) return 0;
+        if (platform::release_pages(s.memory() + first, end - first) == 0) return 0;
         s.purged_pages |= fresh;
         s.marks.forget(fresh);
         return static_cast<std::size_t>(std::popcount(fresh)) * platform::k_page_bytes;
@@ -312,15 +313,15 @@ private:
     // Reserves free slabs until those that are reserved for the same classes and free hold `count` blocks, and returns how
     // many they hold.
     [[nodiscard]] std::size_t claim(reservation& r, class_index c, std::size_t count) noexcept {
-        std::size_t const block_bytes = k_geometry[c].block_bytes;
+        class_geometry const& g = k_geometry[c];
         scoped_lock const lock(m_mutex);
         std::size_t have = 0;
         for (reservation const* one = m_reservations.first(); one != nullptr; one = one->next)
             if (one == &r || (one->is_settled && one->classes == r.classes))
                 for (slab const* s = one->free.first(); s != nullptr; s = s->next)
-                    have += s->bytes / block_bytes;
-        for (slab* s = nullptr; have < count && (s = m_free.find(block_bytes)) != nullptr;)
-            have += claim(r, *s) / block_bytes;
+                    have += g.blocks_in(s->bytes);
+        for (slab* s = nullptr; have < count && (s = m_free.find(g.block_bytes)) != nullptr;)
+            have += g.blocks_in(claim(r, *s));
         return have;
     }
 
@@ -359,7 +360,7 @@ private:
             scoped_lock const lock(m_mutex);
             slab* const s = r.free.first();
             if (s == nullptr) return;
-            platform::touch_pages(s->base, s->bytes);
+            platform::touch_pages(s->memory(), s->bytes);
             s->purged_pages = 0;
             r.free.remove(*s);
             r.free.push_back(*s);

@@ -12,6 +12,8 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
+#include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
@@ -27,7 +29,7 @@ class basic_slab_marks {
 public:
     // The size class whose free blocks are all marked; another number when some may not be marked.
     [[nodiscard]] POOLED_ALWAYS_INLINE std::uint32_t whole_class() const noexcept { return m_whole_class; }
-    // Whether the block that starts `offset` bytes behind the base may be in use.
+    // Whether a block that starts at this offset may be in use.
     [[nodiscard]] bool may_be_in_use(std::size_t offset) const noexcept {
         return (m_unmarked_pages >> (offset / platform::k_page_bytes) & 1U) == 0;
     }
@@ -46,31 +48,31 @@ public:
         if (m_whole_class != k_none) settle();
     }
 
-    // Blocks of this word of the bitmap are about to be handed out. `bytes`: of the slab; `purged`: its purged pages, without
-    // those that are written to here.
-    POOLED_ALWAYS_INLINE void on_take(std::byte* base, std::size_t bytes, std::size_t word,
+    // Blocks of this word of the bitmap are about to be handed out. `blocks`: the slab's first one; `purged`: its purged pages,
+    // without those that are written to here.
+    POOLED_ALWAYS_INLINE void on_take(std::byte* blocks, std::uint32_t total, std::size_t word,
                                       std::uint16_t& purged) noexcept {
         if (m_unmarked_pages != 0) [[unlikely]]
-            mark_word(base, bytes, word, purged);
+            mark_word(blocks, total, word, purged);
     }
 
 private:
     static constexpr std::uint16_t k_none = 0xffff;
 
-    POOLED_NOINLINE void mark_word(std::byte* base, std::size_t bytes, std::size_t word,
+    POOLED_NOINLINE void mark_word(std::byte* blocks, std::size_t total, std::size_t word,
                                    std::uint16_t& purged) noexcept {
         std::size_t const block_bytes = k_geometry[m_marked_for].block_bytes;
-        std::size_t const end = detail::min(bytes, (word + 1) * 64 * block_bytes);
-        for (std::size_t page = word * 64 * block_bytes / platform::k_page_bytes;
+        std::size_t const colour = address_of(blocks) % k_granule_bytes;
+        std::size_t const end = colour + detail::min(total, (word + 1) * 64) * block_bytes;
+        for (std::size_t page = (colour + word * 64 * block_bytes) / platform::k_page_bytes;
              page * platform::k_page_bytes < end; ++page) {
             if ((m_unmarked_pages >> page & 1U) == 0) continue;
             m_unmarked_pages = static_cast<std::uint16_t>(m_unmarked_pages & ~(1U << page));
             purged = static_cast<std::uint16_t>(purged & ~(1U << page));
             std::size_t const from = page * platform::k_page_bytes;
-            std::size_t const last = detail::min(from + platform::k_page_bytes, bytes + 1 - block_bytes);
-            for (std::size_t at = (from + block_bytes - 1) / block_bytes * block_bytes; at < last;
-                 at += block_bytes)
-                free_mark::put_on(base + at);
+            std::size_t i = from > colour ? (from - colour + block_bytes - 1) / block_bytes : 0;
+            for (; i < total && colour + i * block_bytes < from + platform::k_page_bytes; ++i)
+                free_mark::put_on(blocks + i * block_bytes);
         }
         settle();
     }

@@ -78,12 +78,13 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.is_large() ? k_large : entry.slab_at()->size_class;
 }
 
-// The start of the block of a size class in which `p` lies. Requires an entry with a class.
+// The start of the block of a size class in which `p` lies, or `p` where there is none. Requires an entry with a class.
 [[nodiscard]] inline void* start_in(map_entry entry, void const* p) noexcept {
     slab const& s = *entry.slab_at();
     class_geometry const& g = k_geometry[s.size_class];
-    auto const offset = static_cast<std::uint32_t>(address_of(p) - address_of(s.base));
-    return s.base + std::size_t{g.index_of(offset)} * g.block_bytes;
+    if (address_of(p) < address_of(s.blocks)) return const_cast<void*>(p);
+    auto const offset = static_cast<std::uint32_t>(address_of(p) - address_of(s.blocks));
+    return s.blocks + std::size_t{g.index_of(offset)} * g.block_bytes;
 }
 
 // Whether `p` lies in a block in use.

@@ -37,7 +37,7 @@ enum class origin : unsigned char {
 // Some free blocks of the slab are not marked, or it is of another size class.
 [[nodiscard]] POOLED_NOINLINE inline bool may_be_in_use(slab const& s, class_index c,
                                                         void const* p) noexcept {
-    auto const offset = static_cast<std::size_t>(address_of(p) - address_of(s.base));
+    auto const offset = static_cast<std::size_t>(address_of(p) - address_of(s.memory()));
     return s.size_class == c && offset < s.bytes && s.marks.may_be_in_use(offset);
 }
 

@@ -48,7 +48,7 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     if (stand_in == nullptr) return itself;
     map_entry const entry = g_page_map.find(p);
     if (entry.empty()) return stand_in;
-    void const* const base = entry.is_large() ? entry.large_at()->base : entry.slab_at()->base;
+    void const* const base = entry.is_large() ? entry.large_at()->base : entry.slab_at()->memory();
     std::size_t const bytes = entry.is_large() ? entry.large_at()->total : entry.slab_at()->bytes;
     return address_of(p) - address_of(base) < bytes ? itself : stand_in;
 }

@@ -271,7 +271,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     std::size_t const least =
         count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
     std::size_t wanted = least;
-    if (std::size_t const per_slab = m_slabs.slab_bytes() / block_bytes;
+    if (std::size_t const per_slab = k_geometry[larger].blocks_in(m_slabs.slab_bytes());
         least != 0 && smaller != larger && per_slab != 0)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
     auto const reserve_slabs = [&](std::size_t n) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +17,15 @@ namespace {
 using namespace pooled::detail;
 
 static_assert([] {
-    std::size_t before = 0;
+    class_geometry before{};
     for (class_geometry const g : k_geometry) {
         bool const is_right = g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes &&
-                              g.cache_blocks % 2 == 0 &&
+                              g.cache_blocks % 2 == 0 && g.block_bytes % g.align == 0 &&
                               g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
-        if (!is_right || g.block_bytes <= before) return false;
-        before = g.block_bytes;
+        bool const ascends = g.block_bytes > before.block_bytes ||
+                             (g.block_bytes == before.block_bytes && g.align > before.align);
+        if (!is_right || !ascends) return false;
+        before = g;
     }
     return true;
 }());
@@ -33,7 +36,7 @@ static_assert(k_guard_bytes != 0 || (k_geometry[class_for(0, 1)].block_bytes == 
 // Tries all classes: what class_for's tables are compared with.
 class_index smallest_that_fits(std::size_t bytes, std::size_t align) {
     for (class_index c = 0; c < k_class_count; ++c)
-        if (k_geometry[c].block_bytes >= bytes && k_geometry[c].block_bytes % align == 0) return c;
+        if (k_geometry[c].block_bytes >= bytes && k_geometry[c].align >= align) return c;
     return k_large;
 }
 
@@ -65,11 +68,43 @@ TEST(size_class, wastes_an_eighth_at_most_up_to_4_kib) {
         ASSERT_LE(k_geometry[class_for(bytes, 1)].block_bytes, bytes + bytes / 8 + 1) << bytes;
 }
 
-TEST(size_class, keeps_classes_distinct_and_ascending) {
-    std::set<std::uint32_t> sizes;
+TEST(size_class, wastes_half_of_the_request_at_most_for_alignments_over_a_cache_line) {
+    for (std::size_t align = 128; align <= 1024; align *= 2)
+        for (std::size_t bytes = std::max<std::size_t>(256, align); bytes <= 4096; bytes += align)
+            ASSERT_LE(k_geometry[class_for(bytes, align)].block_bytes, bytes + bytes / 2)
+                << bytes << " at " << align;
+}
+
+TEST(size_class, gives_up_one_block_of_a_full_slab_at_most) {
+    for (class_geometry const g : k_geometry) {
+        EXPECT_GE(g.blocks_in(k_slab_bytes) + 1, k_slab_bytes / g.block_bytes) << g.block_bytes;
+        EXPECT_GE(g.blocks_in(k_slab_bytes) * 16, k_slab_bytes / g.block_bytes * 15) << g.block_bytes;
+        for (std::size_t const bytes : {k_small_slab_bytes, std::size_t{g.block_bytes}})
+            EXPECT_EQ(g.blocks_in(bytes), bytes / g.block_bytes) << g.block_bytes;
+    }
+}
+
+TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
     for (class_geometry const g : k_geometry)
-        sizes.insert(g.block_bytes);
-    EXPECT_EQ(sizes.size(), k_class_count);
+        for (std::size_t bytes = k_granule_bytes; bytes <= k_slab_bytes; bytes += k_granule_bytes)
+            for (std::uintptr_t slab = 0; slab < 128 * bytes; slab += bytes) {
+                std::size_t const colour = g.colour_of(slab, bytes);
+                ASSERT_EQ(colour % g.align, 0U) << g.block_bytes;
+                ASSERT_LE(colour + std::size_t{g.blocks_in(bytes)} * g.block_bytes, bytes) << g.block_bytes;
+                ASSERT_LT(colour, k_granule_bytes) << g.block_bytes;
+            }
+}
+
+// A processor's cache of 64 sets keeps the first lines of such blocks only if they do not all map to the same few.
+TEST(size_class, spreads_the_first_lines_of_blocks_over_the_sets_of_a_cache) {
+    for (class_geometry const g : k_geometry) {
+        if (g.block_bytes < 256 || g.block_bytes > 4096 || g.align > k_cache_line) continue;
+        std::set<std::size_t> sets;
+        for (std::uintptr_t slab = 0; slab < 64 * k_slab_bytes; slab += k_slab_bytes)
+            for (std::size_t i = 0; i < g.blocks_in(k_slab_bytes); ++i)
+                sets.insert((g.colour_of(slab, k_slab_bytes) + i * g.block_bytes) / k_cache_line % 64);
+        EXPECT_EQ(sets.size(), 64U) << g.block_bytes;
+    }
 }
 
 TEST(size_class, finds_the_index_of_every_block_from_its_offset) {

@@ -23,7 +23,7 @@ using namespace pooled::detail;
 class central_test : public testing::Test {
 protected:
     static constexpr class_index k_class = class_for(1024, 8);
-    static constexpr std::uint32_t k_per_slab = k_slab_bytes / 1024;
+    static constexpr std::uint32_t k_per_slab = k_geometry[k_class].blocks_in(k_slab_bytes);
     static constexpr std::uint32_t k_pool_id = 60'002;  // no pool of this program has it
 
     central_test() {

@@ -69,7 +69,7 @@ TEST_F(chunk_source_test, divides_a_chunk_into_free_slabs_and_the_last_one_may_b
     EXPECT_EQ(c->bytes, memory.bytes());
     for (std::size_t i = 0; i < 3; ++i) {
         slab const& s = c->slabs()[i];
-        EXPECT_EQ(s.base, c->base + i * k_slab_bytes);
+        EXPECT_EQ(s.memory(), c->base + i * k_slab_bytes);
         EXPECT_EQ(s.bytes, i < 2 ? k_slab_bytes : k_granule_bytes);
         EXPECT_EQ(s.owner, c);
         EXPECT_EQ(s.size_class, k_no_class);
@@ -85,7 +85,7 @@ TEST_F(chunk_source_test, describes_its_memory_in_the_page_map_until_it_goes_bac
         std::byte* const base = c->base;
         for (slab& s : c->slabs())
             for (std::size_t const offset : {std::size_t{0}, k_granule_bytes, k_slab_bytes - 1}) {
-                map_entry const entry = g_page_map.find(s.base + offset);
+                map_entry const entry = g_page_map.find(s.memory() + offset);
                 EXPECT_EQ(entry.slab_at(), &s);
                 EXPECT_EQ(entry.pool_id(), k_pool_id);
                 EXPECT_EQ(entry.is_local(), !is_shared);

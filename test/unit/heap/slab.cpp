@@ -25,7 +25,7 @@ constexpr std::uintptr_t k_base = 0x7f12'3456'0000;
 class slab_test : public testing::Test {
 protected:
     void make(class_index c, std::size_t bytes = k_slab_bytes) {
-        one.base = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
+        one.blocks = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
         one.bytes = static_cast<std::uint32_t>(bytes);
         one.assign(c);
     }
@@ -35,9 +35,8 @@ protected:
         EXPECT_EQ(taken, blocks.size());
         return blocks;
     }
-    [[nodiscard]] void* at(std::size_t offset) const {
-        return reinterpret_cast<void*>(k_base + offset);  // NOLINT: never read
-    }
+    // `offset`: behind the first block's start.
+    [[nodiscard]] void* at(std::size_t offset) const { return one.blocks + offset; }
     // The number of leading blocks that were put.
     [[nodiscard]] std::size_t put(span<void* const> blocks) {
         void* const* const end = one.put(blocks.begin(), blocks.end(), k_geometry[one.size_class]);
@@ -61,7 +60,7 @@ TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
         for (class_index c = 0; c < k_class_count; ++c) {
             if (k_geometry[c].block_bytes > bytes) continue;
             make(c, bytes);
-            ASSERT_EQ(one.total, bytes / k_geometry[c].block_bytes);
+            ASSERT_EQ(one.total, k_geometry[c].blocks_in(bytes));
             ASSERT_EQ(one.free, one.total);
             ASSERT_TRUE(one.is_empty());
             ASSERT_TRUE(one.is_valid());

@@ -78,7 +78,7 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     for (std::size_t i = 1; i < k_mib / k_slab_bytes; ++i) {
         slab* const next = heap.take(k_1500);
         ASSERT_NE(next, nullptr);
-        EXPECT_EQ(next->base, first.base + i * k_slab_bytes);
+        EXPECT_EQ(next->memory(), first.memory() + i * k_slab_bytes);
     }
     EXPECT_EQ(heap.take(k_48), nullptr);
     EXPECT_EQ(memory.allocations(), 1U);
@@ -89,7 +89,7 @@ TEST_F(slab_heap_test, gives_an_empty_slab_to_any_other_class) {
     for (class_index c = 0; c < k_class_count; ++c) {
         slab& s = take_or_grow(heap, c);
         EXPECT_EQ(s.size_class, c);
-        EXPECT_EQ(s.total, k_slab_bytes / k_geometry[c].block_bytes);
+        EXPECT_EQ(s.total, k_geometry[c].blocks_in(k_slab_bytes));
         heap.put(s);
         EXPECT_TRUE(heap.is_valid());
     }
@@ -189,13 +189,13 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
     ASSERT_TRUE(heap.grow(k_48));
     slab& a = *heap.take(k_48);
     slab& b = *heap.take(k_48);
-    platform::touch_pages(a.base, a.bytes);
-    platform::touch_pages(b.base, b.bytes);
+    platform::touch_pages(a.memory(), a.bytes);
+    platform::touch_pages(b.memory(), b.bytes);
     heap.put(a);
-    ASSERT_EQ(test::resident_pages(a.base, a.bytes), a.bytes / platform::k_page_bytes);
+    ASSERT_EQ(test::resident_pages(a.memory(), a.bytes), a.bytes / platform::k_page_bytes);
     EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
-    EXPECT_EQ(test::resident_pages(a.base, a.bytes), 0U);
-    EXPECT_EQ(test::resident_pages(b.base, b.bytes), b.bytes / platform::k_page_bytes) << "it is in use";
+    EXPECT_EQ(test::resident_pages(a.memory(), a.bytes), 0U);
+    EXPECT_EQ(test::resident_pages(b.memory(), b.bytes), b.bytes / platform::k_page_bytes) << "it is in use";
     EXPECT_EQ(heap.purge(), 0U) << "a second time there is nothing to give";
     heap.put(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
@@ -214,7 +214,7 @@ TEST(slab_heap_of_system_memory, counts_whole_pages_alone_as_given_back) {
     ASSERT_TRUE(heap.grow(k_1500));
     slab& s = *heap.take(k_1500);
     auto const [first, end] =
-        platform::whole_pages(address_of(s.base) + 6144, k_slab_bytes - 6144, platform::page_bytes());
+        platform::whole_pages(address_of(s.memory()) + 6144, k_slab_bytes - 6144, platform::page_bytes());
     std::size_t const whole = first < end ? end - first : 0;
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), whole);
     EXPECT_EQ(static_cast<std::size_t>(std::popcount(s.purged_pages)), whole / platform::k_page_bytes);
@@ -380,7 +380,7 @@ TEST(slab_heap_of_system_memory, touches_reserved_pages_when_asked_and_else_none
         for (int i = 0; i < 2; ++i) {
             slab const* const s = heap.take(k_48);
             ASSERT_NE(s, nullptr);
-            EXPECT_EQ(test::resident_pages(s->base, s->bytes),
+            EXPECT_EQ(test::resident_pages(s->memory(), s->bytes),
                       touch ? s->bytes / platform::k_page_bytes : 0U);
         }
         EXPECT_TRUE(heap.is_valid());

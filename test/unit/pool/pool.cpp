@@ -7,6 +7,7 @@
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 #include <memory_resource>
 #include <new>
 #include <random>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -112,6 +114,22 @@ TYPED_TEST(any_pool, aligns_to_max_align_unless_told_otherwise) {
         void* const p = pool.allocate(bytes);
         ASSERT_TRUE(is_aligned(p, alignof(std::max_align_t))) << bytes;
         pool.deallocate(p, bytes);
+    }
+}
+
+// Blocks of a power of two, or a small multiple of one, would otherwise begin in a few of the 64 sets of a processor's first cache.
+TYPED_TEST(any_pool, spreads_the_first_lines_of_blocks_over_the_sets_of_a_cache) {
+    if (test::k_sanitized) GTEST_SKIP() << "the blocks are malloc's";
+    for (std::size_t const bytes : {512U, 1000U, 1024U, 1500U, 2048U, 3000U, 4000U}) {
+        TypeParam pool;
+        std::vector<raw_block> blocks;
+        std::set<std::uintptr_t> sets;
+        for (int i = 0; i < 4000; ++i) {
+            blocks.push_back({pool.allocate(bytes), bytes, alignof(std::max_align_t)});
+            sets.insert(reinterpret_cast<std::uintptr_t>(blocks.back().p) / 64 % 64);
+        }
+        EXPECT_EQ(sets.size(), 64U) << bytes;
+        deallocate_all(pool, blocks);
     }
 }
 

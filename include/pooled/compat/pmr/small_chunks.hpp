@@ -63,12 +63,9 @@ private:
 
     // `count` becomes what upstream has memory for.
     [[nodiscard]] static std::byte* allocate(class_index c, std::size_t& count, upstream_memory& from) {
-        std::size_t const block_bytes = pooled::detail::k_geometry[c].block_bytes;
-        // The alignment that class_for() guarantees: the largest power of two that divides the class's size.
-        std::size_t const align =
-            pooled::detail::min(block_bytes & (~block_bytes + 1), pooled::detail::k_max_class_align);
+        pooled::detail::class_geometry const& g = pooled::detail::k_geometry[c];
         for (;; count /= 2) {
-            POOLED_TRY { return static_cast<std::byte*>(from.allocate_piece(count * block_bytes, align)); }
+            POOLED_TRY { return static_cast<std::byte*>(from.allocate_piece(count * g.block_bytes, g.align)); }
             POOLED_CATCH(std::bad_alloc const&) {
                 if (count == 1) POOLED_RETHROW;
             }
