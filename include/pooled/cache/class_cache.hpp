@@ -14,6 +14,7 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
 #include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
@@ -64,6 +65,23 @@ public:
         m_size = size + 1;
         m_hot = block;
         return true;
+    }
+
+    // Before push_cold(). Objects are often dropped in the order of their addresses: if the hot block lies near, the block of the
+    // 16th drop from now is prefetched for writing. Objects that are dropped in another order cause no prefetch, which would take
+    // lines from other threads. `block_bytes`: of the class.
+    void prefetch_next(void const* block, [[maybe_unused]] std::size_t block_bytes) const noexcept {
+        std::uintptr_t const stride = address_of(block) - address_of(m_hot);
+#if POOLED_HARDENED
+        // Neighbours lie up to 15 blocks apart. 24 was the best of 8, 12, 16, 24 and 32 drops (1500 bytes, Zen 4).
+        if (stride + 15 * block_bytes > 30 * block_bytes) return;
+        std::uintptr_t const ahead = 24 * block_bytes;
+#else
+        constexpr std::uintptr_t k_near = 4096;
+        if (stride + k_near > 2 * k_near) return;
+        std::uintptr_t const ahead = 16 * stride;
+#endif
+        __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + ahead), 1);
     }
 
     // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held. False if

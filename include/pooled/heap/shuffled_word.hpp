@@ -13,7 +13,6 @@
 // Guarded by the slab's lock. O(blocks taken). Included in the hardened build only.
 
 #include "pooled/base/bits.hpp"
-#include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
 #include "pooled/os/random.hpp"
@@ -54,23 +53,8 @@ public:
         return wanted;
     }
 
-    // Prefetches the 16 free blocks that come next. Without this, the first ones of each batch are read from memory. `words`: of
-    // the bitmap, from this one on.
-    static void prefetch(std::byte const* first, std::size_t block_bytes,
-                         span<std::uint64_t const> words) noexcept {
-        std::uint32_t left = 16;
-        for (std::uint64_t word : words) {
-            for (; word != 0; word &= word - 1) {
-                __builtin_prefetch(first + static_cast<std::size_t>(std::countr_zero(word)) * block_bytes, 1);
-                if (--left == 0) return;
-            }
-            first += k_bits * block_bytes;
-        }
-    }
-
 private:
     static constexpr unsigned k_group = 8;
-    static constexpr std::size_t k_bits = 64;
 
     // The blocks n ^ flip for n from 0 to 7, without a multiplication for each.
     template <class Visit>

@@ -154,6 +154,17 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
+    // Prefetches up to `count` blocks that take() passes on next, for writing.
+    void prefetch_lowest(std::uint32_t count) const noexcept {
+        std::size_t const block_bytes = k_geometry[size_class].block_bytes;
+        for (std::size_t w = first_word; w * k_word_bits < total; ++w)
+            for (std::uint64_t word = bits[w]; word != 0; word &= word - 1) {
+                if (count-- == 0) return;
+                auto const nth = w * k_word_bits + static_cast<std::size_t>(std::countr_zero(word));
+                __builtin_prefetch(blocks + nth * block_bytes, 1);
+            }
+    }
+
 #if POOLED_HARDENED
     // Takes at most `left` blocks from one word. Returns how many remain to be taken.
     template <class Visit>
@@ -163,10 +174,6 @@ struct alignas(k_cache_line) slab {
         shuffled_word word(this, first, block_bytes, bits[w]);
         left = word.take(left, visit);
         bits[w] = word.free();
-        if (left == 0) {
-            std::size_t const words = (total + k_word_bits - 1) / k_word_bits;
-            shuffled_word::prefetch(first, block_bytes, {&bits[w], words - w});
-        }
         return left;
     }
 #endif

@@ -97,10 +97,12 @@ private:
 POOLED_COLD_PART inline void deallocate_cold(thread_cache& cache, std::size_t at, void* block) noexcept {
     std::uint32_t const pool_id =
         cache.pool_id;  // after leaving the gate and giving up the block, the cache may no longer exist
-    bool const is_pushed = cache.class_at(at).push_cold(block);
+    auto const c = static_cast<class_index>(at / sizeof(class_cache));
+    class_cache& one = cache.class_at(at);
+    one.prefetch_next(block, k_geometry[c].block_bytes);
+    bool const is_pushed = one.push_cold(block);
     cache.gate.leave();
-    if (!is_pushed)
-        detail::deallocate_past_cache(pool_id, static_cast<class_index>(at / sizeof(class_cache)), block);
+    if (!is_pushed) detail::deallocate_past_cache(pool_id, c, block);
 }
 
 // A block from this thread's cache, or null.
@@ -125,7 +127,11 @@ template <sharing Sharing>
 [[nodiscard]] POOLED_ALWAYS_INLINE bool deallocate_cached(thread_cache* cache, class_index c,
                                                           void* block) noexcept {
     if constexpr (Sharing == sharing::local) {
-        return !cache->gate.is_closed() && cache->classes[c].push_hot(block);
+        if (cache->gate.is_closed()) [[unlikely]]
+            return false;
+        if (!cache->classes[c].push_hot(block)) [[unlikely]]
+            deallocate_cold(*cache, thread_cache::offset_of(c), block);
+        return true;
     } else {
         if (cache == nullptr || !cache->gate.enter()) [[unlikely]]
             return false;

@@ -47,14 +47,6 @@ enum class origin : unsigned char {
                                                [[maybe_unused]] class_index c, [[maybe_unused]] void* p,
                                                [[maybe_unused]] origin from) noexcept {
     if constexpr (k_is_on) {
-        // Objects are often dropped in the order of their creation, which the random order hides from the processor's prefetcher.
-        // The drops of eight neighbours prefetch the eight that come 24 blocks later, each once; behind the last block of a slab
-        // comes the next slab. 24 was the best of 8, 12, 16, 24 and 32 in a burst of packets of 1500 bytes (Zen 4).
-        constexpr std::uintptr_t k_ahead = 24;
-        std::uintptr_t const bytes = k_geometry[c].block_bytes;
-        bool const is_in_next_slab = address_of(p) % k_slab_bytes + (k_ahead + 1) * bytes > k_slab_bytes;
-        std::uintptr_t const ahead = k_ahead * bytes + (is_in_next_slab ? k_slab_bytes % bytes : 0);
-        __builtin_prefetch(reinterpret_cast<void const*>(address_of(p) + ahead), 1);
         if (from == origin::object) {
             free_mark::put_on(p);
             return true;
