@@ -139,6 +139,42 @@ TEST(after_reserve_in_a_bounded_pool, nothing_calls_the_system_until_exhaustion)
     EXPECT_TRUE(seen.has_finished);
 }
 
+// A thread's cache of a class has space for the addresses of 2 to 256 blocks, less for larger ones: their arrays are of several sizes.
+template <std::size_t Bytes>
+void no_object_of_a_size_calls_the_system() {
+    constexpr std::size_t k_objects = 400;
+    struct object {
+        char bytes[Bytes];
+    };
+    static std::array<std::shared_ptr<object>, k_objects> objects;
+    std::unique_ptr<pooled::pool> pool;
+    auto const seen = test::count_syscalls(
+        [&] {
+            pool = std::make_unique<pooled::pool>();
+            pool->reserve<object>(k_objects);
+        },
+        [&] {
+            for (auto& p : objects)
+                p = pool->make_shared_for_overwrite<object>();
+            for (auto& p : objects)
+                p.reset();
+        });
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_EQ(seen.count, 0) << Bytes << " bytes; the first was number " << seen.first;
+    EXPECT_TRUE(seen.has_finished);
+}
+
+TEST(after_reserve_in_a_pool, objects_of_every_size_do_not_call_the_system) {
+    no_object_of_a_size_calls_the_system<1>();
+    no_object_of_a_size_calls_the_system<400>();
+    no_object_of_a_size_calls_the_system<700>();
+    no_object_of_a_size_calls_the_system<1'500>();
+    no_object_of_a_size_calls_the_system<3'000>();
+    no_object_of_a_size_calls_the_system<9'000>();
+    no_object_of_a_size_calls_the_system<30'000>();
+    no_object_of_a_size_calls_the_system<50'000>();
+}
+
 // Hands 100,000 objects to another thread.
 test::syscalls_seen hand_over() {
     // One slot of an object in flight each: a ring without waits in the kernel.

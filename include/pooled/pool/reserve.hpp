@@ -52,7 +52,8 @@ inline void reserve_caches(pool_core& core) {
     static constexpr std::size_t k_caches = 8;
     if (!core.is_local() && g_registry.attach(core) == nullptr) return;
     g_metadata.reserve(sizeof(thread_cache), k_caches);
-    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks; n *= cache_set::k_growth)
+    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks;
+         n *= 2)  // each class's maximum
         g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
 }
 
