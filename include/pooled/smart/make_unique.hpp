@@ -41,17 +41,13 @@ template <class T, sharing Sharing, initialise How = initialise::by_value>
                                          counted_array<std::remove_extent_t<T>>::k_align);
     auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) +
                                                    counted_array<std::remove_extent_t<T>>::k_offset);
-    if constexpr (!std::is_nothrow_default_constructible_v<element>)
-        detail::construct_each(first, count, [](element* p) {
-            if constexpr (How == initialise::by_value)
-                ::new (static_cast<void*>(p)) element();
-            else
-                ::new (static_cast<void*>(p)) element;
-        });
-    else if constexpr (How == initialise::by_value)
-        std::uninitialized_value_construct_n(first, count);
-    else
-        std::uninitialized_default_construct_n(first, count);
+    // Not std::uninitialized_value_construct_n: libstdc++'s finds functions of the element's namespace by its argument.
+    detail::construct_each(first, count, [](element* p) {
+        if constexpr (How == initialise::by_value)
+            ::new (static_cast<void*>(p)) element();
+        else
+            ::new (static_cast<void*>(p)) element;
+    });
     ::new (memory) std::size_t(count);
     block.release();
     return unique_ptr<T>(first);

@@ -70,6 +70,13 @@ struct derived : entity {
     using entity::entity;
 };
 
+// A pointer to it has both as associated classes, and so a lookup by argument would make the compiler complete them.
+struct never_defined;
+template <class T>
+struct holder {
+    T member;
+};
+
 }  // namespace app
 
 namespace {
@@ -115,6 +122,27 @@ TEST(names_of_the_users, do_not_hijack_calls_of_the_library) {
         EXPECT_EQ(app::g_alive, 6);
     }
     EXPECT_EQ(app::g_alive, 0);
+}
+
+template <class Pool>
+void use_incomplete(Pool& pool) {
+    using pointer = app::holder<app::never_defined>*;
+    // Not make_shared: the std::shared_ptr of libstdc++ completes it.
+    auto const counted = pool.template make_rc<pointer>();
+    auto const counted_array = pool.template make_rc<pointer[]>(3);
+    auto const unique = pool.template make_unique<pointer>();
+    auto const unique_array = pool.template make_unique<pointer[]>(3);
+    auto const unique_rows = pool.template make_unique<pointer[][2]>(3);
+    auto const overwritten = pool.template make_unique_for_overwrite<pointer[]>(3);
+    EXPECT_TRUE(unique_array[2] == nullptr);
+    EXPECT_TRUE(unique_rows[2][1] == nullptr);
+}
+
+TEST(names_of_the_users, are_not_looked_up_if_that_needs_an_incomplete_class) {
+    pooled::pool shared;
+    pooled::local_pool local;
+    use_incomplete(shared);
+    use_incomplete(local);
 }
 
 }  // namespace
