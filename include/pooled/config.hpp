@@ -267,10 +267,12 @@
         {.type = ::pooled::detail::tracking::type_name<T>(),   \
          .address = __builtin_return_address(0),               \
          .is_only_weak = __VA_ARGS__})
-#define POOLED_CALLER , std::source_location const& caller = std::source_location::current()
+#define POOLED_CALLER                                    \
+    , ::pooled::detail::tracking::caller const& caller = \
+          ::pooled::detail::tracking::caller(std::source_location::current())
 #define POOLED_ACQUISITION_AT_CALLER                           \
     ::pooled::detail::tracking::acquisition const acquisition( \
-        {.source = caller, .address = __builtin_return_address(0)})
+        {.source = caller.source, .address = __builtin_return_address(0)})
 #define POOLED_ACQUISITION_OF_MEMORY \
     ::pooled::detail::tracking::acquisition const acquisition({.address = __builtin_return_address(0)})
 #else

@@ -26,6 +26,7 @@
 
 #if POOLED_TRACKED
 #include "pooled/os/callers.hpp"
+#include "pooled/os/copies.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -78,10 +79,21 @@ POOLED_STATE(thread_local site const*, t_acquisition, = nullptr);
     return known != nullptr ? *known : site();
 }
 
-// The outermost counts: the library's functions call each other.
+// Where allocate() is called. A record refers to names in that file, which therefore stays loaded: inlined, so that it is that
+// file which is pinned, whichever has the code of allocate().
+struct caller {
+    POOLED_ALWAYS_INLINE explicit caller(std::source_location const& where) noexcept : source(where) {
+        detail::pin_this_library();
+    }
+    std::source_location source;
+};
+
+// The outermost counts: the library's functions call each other. Pins the file of the names in its site, as `caller` does.
 class acquisition {
 public:
-    explicit acquisition(site const& where) noexcept : m_site(where), m_before(t_acquisition) {
+    POOLED_ALWAYS_INLINE explicit acquisition(site const& where) noexcept
+        : m_site(where), m_before(t_acquisition) {
+        detail::pin_this_library();
         if (m_before != nullptr) return;
         m_site.callers = stack::find(m_site.address);
         t_acquisition = &m_site;

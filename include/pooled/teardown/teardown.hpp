@@ -24,6 +24,7 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/copies.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
@@ -59,9 +60,11 @@ enum class drop_way : unsigned char {
 bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
 void finish_deferred_at_exit() noexcept;
 
-// From now on, the pool calls this layer. Called before the first object is deferred.
+// From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
+// the first object is deferred.
 inline void install_hooks() noexcept {
     if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
+    detail::pin_this_library();
     g_exit_hook.store(finish_deferred_at_exit, std::memory_order_relaxed);
     g_pressure_hook.store(relieve_pressure, std::memory_order_relaxed);
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSL-1.0
+// An executable that exports its state, and uses raw blocks alone, opens a plugin that uses more of the library and closes it. What
+// the plugin registered in the shared state must not lead to code or names that are no longer loaded.
+//
+//   usage: owner <plugin> <function of the plugin>
+
+#include "pooled/pooled.hpp"
+
+#include <cstdio>
+#include <iostream>
+
+#include <dlfcn.h>
+
+int main(int, char** argv) {
+    pooled::pool pool{{.name = "bounded", .max_bytes = 1 << 20}};
+    void* const plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (plugin == nullptr) return std::puts(dlerror()), 1;
+    reinterpret_cast<void (*)(pooled::pool&)>(dlsym(plugin, argv[2]))(pool);
+    if (dlclose(plugin) != 0) return std::puts(dlerror()), 1;
+
+    std::size_t count = 0;
+    while (pool.try_allocate(1000) != nullptr)  // the last one asks for deferred objects
+        ++count;
+    if (count < 500) return std::printf("%zu blocks\n", count), 1;
+#if POOLED_TRACKED
+    pool.live_report(std::cout);
+#endif
+    std::puts("passed");  // exit() asks for deferred objects, too
+}

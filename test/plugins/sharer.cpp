@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSL-1.0
+// A plugin that uses parts of the library which the executable whose state it shares does not use: see owner.cpp.
+
+#include "pooled/pooled.hpp"
+
+#include <memory>
+
+extern "C" __attribute__((visibility("default"))) void use_other_parts(pooled::pool& pool) {
+    pooled::reclaim_scope const scope;
+    static_cast<void>(pool.make_shared<long>(1));
+}
+
+// Two blocks that are in use when the plugin is closed, neither of which needs its code.
+extern "C" __attribute__((visibility("default"))) void leave_blocks(pooled::pool& pool) {
+    static_cast<void>(pool.allocate(64));
+    static_cast<void>(pooled::pool_allocator<long>(pool).allocate(8));
+}
