@@ -174,8 +174,9 @@
 
 // Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
 // sanitized and hardened builds, tracked builds and their stacks, the gate's barrier, the standard library, its debug mode and
-// its string. Code that is compiled for libpooled has names of its own, because it must not be linked to header-only code; they
-// also contain what the library must have in common with its users.
+// its string. Code without exceptions has names of its own, because it fails where other code throws. So has code that is compiled
+// for libpooled, because it must not be linked to header-only code; these names also contain what the library must have in common
+// with its users.
 //   POOLED_ABI_BUILD      equal where layouts are; also the namespace of what has one name with libpooled and without
 //   POOLED_ABI_NAMESPACE  that of everything else
 //   POOLED_ABI_LAYOUT, POOLED_ABI_NAME   both as strings
@@ -224,15 +225,14 @@
 #else
 #define POOLED_ABI_RACES
 #endif
+#else
+#define POOLED_ABI_COMPILED
+#define POOLED_ABI_RACES
+#endif
 #if POOLED_HAS_EXCEPTIONS
 #define POOLED_ABI_FAILURE
 #else
 #define POOLED_ABI_FAILURE _noexcept
-#endif
-#else
-#define POOLED_ABI_COMPILED
-#define POOLED_ABI_RACES
-#define POOLED_ABI_FAILURE
 #endif
 #define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
     v##major##_##minor##_##patch##checked##blocks##hardened##tracked##barrier##library

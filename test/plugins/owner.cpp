@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-// An executable that exports its state, and uses raw blocks alone, opens a plugin that uses more of the library and closes it. What
-// the plugin registered in the shared state must not lead to code or names that are no longer loaded.
+// An executable that exports its state, and uses little of the library, opens a plugin that uses more of it, and closes the plugin.
+// What the plugin registered in the shared state must not lead to code or names that are no longer loaded; and the plugin must not
+// run code of an executable without exceptions where it expects one.
 //
 //   usage: owner <plugin> <function of the plugin>
 
@@ -13,6 +14,7 @@
 
 int main(int, char** argv) {
     pooled::pool pool{{.name = "bounded", .max_bytes = 1 << 20}};
+    static_cast<void>(pooled::make_shared<long>(1));
     void* const plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (plugin == nullptr) return std::puts(dlerror()), 1;
     reinterpret_cast<void (*)(pooled::pool&)>(dlsym(plugin, argv[2]))(pool);

@@ -3,7 +3,10 @@
 
 #include "pooled/pooled.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <vector>
 
 extern "C" __attribute__((visibility("default"))) void use_other_parts(pooled::pool& pool) {
     pooled::reclaim_scope const scope;
@@ -14,4 +17,17 @@ extern "C" __attribute__((visibility("default"))) void use_other_parts(pooled::p
 extern "C" __attribute__((visibility("default"))) void leave_blocks(pooled::pool& pool) {
     static_cast<void>(pool.allocate(64));
     static_cast<void>(pooled::pool_allocator<long>(pool).allocate(8));
+}
+
+// The plugin is compiled with exceptions; the executable may not be.
+extern "C" __attribute__((visibility("default"))) void catch_exhausted(pooled::pool&) {
+    pooled::pool small{{.name = "small", .max_bytes = 64 << 10}};
+    std::vector<std::shared_ptr<long>> all;
+    try {
+        for (;;)
+            all.push_back(small.make_shared<long>(1));
+    } catch (pooled::exhausted const&) {
+        return;
+    }
+    std::puts("nothing was thrown"), std::abort();
 }
