@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <memory_resource>
 #include <vector>
 
 extern "C" __attribute__((visibility("default"))) void use_other_parts(pooled::pool& pool) {
@@ -30,4 +31,9 @@ extern "C" __attribute__((visibility("default"))) void catch_exhausted(pooled::p
         return;
     }
     std::puts("nothing was thrown"), std::abort();
+}
+
+extern "C" __attribute__((visibility("default"))) void use_own_pool(pooled::pool&) {
+    pooled::pool own;
+    std::pmr::vector<long> const numbers(10, own.resource());
 }

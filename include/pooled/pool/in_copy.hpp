@@ -41,24 +41,38 @@ inline std::uint64_t region_for_others(void const* p) {
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
+// Otherwise these functions would call each other without end.
+inline void expect_own(pool_core const& core) noexcept {
+    POOLED_CHECK(
+        !g_registry.is_foreign(core),
+        "pooled: a shared library runs the functions of another one with its own state; link the other one "
+        "without -Bsymbolic, or compile it with -fvisibility=hidden");
+}
+
 inline void* allocate_in_copy(pool_core& core, class_index c, std::size_t bytes, std::size_t align) {
+    detail::expect_own(core);
     return core.is_local() ? detail::allocate(in_pool<sharing::local>(core), c, bytes, align)
                            : detail::allocate(in_pool<sharing::shared>(core), c, bytes, align);
 }
 inline void deallocate_in_copy(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept {
+    detail::expect_own(core);
     if (core.is_local())
         detail::deallocate(in_pool<sharing::local>(core), c, p, bytes);
     else
         detail::deallocate(in_pool<sharing::shared>(core), c, p, bytes);
 }
 inline void* allocate_large_in_copy(pool_core& core, std::size_t bytes, std::size_t align) {
+    detail::expect_own(core);
     return core.is_local() ? detail::allocate_beyond_classes(in_pool<sharing::local>(core), bytes, align)
                            : detail::allocate_beyond_classes(in_pool<sharing::shared>(core), bytes, align);
 }
 inline void deallocate_large_in_copy(pool_core& core, void* p, std::size_t bytes) noexcept {
     detail::deallocate_large(core.id(), p, bytes);
 }
-inline void close_in_copy(pool_core& core) noexcept { g_registry.close(core); }
+inline void close_in_copy(pool_core& core) noexcept {
+    detail::expect_own(core);
+    g_registry.close(core);
+}
 inline void destroy_in_copy(pool_core& core) noexcept { g_registry.destroy_own(core); }
 
 POOLED_HIDDEN inline constexpr copy_functions k_copy_functions{
