@@ -39,11 +39,15 @@ public:
     explicit until_time(std::chrono::time_point<Clock, Duration> deadline) noexcept : m_deadline(deadline) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
         auto const now = Clock::now();
+        // Compared as seconds first: the clock's unit may be too small to represent a deadline that counts hours.
+        seconds const left = seconds(m_deadline.time_since_epoch()) - seconds(now.time_since_epoch());
+        if (!(left > -k_longest_sleep && left < k_longest_sleep)) return detail::sleep_for(left);
         return m_deadline <= now ? std::chrono::nanoseconds::zero() : detail::sleep_for(m_deadline - now);
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 
 private:
+    using seconds = std::chrono::duration<double>;
     std::chrono::time_point<Clock, Duration> m_deadline;
 };
 

@@ -80,6 +80,23 @@ TEST(until_time, is_far_off_for_the_last_time_point_of_a_clock) {
     EXPECT_EQ(until_time(set_clock::time_point::max()).remaining(), k_longest_sleep);
 }
 
+// In the clock's unit, such a number of hours does not exist.
+TEST(until_time, counts_in_any_unit) {
+    using std::chrono::time_point;
+    using years = std::chrono::duration<std::int64_t, std::ratio<86400 * 365>>;
+    using seconds = std::chrono::duration<double>;
+    double const infinite = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(until_time(time_point<set_clock, std::chrono::hours>::max()).remaining(), k_longest_sleep);
+    EXPECT_EQ(until_time(time_point<std::chrono::steady_clock, std::chrono::milliseconds>::max()).remaining(),
+              k_longest_sleep);
+    EXPECT_EQ(until_time(time_point<std::chrono::system_clock, years>::max()).remaining(), k_longest_sleep);
+    EXPECT_EQ(until_time(time_point<set_clock, seconds>(seconds(infinite))).remaining(), k_longest_sleep);
+    EXPECT_EQ(until_time(time_point<std::chrono::steady_clock, std::chrono::hours>::min()).remaining(), 0ns);
+    EXPECT_EQ(until_time(time_point<std::chrono::system_clock, years>::min()).remaining(), 0ns);
+    EXPECT_EQ(until_time(time_point<set_clock, seconds>(seconds(-infinite))).remaining(), 0ns);
+    EXPECT_EQ(until_time(time_point<set_clock, seconds>(seconds(std::nan("")))).remaining(), 0ns);
+}
+
 #if POOLED_HAS_STOP_TOKEN
 
 TEST(until_stopped, stops_a_waiter_when_a_stop_is_requested) {
