@@ -96,6 +96,17 @@ TYPED_TEST(misuse_of, a_pool_is_a_small_block_freed_as_a_large_one) {
                  TestFixture::report("size or alignment"));
 }
 
+TYPED_TEST(misuse_of, a_pool_is_an_alignment_that_is_no_power_of_two) {
+    for (std::size_t const align : {0, 3, 24, 12'345}) {
+        std::string const report = "bad allocation of 48 bytes from pool 'packets': the alignment " +
+                                   std::to_string(align) + " is not a power of two";
+        EXPECT_DEATH(static_cast<void>(this->pool.allocate(48, align)), report);
+        EXPECT_DEATH(static_cast<void>(this->pool.try_allocate(48, align)), report);
+        EXPECT_DEATH(static_cast<void>(this->pool.resource()->allocate(48, align)), report);
+        EXPECT_DEATH(this->pool.reserve_bytes(10, 48, align), report);
+    }
+}
+
 TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_that_owns_twice) {
     EXPECT_DEATH(
         {

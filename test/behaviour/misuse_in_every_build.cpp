@@ -135,4 +135,14 @@ TYPED_TEST(bad_deallocation, with_another_size_is_reported) {
         "bad deallocation of 0x[0-9a-f]+ into pool 'packets'");
 }
 
+template <class Pool>
+class bad_alignment : public bad_deallocation<Pool> {};
+TYPED_TEST_SUITE(bad_alignment, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(bad_alignment, is_reported_where_no_size_class_serves_the_request) {
+    EXPECT_DEATH(static_cast<void>(this->pool.try_allocate(48, 0)), "alignment .*not a power of two");
+    EXPECT_DEATH(static_cast<void>(this->pool.allocate(100'000, 24)), "alignment .*not a power of two");
+    EXPECT_DEATH(this->pool.reserve_bytes(10, 48, 0), "alignment .*not a power of two");
+}
+
 }  // namespace

@@ -22,6 +22,10 @@ inline constexpr std::size_t k_size_max = std::numeric_limits<std::size_t>::max(
     return value & ~(unit - 1);
 }
 
+[[nodiscard]] constexpr bool is_power_of_two(std::size_t value) noexcept {
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
 // The sum, or k_size_max when it does not fit: no request of that size can ever be met.
 [[nodiscard]] constexpr std::size_t saturating_add(std::size_t a, std::size_t b) noexcept {
     return a > k_size_max - b ? k_size_max : a + b;

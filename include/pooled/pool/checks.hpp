@@ -3,7 +3,7 @@
 
 // What the checked build (POOLED_CHECKED) verifies at every call. At a deallocation: the address is the start of a block in use,
 // of this pool, with this size; nothing wrote behind it; a local pool's block is returned by the thread that uses the pool. At an
-// allocation: the pool was not destroyed, and nothing wrote to the block while it was free. Empty in other builds. A block of
+// allocation: the alignment is a power of two, the pool was not destroyed, and nothing wrote to the block while it was free. Empty in other builds. A block of
 // another copy of the library's state is checked there (pool/foreign.hpp).
 //
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
@@ -113,6 +113,18 @@ inline void on_use(pool_core& core) {
     if (core.is_local()) g_local_users.on_allocate(core.id());
 }
 
+// A request for memory, before its size class is used.
+inline void on_request(std::uint32_t pool_id, std::size_t bytes, std::size_t align) {
+    if (is_power_of_two(align)) return;
+    std::array<char, 256> message{};
+    std::snprintf(message.data(), message.size(),
+                  "pooled: bad allocation of %zu bytes from pool '%s': the alignment %zu is not a power of "
+                  "two; pass alignof(T)",
+                  bytes, name_of(pool_id), align);
+    POOLED_FAIL(message.data());
+    std::abort();
+}
+
 inline void check_user(map_entry entry, std::uint32_t pool_id, void const* p, std::size_t bytes) {
     if (entry.is_local() && !g_local_users.on_deallocate(pool_id)) report(pool_id, p, k_thread, bytes, bytes);
 }
@@ -208,6 +220,7 @@ inline void on_deallocate_found(void* p) {
 #else
 
 POOLED_ALWAYS_INLINE void on_use(pool_core&) noexcept {}
+POOLED_ALWAYS_INLINE void on_request(std::uint32_t, std::size_t, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_allocate(void*, class_index, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_allocate_large(void*, std::size_t) noexcept {}

@@ -266,6 +266,7 @@ template <class Place>
 // Any size; the same.
 template <class Place>
 [[nodiscard]] inline void* allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
+    checks::on_request(place.id(), bytes, align);
     class_index const c = class_for(bytes, align);
     if (c != k_large) [[likely]]
         return detail::allocate(place, c, bytes, align);

@@ -15,6 +15,7 @@
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
+#include "pooled/pool/slow_path.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,7 @@ POOLED_CODE bool try_reserve(pool_core& core, class_index a, class_index b, std:
     return core.memory().reserve(a, b, count, large);
 }
 POOLED_CODE bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
+    POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
     if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
     detail::reserve_caches(core);
     return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);

@@ -80,6 +80,9 @@ POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void
 POOLED_API void deallocate_in(pool_core* core, class_index c, void* block, std::size_t bytes = 0) noexcept;
 POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* block) noexcept;
 
+inline constexpr char const* k_bad_alignment =
+    "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
+
 // `bytes` includes k_guard_bytes. Null when the bound is reached; throws what upstream throws.
 [[nodiscard]] POOLED_API void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align);
 
@@ -154,6 +157,7 @@ POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t
     });
 }
 POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
+    POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
     [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
     if (detail::is_foreign(core)) [[unlikely]]
         return detail::allocate_another_large(core, bytes, align);
