@@ -8,8 +8,10 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/caught_report.hpp"
 #include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/stale_pointer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -105,6 +107,39 @@ TYPED_TEST(misuse_of, a_pool_is_an_alignment_that_is_no_power_of_two) {
         EXPECT_DEATH(static_cast<void>(this->pool.resource()->allocate(48, align)), report);
         EXPECT_DEATH(this->pool.reserve_bytes(10, 48, align), report);
     }
+}
+
+TYPED_TEST(misuse_of, a_pool_is_a_reservation_after_it_was_destroyed) {
+    EXPECT_DEATH(
+        {
+            auto* const memory = static_cast<TypeParam*>(::operator new(sizeof(TypeParam)));
+            std::construct_at(memory, pooled::pool_options{.name = "packets"});
+            std::destroy_at(memory);
+            memory->reserve_bytes(10, 48);
+        },
+        "bad allocation from pool 'packets' at 0x[0-9a-f]+: it was destroyed");
+    EXPECT_DEATH(
+        {
+            auto* const memory = static_cast<TypeParam*>(::operator new(sizeof(TypeParam)));
+            std::construct_at(memory, pooled::pool_options{.name = "packets"});
+            std::destroy_at(memory);
+            memory->template reserve<int>(10);
+        },
+        "bad allocation from pool 'packets' at 0x[0-9a-f]+: it was destroyed");
+}
+
+// The control block of an object that is observed is needed until its deferred destruction.
+TYPED_TEST(misuse_of, a_pool_is_a_shared_ptr_to_a_deferred_observed_object_dropped_twice) {
+    EXPECT_DEATH(
+        {
+            auto owner = this->pool.template make_shared<std::string>("text");
+            std::weak_ptr<std::string> const observer = owner;
+            test::stale<std::shared_ptr<std::string>> second(owner);
+            pooled::reclaim_scope const scope;
+            owner.reset();
+            second.get().reset();
+        },
+        "bad drop of a std::shared_ptr to the block at 0x[0-9a-f]+ of pool 'packets'");
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_unique_ptr_that_owns_twice) {

@@ -32,7 +32,6 @@
 #include <cstring>
 #include <memory>
 #include <memory_resource>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -234,6 +233,18 @@ TYPED_TEST(misuse_of, an_rc_ptr_is_reported_for_every_second_drop_of_a_deferred_
     EXPECT_EQ(found, iterations());
 }
 
+TYPED_TEST(misuse_of, a_shared_ptr_is_reported_for_every_second_drop_of_a_deferred_object) {
+    int found = 0;
+    {
+        pooled::reclaim_scope const scope;
+        for (int i = 0; i < iterations(); ++i)
+            found += is_report(report_of_stale_drop(this->pool.template make_shared<std::vector<int>>(3)),
+                               "std::shared_ptr");
+    }
+    EXPECT_EQ(found, iterations());
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+}
+
 TYPED_TEST(misuse_of, a_pool_is_not_to_own_an_object_that_observes_itself) {
     struct observing : pooled::enable_rc_from_this<observing> {
         std::string text = "text";
@@ -358,16 +369,20 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_a_shared_ptr_that_was_copied_after_
 TYPED_TEST(misuse_of, a_pool_is_reported_for_every_allocation_after_it_was_destroyed) {
     int found = 0;
     for (int i = 0; i < std::min(iterations(), 3000); ++i) {
-        std::optional<TypeParam> made(std::in_place, pooled::pool_options{.name = "packets"});
+        auto made = std::make_unique<TypeParam>(pooled::pool_options{.name = "packets"});
         pooled::pool_allocator<int, TypeParam> from(*made);
         int* const out = i % 2 == 0 ? from.allocate(1) : nullptr;  // it keeps the pool's memory
+        std::pmr::memory_resource* const resource = made->resource();
         made.reset();
         TypeParam const next;  // does not take the other's place
         found += is_report(report_of([&] { static_cast<void>(from.allocate(1)); }), "it was destroyed");
         found += is_report(report_of([&] { static_cast<void>(from.allocate(100'000)); }), "it was destroyed");
+        found += is_report(report_of([&] { static_cast<void>(resource->allocate(1)); }), "it was destroyed");
         if (out != nullptr) from.deallocate(out, 1);
+        found += is_report(report_of([&] { static_cast<void>(resource->allocate(1)); }), "it was destroyed");
+        found += is_report(report_of([&] { resource->deallocate(out, 1); }), "double free");
     }
-    EXPECT_EQ(found, 2 * std::min(iterations(), 3000));
+    EXPECT_EQ(found, 5 * std::min(iterations(), 3000));
 }
 
 TEST(misuse_of_a_local_pool, is_reported_for_every_drop_on_another_thread) {

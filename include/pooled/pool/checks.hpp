@@ -97,20 +97,19 @@ inline class_index class_of(map_entry entry) noexcept {
     return entry.slab_at()->size_class < k_class_count && g_live_map.test(start_in(entry, p));
 }
 
+inline void expect_open(pool_core const& core) {
+    if (!g_dead_pools.is_open(&core)) [[unlikely]]
+        fail_dead_pool(g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core), &core);
+}
+
 // Called before the pool allocates.
 inline void on_use(pool_core& core) {
-    if (!g_dead_pools.is_open(&core)) [[unlikely]] {
-        std::array<char, 320> message{};
-        std::snprintf(
-            message.data(), message.size(),
-            "pooled: bad allocation from pool '%s' at %p: it was destroyed; a pool must outlive the "
-            "allocators and references that allocate from it",
-            g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core),
-            static_cast<void*>(&core));
-        POOLED_FAIL(message.data());
-        std::abort();
-    }
+    expect_open(core);
     if (core.is_local()) g_local_users.on_allocate(core.id());
+}
+
+inline void on_reserve(pool_core const& core) {
+    if (!detail::is_kept_elsewhere(core)) expect_open(core);
 }
 
 // A request for memory, before its size class is used.
@@ -220,6 +219,7 @@ inline void on_deallocate_found(void* p) {
 #else
 
 POOLED_ALWAYS_INLINE void on_use(pool_core&) noexcept {}
+POOLED_ALWAYS_INLINE void on_reserve(pool_core const&) noexcept {}
 POOLED_ALWAYS_INLINE void on_request(std::uint32_t, std::size_t, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_allocate(void*, class_index, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*, std::size_t) noexcept {}

@@ -8,10 +8,13 @@
 //   closed   blocks are still in use           ─▶ a bit at the next unit of 16 bytes
 //   dead     only the name is left             ─▶ a bit at the third
 //
+// A std::pmr container may still hold it as a memory_resource, too: what is left of a dead pool is one, which reports its use.
+//
 // Any thread may call; O(1). Not compiled in other builds.
 
 #include "pooled/config.hpp"
 #include "pooled/heap/live_map.hpp"
+#include "pooled/heap/misuse.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 
@@ -21,9 +24,21 @@
 #include <new>
 
 #if POOLED_CHECKED
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <memory_resource>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+[[noreturn]] POOLED_NOINLINE inline void fail_dead_pool(char const* name, void const* core) noexcept(false) {
+    std::array<char, 320> message{};
+    std::snprintf(message.data(), message.size(),
+                  "pooled: bad allocation from pool '%s' at %p: it was destroyed; a pool must outlive the "
+                  "allocators and references that allocate from it",
+                  name, core);
+    POOLED_FAIL(message.data());
+    std::abort();
+}
 
 class dead_pools {
 public:
@@ -44,7 +59,7 @@ public:
         mark(core, 0, false);
         mark(core, 1, false);
         mark(core, 2, true);
-        grave* const fresh = ::new (core) grave{name, bytes};
+        grave* const fresh = ::new (core) grave(name, bytes);
         grave* evicted = nullptr;
         {
             scoped_lock const lock(m_mutex);
@@ -71,9 +86,19 @@ public:
 
 private:
     static constexpr std::size_t k_graves = 256;
-    struct grave {
+    struct grave final : std::pmr::memory_resource {
         std::array<char, k_name_bytes> name;
         std::size_t bytes;
+
+        grave(std::array<char, k_name_bytes> const& of, std::size_t size) noexcept : name(of), bytes(size) {}
+        void* do_allocate(std::size_t, std::size_t) override { fail_dead_pool(name.data(), this); }
+        void do_deallocate(void* p, std::size_t, std::size_t) override {
+            detail::fail_deallocation(name.data(), p,
+                                      "it was freed before (double free), as all of this destroyed pool");
+        }
+        [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
+            return this == &other;
+        }
     };
 
     static void mark(void* core, std::size_t unit, bool is_set) noexcept {

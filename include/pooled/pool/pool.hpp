@@ -184,6 +184,7 @@ public:
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        detail::checks::on_reserve(*m_core);
         detail::checks::on_request(m_core->id(), bytes, align);
         class_index const c = class_for(bytes, align);
         if (c != k_large) return detail::reserve_classes(*m_core, c, c, count);

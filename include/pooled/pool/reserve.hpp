@@ -11,6 +11,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/os/metadata.hpp"
+#include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/malloc_blocks.hpp"
@@ -32,11 +33,13 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // The same; throws exhausted.
 inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
                             pool_memory::large_shape large = {}) {
+    checks::on_reserve(core);
     if (!detail::try_reserve(core, a, b, count, large))
         core.throw_exhausted(saturating_multiply(
             count, detail::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
 }
 inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
+    checks::on_reserve(core);
     if (!detail::try_reserve_large(core, bytes, align, count))
         core.throw_exhausted(saturating_multiply(count, bytes));
 }

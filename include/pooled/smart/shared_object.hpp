@@ -50,6 +50,9 @@ public:
         // The control block's destructor ran, so MemorySanitizer considers its bytes, which include the object, uninitialized.
         sanitizer::unpoison(block, control::k_bytes<T>);
         deferred const d(block, std::exchange(state.awaited, k_no_type), false);
+#if POOLED_CHECKED
+        if constexpr (fill::k_is_on) detail::write_stale_owner(block);  // a second drop is reported
+#endif
         defer(d, object_in(block));
         return true;
     }
@@ -99,6 +102,9 @@ private:
                                  hardened::origin_of(control::k_align<T>));
     }
     static void finish_observed(void* block) noexcept {
+#if POOLED_CHECKED
+        if (!control::is_only_weak(block)) detail::fail_stale_owner(block, "std::shared_ptr");
+#endif
         std::destroy_at(object_in(block));
         control::release_weak(block);
     }
