@@ -231,6 +231,83 @@ TYPED_TEST(hardened, pool_reports_every_drop_of_a_weak_rc_ptr_after_the_last_one
     EXPECT_EQ(found, 2 * iterations());
 }
 
+struct counts_destructions {
+    counts_destructions() = default;
+    counts_destructions(counts_destructions const&) = delete;
+    counts_destructions& operator=(counts_destructions const&) = delete;
+    ~counts_destructions() { ++count; }
+    static inline int count = 0;
+};
+
+// A large block has a mark while the pool keeps it.
+TYPED_TEST(hardened, pool_reports_a_second_owner_of_a_large_object_before_its_destructor_runs) {
+    struct large {
+        counts_destructions one;
+        std::array<char, 60'000> bytes{};
+    };
+    struct alignas(64) aligned : large {};
+    counts_destructions::count = 0;
+    std::array const reports{report_of_second_drop(this->pool.template make_unique<large>()),
+                             report_of_second_drop(this->pool.template make_unique<aligned>()),
+                             report_of_second_drop(this->pool.template make_rc<large>()),
+                             report_of_second_drop(this->pool.template make_rc<aligned>()),
+                             report_of_second_drop(this->pool.template make_unique<large[]>(2)),
+                             report_of_second_drop(this->pool.template make_unique<aligned[]>(2)),
+                             report_of_second_drop(this->pool.template make_rc<large[]>(2)),
+                             report_of_second_drop(this->pool.template make_rc<aligned[]>(2))};
+    for (std::string const& report : reports)
+        EXPECT_PRED2(is_report, report, "double free");
+    EXPECT_EQ(counts_destructions::count, 4 * 1 + 4 * 2);
+    EXPECT_TRUE(test::is_valid(this->pool));
+}
+
+// The mark of the block's former use is not that of a free block.
+TYPED_TEST(hardened, pool_reports_nothing_of_a_large_block_that_is_used_again) {
+    struct alignas(64) aligned {
+        std::array<char, 1000> bytes{};
+    };
+    for (int i = 0; i < 100; ++i) {
+        this->pool.deallocate(this->pool.allocate(50'000), 50'000);
+        auto const array = this->pool.template make_rc<aligned[]>(45);
+        auto const other = this->pool.template make_unique<aligned[]>(45);
+        void* const empty = this->pool.allocate(0, 8192);
+        this->pool.deallocate(empty, 0, 8192);
+    }
+    EXPECT_EQ(this->pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(hardened, pool_reports_an_object_that_was_deferred_twice_before_it_is_destroyed_again) {
+    struct alignas(64) aligned {
+        std::string text = "text";
+    };
+    auto const defer_twice = [](auto p) {
+        using pointer = decltype(p);
+        alignas(pointer) std::array<std::byte, sizeof(pointer)> memory;
+        std::memcpy(memory.data(), static_cast<void const*>(&p), sizeof(pointer));
+        pooled::reclaim_scope const scope;
+        p.reset();
+        reinterpret_cast<pointer*>(memory.data())->reset();
+    };
+    EXPECT_DEATH(defer_twice(this->pool.template make_unique<std::string>(100, 'x')), "double free");
+    EXPECT_DEATH(defer_twice(this->pool.template make_unique<aligned>()), "double free");
+}
+
+TEST(hardened_object_pool, reports_every_second_drop_of_an_idle_object) {
+    pooled::object_pool<std::string> objects{{.name = "packets"}};
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        found += is_report(report_of_second_drop(objects.acquire_unique()), "double free");
+        found += is_report(report_of_second_drop(objects.acquire_rc()), "double free");
+        auto owner = objects.acquire_rc();
+        auto observer = pooled::weak_rc_ptr<std::string>(owner);
+        owner.reset();
+        found += is_report(report_of_second_drop(std::move(observer)), "double free");
+    }
+    EXPECT_EQ(found, 3 * iterations());
+    EXPECT_EQ(objects.idle(), objects.capacity());
+    EXPECT_TRUE(test::is_valid(objects));
+}
+
 TYPED_TEST(hardened, pool_reports_nothing_of_blocks_that_are_not_written_to) {
     for (int i = 0; i < iterations(); ++i) {
         std::size_t const bytes = this->any_size();

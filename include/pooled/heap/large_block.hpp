@@ -9,6 +9,7 @@
 #include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
+#include "pooled/heap/free_mark.hpp"
 #include "pooled/heap/page_map.hpp"
 
 #include <array>
@@ -80,6 +81,13 @@ struct alignas(k_cache_line) large_block {
 #else
     static void end_free(char const*) noexcept {}
 #endif
+
+    // It is idle from now on, unless it was. In the hardened build, its mark detects the second drop of what was in it.
+    void end_use() noexcept {
+        if constexpr (k_hardened)
+            if (payload != nullptr && bytes >= sizeof(std::uintptr_t)) free_mark::put_on(payload);
+        payload = nullptr;
+    }
 
     // The start of `size` bytes at `alignment`, or null when they do not fit. 0 bytes also get an address within the region.
     [[nodiscard]] void* place(std::size_t size, std::size_t alignment) const noexcept {

@@ -91,7 +91,7 @@ public:
             upstream::call under_way(m_upstream);
             {
                 scoped_lock const lock(m_mutex);
-                b.payload = nullptr;
+                b.end_use();
                 if (b.reserved_for != nullptr && b.reserved_for->count == 0) b.reserved_for = nullptr;
                 if (b.reserved_for != nullptr || may_keep(b, m_in_use_bytes - bytes)) {
                     keep(b);
@@ -111,7 +111,7 @@ public:
     // Sets aside a block in use, which its thread keeps, and takes it again for the same size: only payload and mark change.
     // Without the lock; requires that no other thread can reach the block.
     void set_aside(large_block& b) const noexcept {
-        b.payload = nullptr;
+        b.end_use();
         g_page_map.set_idle(b.base, true);
     }
     [[nodiscard]] void* use_again(large_block& b, void* payload) const noexcept {

@@ -9,6 +9,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/free_mark.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/exhaustion.hpp"
 #include "pooled/pool/extension.hpp"
@@ -164,7 +165,10 @@ POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t
     if (pool_extension* const above = core.extension()) [[unlikely]]
         above->on_allocate();
     void* const aside = core.memory().take_aside(bytes, align, find_cache(core));
-    return aside != nullptr ? aside : detail::allocate_another_large(core, bytes, align);
+    void* const block = aside != nullptr ? aside : detail::allocate_another_large(core, bytes, align);
+    if constexpr (k_hardened)
+        if (block != nullptr && bytes >= sizeof(std::uintptr_t)) free_mark::take_off(block);
+    return block;
 }
 
 #endif

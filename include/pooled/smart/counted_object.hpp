@@ -184,11 +184,14 @@ private:
             detail::defer_or_finish(d, object_of(header), sizeof(T));
     }
 
+    // In the hardened build, an object that was deferred twice is not destroyed again.
     static void finish(void* header) noexcept {
+        hardened::expect_in_use(header);
         std::destroy_at(object_of(header));
         free(header);
     }
     static void finish_observed(void* header) noexcept {
+        hardened::expect_in_use(header);
         std::destroy_at(object_of(header));
         header_at(header).release_weak();
     }
