@@ -32,6 +32,7 @@ struct owner {
     ~owner() { std::free(memory); }
 };
 struct node {
+    node() {}  // NOLINT: not defaulted, for then all of it would be zeroed
     std::shared_ptr<node> next;
     pooled::unique_ptr<owner> owned;
     char never_written[24];
