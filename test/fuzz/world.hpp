@@ -4,6 +4,8 @@
 // A program of one thread that an input describes: pools are created and destroyed, objects are created, copied, observed
 // and dropped, blocks are allocated, objects recycled, upstream fails. After each step the library's state is compared with
 // the shadow's.
+//
+// An input with an odd number of bytes is extended: it also uses what world_extras.hpp has. Others mean what they always meant.
 
 #include "pooled/pooled.hpp"
 
@@ -98,7 +100,8 @@ struct recycling {
 
 class world {
 public:
-    explicit world(std::span<std::uint8_t const> bytes) : m_input(bytes) {
+    explicit world(std::span<std::uint8_t const> bytes)
+        : m_input(bytes), m_is_extended(bytes.size() % 2 != 0) {
         for (pool_place& place : m_pools)
             open(place);
         m_recycler.emplace(recycler_options());
@@ -162,6 +165,7 @@ private:
         if (m_input.below(4) == 0) place.options.chunk_bytes = std::size_t{64} << 10;
         if (!is_local) place.options.teardown = static_cast<pooled::teardown>(m_input.below(3));
         place.options.release_unused_after = std::chrono::milliseconds(m_input.flag() ? 0 : 1);
+        if (m_is_extended) extend(place.options);
         place.number = m_next_pool++;
         place.is_reserved = false;
         if (is_local)
@@ -181,6 +185,7 @@ private:
         options.growth = 1 + m_input.below(3);
         if (options.max_objects != 0) options.initial_objects = m_input.below(options.max_objects + 1);
         m_recycler_bound = options.max_objects;
+        if (m_is_extended) extend(options);
         return options;
     }
 
@@ -280,7 +285,7 @@ private:
         for (recycled_handle& one : m_recycled)
             release(one);
         m_recycler.reset();
-        check(recycled::alive == 0, "an object pool destroys its objects");
+        check(recycled::alive == m_orphans.size(), "an object pool destroys its objects");
     }
 
     void reserve() {
@@ -305,7 +310,8 @@ private:
         for (std::size_t destroyed = 1; destroyed != 0;) {
             destroyed = 0;
             for (pool_place const& place : m_pools)
-                if (place.shared) destroyed += place.shared->drain();
+                if (place.shared || place.local)
+                    destroyed += with(place, [](auto& pool) { return pool.drain(); });
         }
     }
     void drop_in_scope() {
@@ -324,9 +330,39 @@ private:
     void finish();
     void step();
 
+    // World_extras.hpp.
+    using bytes_handle =
+        std::variant<std::monostate, pooled::unique_ptr<std::byte[]>, std::shared_ptr<std::byte[]>,
+                     pooled::rc_ptr<std::byte[]>, pooled::local_rc_ptr<std::byte[]>>;
+    struct array_place {
+        bytes_handle held;
+        std::span<std::byte> bytes;
+        std::uint64_t number = 0;
+        std::uint32_t pool = 0;
+    };
+    using numbers = std::vector<std::uint64_t, pooled::pool_allocator<std::uint64_t>>;
+    struct vector_place {
+        std::optional<numbers> held;
+        std::uint32_t pool = 0;
+    };
+    void extend(pooled::pool_options& options);
+    void extend(pooled::object_pool_options& options);
+    void extended_step();
+    void make_array();
+    template <class Pool>
+    [[nodiscard]] bytes_handle make_bytes(Pool& pool, std::size_t kind, std::size_t count);
+    void drop_array(array_place& place);
+    void change_vector();
+    void convert();
+    void leave_recycler();
+    void drop_extras();
+
     input m_input;
+    bool m_is_extended;
     shadow m_shadow;
-    upstream m_upstream;  // outlives everything below
+    upstream m_upstream;                    // outlives everything below
+    pooled::pool m_base{{.name = "base"}};  // some pools' upstream
+    std::size_t m_hook_calls = 0;
     std::uint32_t m_next_pool = 0;
     // Destroyed pools whose objects may still be alive.
     std::size_t m_closed_unordered = 0;
@@ -341,8 +377,13 @@ private:
     std::array<handle, k_places> m_places;
     std::array<weak_place, 8> m_weak;
     std::array<raw_block, k_raw> m_raw;
+    std::array<array_place, 8> m_arrays;
+    std::array<vector_place, 4> m_vectors;
+    std::vector<pooled::pending> m_pending;
+    std::vector<recycled_handle> m_orphans;  // of destroyed object pools
 };
 
 }  // namespace fuzz
 
+#include "fuzz/world_extras.hpp"
 #include "fuzz/world_steps.hpp"

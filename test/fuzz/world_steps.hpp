@@ -49,6 +49,7 @@ inline void world::make() {
     }
 
     std::size_t const failures = m_upstream.failures();
+    std::size_t const hook_calls = m_hook_calls;
     bool const was_unused =
         m_shadow.blocks(place.number) == 0 && m_shadow.pending() == 0 && !place.is_reserved;
     bool is_refused = false;
@@ -72,6 +73,8 @@ inline void world::make() {
     }
     check(is_refused || m_upstream.failures() != failures || (place.options.max_bytes != 0 && !was_unused),
           "an allocation fails for a reason");
+    check(is_refused || place.options.on_exhausted.call == nullptr || m_hook_calls != hook_calls,
+          "a pool's hook is called before an allocation fails");
     // Strong guarantee: the objects to be owned are as before.
     for (std::size_t i = 0; i < k_children; ++i) {
         check(id_of(owned[i]) == ids[i], "a failed make_ leaves its arguments alone");
@@ -149,11 +152,13 @@ inline void world::compare() {
     check(test::is_valid(*m_recycler), "an object pool's structures are valid");
     auto const stats = m_recycler->stats();
     check(stats.in_use == m_recycled_out, "an object pool knows how many objects are in use");
-    check(stats.capacity == recycled::alive, "an object pool knows how many objects there are");
+    check(stats.capacity == recycled::alive - m_orphans.size(),
+          "an object pool knows how many objects there are");
     check(m_recycler_bound == 0 || stats.capacity <= m_recycler_bound, "the bound on objects is hard");
 }
 
 inline void world::step() {
+    if (m_is_extended && m_input.below(4) == 0) return extended_step();
     switch (m_input.below(32)) {
     case 0:
     case 1:
@@ -195,7 +200,8 @@ inline void world::step() {
     case 25:
         return reserve();
     case 26:
-        if (pool_place& place = any_pool(); place.shared) place.shared->drain(m_input.below(8));
+        if (pool_place& place = any_pool(); place.shared || m_is_extended)
+            with(place, [&](auto& pool) { pool.drain(m_input.below(8)); });
         return;
     case 27: {
         pool_place& place = any_pool();
@@ -226,6 +232,7 @@ inline void world::finish() {
     compare();
     for (handle& one : m_places)
         clear(one);
+    drop_extras();
     drain();
     if (m_closed_deferring == 0) check(m_shadow.pending() == 0, "draining destroys all that was deferred");
     compare();
