@@ -147,6 +147,19 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_byte_written_behind_a_block) 
     EXPECT_EQ(found, iterations());
 }
 
+// Its guard is right, but for the block that was copied.
+TYPED_TEST(misuse_of, a_pool_is_reported_for_every_block_that_was_copied_over_another) {
+    int found = 0;
+    for (int i = 0; i < iterations(); ++i) {
+        void* const from = this->pool.allocate(48);
+        void* const to = this->pool.allocate(48);
+        std::memcpy(to, from, 48 + 16);
+        found += is_report(report_of([&] { this->pool.deallocate(to, 48); }), "behind its end (overflow)");
+        this->pool.deallocate(from, 48);
+    }
+    EXPECT_EQ(found, iterations());
+}
+
 TYPED_TEST(misuse_of, a_pool_is_reported_for_large_blocks) {
     int found = 0;
     constexpr int k_blocks = 100;
@@ -383,6 +396,16 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_allocation_after_it_was_destr
         found += is_report(report_of([&] { resource->deallocate(out, 1); }), "double free");
     }
     EXPECT_EQ(found, 5 * std::min(iterations(), 3000));
+}
+
+// The last 256 destroyed pools are remembered.
+TYPED_TEST(misuse_of, a_pool_is_reported_for_an_allocation_when_many_others_were_destroyed_since) {
+    auto made = std::make_unique<TypeParam>(pooled::pool_options{.name = "packets"});
+    pooled::pool_allocator<int, TypeParam> from(*made);
+    made.reset();
+    for (int i = 0; i < 255; ++i)
+        TypeParam const other{{.name = "other"}};
+    EXPECT_PRED2(is_report, report_of([&] { static_cast<void>(from.allocate(1)); }), "it was destroyed");
 }
 
 TEST(misuse_of_a_local_pool, is_reported_for_every_drop_on_another_thread) {
