@@ -207,6 +207,12 @@ TEST(live_report, names_what_is_acquired_while_upstream_is_a_pool_itself) {
     EXPECT_EQ(report.find("raw memory"), std::string::npos) << report;
     std::string const of_pages = report_of(pages);
     EXPECT_EQ(of_pages.find("packet, "), std::string::npos) << of_pages;
+    void* const large = pool.allocate(100'000);  // takes a region of `pages` first
+    std::string const with_large = report_of(pool);
+    EXPECT_NE(line_with(with_large, "1 of raw memory, 100000 bytes").find("live_report.cpp:"),
+              std::string::npos)
+        << with_large;
+    pool.deallocate(large, 100'000);
 }
 
 TEST(live_report, names_what_is_acquired_after_a_hook_has_used_the_pool) {

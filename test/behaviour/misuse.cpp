@@ -98,6 +98,17 @@ TYPED_TEST(misuse_of, a_pool_is_a_small_block_freed_as_a_large_one) {
                  TestFixture::report("size or alignment"));
 }
 
+TYPED_TEST(misuse_of, a_pool_is_a_write_to_a_freed_large_block_when_it_returns_to_upstream) {
+    EXPECT_DEATH(
+        {
+            auto* const p = static_cast<std::byte*>(this->pool.allocate(100'000));
+            this->pool.deallocate(p, 100'000);
+            p[7] = std::byte{1};
+            this->pool.trim();
+        },
+        "of pool 'packets': the byte at offset 7 was written after it was freed");
+}
+
 TYPED_TEST(misuse_of, a_pool_is_an_alignment_that_is_no_power_of_two) {
     for (std::size_t const align : {0, 3, 24, 12'345}) {
         std::string const report = "bad allocation of 48 bytes from pool 'packets': the alignment " +
