@@ -289,4 +289,22 @@ TYPED_TEST(reserved, memory_for_two_kinds_of_blocks_is_reserved_for_both_or_for_
     }
 }
 
+TEST(reserved_large_blocks, stay_reserved_when_other_sizes_exhaust_the_pool) {
+    pooled::pool pool{{.max_bytes = std::size_t{4} << 20}};
+    pool.reserve_bytes(4, 100'000);
+    std::vector<void*> others;
+    while (void* const p = pool.try_allocate(48))
+        others.push_back(p);
+    EXPECT_EQ(pool.try_allocate(300'000), nullptr);
+    std::vector<void*> reserved;
+    for (int i = 0; i < 4; ++i)
+        reserved.push_back(pool.try_allocate(100'000));
+    for (void* const p : reserved) {
+        EXPECT_NE(p, nullptr);
+        pool.deallocate(p, 100'000);
+    }
+    for (void* const p : others)
+        pool.deallocate(p, 48);
+}
+
 }  // namespace
