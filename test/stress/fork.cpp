@@ -263,6 +263,28 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
     owner.join();
 }
 
+// An owner inside the gate of its deferred objects gets and frees memory for them there, which takes a lock.
+TEST_F(fork_stress, threads_defer_and_destroy_thousands_of_objects_meanwhile) {
+    struct owner {
+        std::shared_ptr<int> value;
+    };
+    pooled::pool later{{.name = "later", .teardown = pooled::teardown::incremental}};
+    repeatedly const traffic([&] {
+        std::vector<pooled::unique_ptr<owner>> all(3000);
+        for (auto& one : all)
+            one = later.make_unique<owner>();
+        all.clear();
+        later.drain();
+    });
+    for (std::size_t i = 0; i < scaled(300, 50); ++i)
+        ASSERT_EQ(in_child([&] {
+                      later.drain();
+                      return test::is_valid(later) ? use(later, 20) : int{k_is_invalid};
+                  }),
+                  k_fine)
+            << "child " << i;
+}
+
 TEST_F(fork_stress, a_pool_may_be_another_pools_upstream) {
     pooled::pool below{{.name = "below"}};
     pooled::pool above{{.name = "above", .chunk_bytes = 64U << 10, .upstream = below.resource()}};

@@ -83,7 +83,6 @@ private:
     [[nodiscard]] thread_deferred* find_own() noexcept;
     [[nodiscard]] thread_deferred* make_own() noexcept;
     static void free_closed(thread_deferrals& mine) noexcept;
-    [[nodiscard]] static bool enter(thread_deferred& mine) noexcept;
     void keep(thread_deferred& other) noexcept;
     void keep_all() noexcept;
     void stop_others() noexcept;
@@ -158,39 +157,30 @@ POOLED_NOINLINE inline thread_deferred* deferred_store::make_own() noexcept {
     return mine.recent = mine.owned = made;
 }
 
-// Owner only. False when the pool is closed; waits while another thread collects.
-POOLED_ALWAYS_INLINE bool deferred_store::enter(thread_deferred& mine) noexcept {
-    for (unsigned attempt = 0; !mine.door.enter(); platform::pause(attempt++))
-        if (mine.door.is_closed()) return false;
-    return true;
-}
-
 inline std::size_t deferred_store::push(thread_deferred& mine, deferred d, void const* object,
                                         std::size_t object_bytes) noexcept {
-    if (!enter(mine)) return 0;
-    std::size_t size = 0;
+    deferred_pass const pass(mine);
+    if (!pass) return 0;
     if (mine.batch == nullptr)
         if (void* const memory = g_metadata.try_allocate(sizeof(deferred_batch)))
             mine.batch = ::new (memory) deferred_batch;
-    if (mine.batch != nullptr && mine.batch->queue.push(d, object, object_bytes))
-        mine.size = size = mine.batch->queue.size();
-    mine.door.leave();
-    return size;
+    if (mine.batch == nullptr || !mine.batch->queue.push(d, object, object_bytes)) return 0;
+    return mine.size = mine.batch->queue.size();
 }
 
 inline bool deferred_store::destroy_one(thread_deferred& mine) noexcept {
-    if (mine.size == 0 || !enter(mine)) return false;
-    if (mine.size == 0) {  // it was collected meanwhile
-        mine.door.leave();
-        return false;
+    if (mine.size == 0) return false;
+    deferred next;
+    {
+        deferred_pass const pass(mine);
+        if (!pass || mine.size == 0) return false;  // it was collected meanwhile
+        // Counted as in destruction first, so look() sees it in one place at least. release: pairs with the acquires there.
+        mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) + 1,
+                                  std::memory_order_relaxed);
+        next = mine.batch->queue.pop();
+        std::atomic_thread_fence(std::memory_order_release);
+        mine.size = mine.batch->queue.size();
     }
-    // Counted as in destruction first, so look() sees it in one place at least. release: pairs with the acquires there.
-    mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) + 1,
-                              std::memory_order_relaxed);
-    deferred const next = mine.batch->queue.pop();
-    std::atomic_thread_fence(std::memory_order_release);
-    mine.size = mine.batch->queue.size();
-    mine.door.leave();
     bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
     next.finish();
     t_deferrals.is_destroying = was_destroying;

@@ -3,8 +3,11 @@
 
 #include "pooled/teardown/thread_deferred.hpp"
 
+#include "pooled/os/fork_gate.hpp"
+
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <thread>
 #include <type_traits>
 
@@ -23,6 +26,36 @@ TEST(thread_deferred, begins_empty_with_an_open_gate) {
     EXPECT_FALSE(mine.door.is_closed());
     ASSERT_TRUE(mine.door.enter());
     mine.door.leave();
+}
+
+// A fork waits until every owner has left its gate, and keeps threads out of all locks meanwhile.
+TEST(deferred_pass, keeps_forks_out_wherever_its_owner_may_take_a_lock) {
+    auto const keeps_forks_out = [](thread_deferred& mine) {
+        deferred_pass const pass(mine);
+        EXPECT_TRUE(pass);
+        EXPECT_FALSE(mine.door.is_idle());
+        return t_fork_gate.locks != 0;
+    };
+    thread_deferred mine;
+    EXPECT_TRUE(keeps_forks_out(mine)) << "it needs memory for a batch";
+    deferred_batch batch;
+    mine.batch = &batch;
+    EXPECT_FALSE(keeps_forks_out(mine));
+    static constexpr block_type k_type{};
+    std::uint64_t header = 0;
+    while (!batch.queue.may_call_arena())
+        ASSERT_TRUE(batch.queue.push(deferred(&header, tag_of<k_type>(), false), &header, 0));
+    EXPECT_TRUE(keeps_forks_out(mine));
+    EXPECT_EQ(t_fork_gate.locks, 0U);
+    EXPECT_TRUE(mine.door.is_idle());
+}
+
+TEST(deferred_pass, lets_nobody_in_once_the_pool_is_closed) {
+    thread_deferred mine;
+    mine.door.close();
+    EXPECT_FALSE(deferred_pass(mine));
+    EXPECT_EQ(t_fork_gate.locks, 0U);
+    EXPECT_TRUE(mine.door.is_idle());
 }
 
 TEST(thread_deferred, is_listed_for_each_thread_alone) {
