@@ -219,7 +219,9 @@ inline bool deferred_store::destroy_one_kept() noexcept {
         }
         ++m_in_destruction;
     }
+    ++t_deferrals.kept_in_destruction;
     detail::finish_now(next);
+    --t_deferrals.kept_in_destruction;
     scoped_lock const lock(m_mutex);
     --m_in_destruction;
     ++m_destroyed;

@@ -138,7 +138,9 @@ bool deferred_objects::relieve(std::uint64_t& seen) noexcept {
         if (done != 0) return true;
         deferred_store::set_blocked(true);
         deferred_store::progress const now = m_store.look();
-        bool const is_over = now.destroyed != seen || !now.is_any_left || fork_gate::is_passed();
+        // A thread that has ended is not seen to be blocked: it would wait for itself.
+        bool const may_wait = t_deferrals.kept_in_destruction == 0 && !fork_gate::is_passed();
+        bool const is_over = now.destroyed != seen || !now.is_any_left || !may_wait;
         if (!is_over) platform::pause(attempt);
         deferred_store::set_blocked(false);
         if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;

@@ -79,6 +79,7 @@ struct thread_deferrals {
     bool has_ended = false;
     unsigned reliefs =
         0;  // allocations that found no memory, nested in destructors that such allocations run
+    unsigned kept_in_destruction = 0;  // objects that it destroys without a thread_deferred
 };
 POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
 

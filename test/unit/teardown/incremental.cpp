@@ -6,6 +6,7 @@
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
 #include "support/small_stack.hpp"
 
 #include <gtest/gtest.h>
@@ -405,6 +406,38 @@ TEST_F(incremental_pool, making_room_does_not_nest) {
         all.clear();
         EXPECT_NO_THROW(static_cast<void>(pool.make_shared<allocates>(m_log, pool)));
     });
+}
+
+// A thread whose thread_local objects are gone has no place for deferred objects, and destroys those of other threads.
+TEST_F(incremental_pool, a_destructor_finds_the_pool_exhausted_in_a_thread_that_ends) {
+    struct allocates : test::counted<> {
+        allocates(test::life_log& log, pooled::pool& p) : counted(log), pool(p) {}
+        ~allocates() override {
+            std::vector<void*> all;
+            while (void* const p = pool.try_allocate(4096))
+                all.push_back(p);
+            for (void* const p : all)
+                pool.deallocate(p, 4096);
+        }
+        pooled::pool& pool;
+    };
+    struct drains_late {
+        ~drains_late() {
+            other->run([this] { static_cast<void>(pool->make_shared<allocates>(*log, *pool)); });
+            EXPECT_EQ(pool->drain(), 1U);
+        }
+        test::sleeper* other;
+        pooled::pool* pool;
+        test::life_log* log;
+    };
+    pooled::pool pool({.max_bytes = 1U << 20, .teardown = pooled::teardown::incremental});
+    test::sleeper other;
+    std::thread([&] {
+        static thread_local drains_late const last{&other, &pool, &m_log};
+        static_cast<void>(&last);
+        static_cast<void>(pool.make_shared<test::counted<>>(m_log));
+    }).join();
+    EXPECT_EQ(alive(), 0U);
 }
 
 }  // namespace
