@@ -167,7 +167,8 @@ private:
             // seq_cst: pairs with the store and the loads in begin(). Either the fork sees this thread inside, or this thread
             // sees the fork.
             inside.fetch_add(1, std::memory_order_seq_cst);
-            if (m_is_forking.load(std::memory_order_seq_cst) == 0) [[likely]]
+            // In a child, the fork may have ended, and the tables changed, since counter(): then it must count again.
+            if (m_is_forking.load(std::memory_order_seq_cst) == 0 && &inside == &counter()) [[likely]]
                 return;
             inside.fetch_sub(1, std::memory_order_release);
             Atomics::wait_while(m_is_forking, 1);
