@@ -381,7 +381,7 @@ private:
     optional_mutex m_mutex;
     std::uint32_t m_period = 0;
     std::uint64_t m_in_use = 0;
-    std::uint64_t m_leaving = 0;  // bytes that deallocate() is returning to upstream
+    std::uint64_t m_leaving = 0;  // blocks that deallocate() is returning to upstream
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;
     std::size_t m_reserved_idle_bytes = 0;  // of those
