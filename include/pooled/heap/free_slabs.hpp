@@ -38,6 +38,7 @@ public:
         return next != nullptr && next->bytes >= bytes ? next : m_list.find(bytes);
     }
     void take(slab& s) noexcept {
+        if (m_walk == &s) m_walk = s.previous;
         m_list.remove(s);
         m_taken = &s;
         m_fewest = detail::min(m_fewest, --m_count);
@@ -48,6 +49,14 @@ public:
         m_list.insert(s, before != nullptr ? before->next : after != nullptr ? after : m_list.first());
         m_taken = nullptr;
         ++m_count;
+    }
+
+    // A walk over all slabs, from the last to the first, which others may take and put meanwhile. Null: it is over.
+    void begin_walk() noexcept { m_walk = last(); }
+    [[nodiscard]] slab* walk() noexcept {
+        slab* const s = m_walk;
+        if (s != nullptr) m_walk = s->previous;
+        return s;
     }
 
     // The slabs of a new chunk become the first ones, the lowest first. O(slabs of the chunk).
@@ -82,6 +91,7 @@ private:
 
     slab_list m_list;
     slab* m_taken = nullptr;  // the last one, unless one was put since
+    slab* m_walk = nullptr;   // the next one of a walk
     std::size_t m_count = 0;
     std::size_t m_fewest = 0;
 };

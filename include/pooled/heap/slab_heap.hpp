@@ -199,12 +199,20 @@ public:
     }
 
     // Returns the pages of up to `most` free slabs to the system, those free for longest first. Returns the number of bytes,
-    // without those that were returned before and not used since. O(slabs).
+    // without those that were returned before and not used since. O(slabs); takes the lock for one slab at a time, since a system
+    // call for each takes microseconds.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
+        {
+            scoped_lock const lock(m_mutex);
+            m_free.begin_walk();
+        }
         std::size_t bytes = 0;
-        scoped_lock const lock(m_mutex);
-        for (slab* s = m_free.last(); s != nullptr && most != 0; s = s->previous, --most)
+        for (; most != 0; --most) {
+            scoped_lock const lock(m_mutex);
+            slab* const s = m_free.walk();
+            if (s == nullptr) break;
             bytes += purge(*s, 0, s->bytes);
+        }
         return bytes;
     }
 

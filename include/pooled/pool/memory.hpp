@@ -300,18 +300,12 @@ inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const
 }
 
 inline std::size_t pool_memory::trim() noexcept {
-    std::size_t bytes = 0;
     m_slabs.forget_reservations();
-    {
-        scoped_lock const lock(m_caches.mutex());
-        bytes = m_caches.steal_all([this] {
-            std::size_t purged = 0;
-            for (class_index c = 0; c < k_class_count; ++c)
-                purged += m_caches[c].purge();
-            return purged;
-        });
+    std::size_t bytes = m_large.release_idle(large_heap::idle::all) + collect_for_room();
+    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
+        scoped_lock const lock(m_caches[c]);
+        bytes += m_caches[c].purge();
     }
-    bytes += m_slabs.release_chunks() + m_large.release_idle(large_heap::idle::all);
     return bytes + m_slabs.purge();
 }
 

@@ -84,6 +84,23 @@ TEST_F(free_slabs_test, begin_with_the_lowest_of_a_new_chunk) {
     EXPECT_EQ(all.last(), nullptr);
 }
 
+TEST_F(free_slabs_test, are_walked_from_the_last_while_some_are_taken_and_put) {
+    all.begin_walk();
+    EXPECT_EQ(all.walk(), &one->slabs[31]);
+    take(one->slabs[30]);  // the next one
+    take(one->slabs[31]);
+    EXPECT_EQ(all.walk(), &one->slabs[29]);
+    put(30);  // behind the walk
+    for (std::size_t i = 29; i-- != 0;)
+        EXPECT_EQ(all.walk(), &one->slabs[i]);
+    EXPECT_EQ(all.walk(), nullptr);
+
+    all.begin_walk();
+    EXPECT_EQ(all.walk(), &one->slabs[30]);
+    all.forget(one->head);
+    EXPECT_EQ(all.walk(), nullptr) << "the chunk has returned to upstream";
+}
+
 TEST_F(free_slabs_test, use_the_one_first_that_became_free_last) {
     take_all();
     for (std::size_t const i : {5U, 20U, 11U})
