@@ -20,7 +20,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-struct large_block;
+struct large_reservation;
 
 // Computes the offset of the next large block in its region. With equal offsets, the first bytes of all blocks would map to the
 // same few cache sets. Any thread may call.
@@ -39,21 +39,6 @@ public:
 
 private:
     std::atomic<std::uint32_t> m_regions{0};  // number ever made
-};
-
-// Blocks that only requests of one size and alignment may use, and those of the same type's other forms.
-struct large_reservation {
-    std::size_t bytes;
-    std::size_t align;
-    large_block* idle = nullptr;
-    std::size_t count = 0;  // reserved blocks, idle or in use; 0: the reservation has ended
-    large_reservation* next = nullptr;
-
-    // Headers and control blocks of one type differ by a few words.
-    [[nodiscard]] bool serves(std::size_t size, std::size_t alignment) const noexcept {
-        return size <= bytes && bytes - size <= 2 * k_cache_line && alignment <= align &&
-               align <= k_granule_bytes;
-    }
 };
 
 struct alignas(k_cache_line) large_block {
@@ -98,23 +83,6 @@ struct alignas(k_cache_line) large_block {
         return nullptr;
     }
 };
-
-// The reservation in the list for exactly this size and alignment, or null.
-[[nodiscard]] inline large_reservation* find(large_reservation* r, std::size_t bytes,
-                                             std::size_t align) noexcept {
-    while (r != nullptr && (r->bytes != bytes || r->align != align))
-        r = r->next;
-    return r;
-}
-// A reservation with an idle block, for exactly this request or for another block of the same type. Null when there is none.
-[[nodiscard]] inline large_reservation* find_idle(large_reservation* r, std::size_t bytes,
-                                                  std::size_t align) noexcept {
-    large_reservation* const exact = detail::find(r, bytes, align);
-    if (exact != nullptr && exact->idle != nullptr) return exact;
-    while (r != nullptr && (r->idle == nullptr || !r->serves(bytes, align)))
-        r = r->next;
-    return r;
-}
 
 // Takes one that holds `bytes` at `align` out of a list of idle blocks, or null. Looks at the first few only, since the others
 // are about as large: O(1).

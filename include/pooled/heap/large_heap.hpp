@@ -23,6 +23,7 @@
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk_source.hpp"
 #include "pooled/heap/large_block.hpp"
+#include "pooled/heap/large_reservation.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/upstream.hpp"
 #include "pooled/os/copies.hpp"
@@ -35,6 +36,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -44,19 +46,13 @@ public:
         : m_upstream(from), m_pool_id(pool_id), m_is_shared(is_shared), m_mutex(is_shared) {}
     large_heap(large_heap const&) = delete;
     large_heap& operator=(large_heap const&) = delete;
-    ~large_heap() {
-        release_idle(idle::all);
-        while (large_reservation* const r = m_reservations) {
-            m_reservations = r->next;
-            g_metadata.deallocate(r, sizeof(large_reservation));
-        }
-    }
+    ~large_heap() { release_idle(idle::all); }
 
     // `bytes` at `align`, a power of two, from a kept block; null when none fits.
     [[nodiscard]] void* take(std::size_t bytes, std::size_t align) noexcept {
         scoped_lock const lock(m_mutex);
         large_block* b = nullptr;
-        if (large_reservation* const r = detail::find_idle(m_reservations, bytes, align)) {
+        if (large_reservation* const r = m_reservations.find_idle(bytes, align)) {
             b = r->idle;
             r->idle = b->next;
             m_reserved_idle_bytes -= b->total;
@@ -92,7 +88,8 @@ public:
             {
                 scoped_lock const lock(m_mutex);
                 b.end_use();
-                if (b.reserved_for != nullptr && b.reserved_for->count == 0) b.reserved_for = nullptr;
+                if (b.reserved_for != nullptr && b.reserved_for->has_ended)
+                    m_reservations.drop_reference(*std::exchange(b.reserved_for, nullptr));
                 if (b.reserved_for != nullptr || may_keep(b, m_in_use_bytes - bytes)) {
                     keep(b);
                     return count_deallocated(bytes);
@@ -130,17 +127,22 @@ public:
     // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, throws what
     // upstream throws; the heap is then as before. O(count · granules).
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
-        large_reservation& r = reservation_for(bytes, align);
         std::size_t have = 0;
         std::size_t idle_bytes = 0;
         {
             scoped_lock const lock(m_mutex);
-            for (large_block const* b = r.idle; b != nullptr; b = b->next)
-                ++have;
+            if (large_reservation const* const r = m_reservations.find(bytes, align))
+                for (large_block const* b = r->idle; b != nullptr; b = b->next)
+                    ++have;
             idle_bytes = m_idle_bytes - m_reserved_idle_bytes;
         }
         idle_bytes += have * bytes;
         if (!m_upstream.may_give(count * bytes - detail::min(count * bytes, idle_bytes))) return false;
+        large_reservation& r = [&]() -> large_reservation& {
+            void* const memory = g_metadata.allocate(sizeof(large_reservation));
+            scoped_lock const lock(m_mutex);
+            return m_reservations.refer(bytes, align, memory);
+        }();
         upstream::call under_way(m_upstream);
         large_block* made = nullptr;
         auto const undo = [&]() noexcept {
@@ -148,6 +150,8 @@ public:
                 made = b->next;
                 release(*b, under_way);
             }
+            scoped_lock const lock(m_mutex);
+            m_reservations.drop_reference(r);
         };
         POOLED_TRY {
             for (; have < count; ++have) {
@@ -178,9 +182,11 @@ public:
         while (large_block* const b = made) {
             made = b->next;
             b->reserved_for = &r;
-            ++r.count;
+            ++r.references;
             keep(*b);
         }
+        r.has_ended = false;
+        m_reservations.drop_reference(r);
         under_way.settle();
         return true;
     }
@@ -207,7 +213,10 @@ public:
                 b->next = released;
                 released = b;
                 m_idle_bytes -= b->total;
-                if (b->reserved_for != nullptr) m_reserved_idle_bytes -= b->total;
+                if (b->reserved_for != nullptr) {
+                    m_reserved_idle_bytes -= b->total;
+                    --b->reserved_for->references;
+                }
                 bytes += b->total;
             }
         };
@@ -216,9 +225,13 @@ public:
             if (which == idle::unused) ++m_period;
             for (large_block*& bucket : m_idle)
                 release_some(bucket);
-            for (large_reservation* r = m_reservations; which == idle::all && r != nullptr; r = r->next) {
-                r->count = 0;
+            for (large_reservation *r = m_reservations.first(), *next = nullptr;
+                 which == idle::all && r != nullptr; r = next) {
+                next = r->next;
+                r->has_ended = true;
+                ++r->references;
                 release_some(r->idle);
+                m_reservations.drop_reference(*r);
             }
         }
         while (large_block* const b = released) {
@@ -247,6 +260,10 @@ public:
         if (auto const lost = m_upstream.forget_others(); lost != 0) m_leaving -= lost;
     }
 
+    [[nodiscard]] std::size_t reservations() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_reservations.size();
+    }
     [[nodiscard]] bool is_valid() noexcept {
         scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
@@ -257,7 +274,7 @@ public:
                 valid = valid && b->payload == nullptr && b->reserved_for == nullptr &&
                         large_buckets::at_most(b->total) == i;
             }
-        for (large_reservation const* r = m_reservations; r != nullptr; r = r->next)
+        for (large_reservation const* r = m_reservations.first(); r != nullptr; r = r->next)
             for (large_block const* b = r->idle; b != nullptr; b = b->next) {
                 bytes += b->total;
                 valid = valid && b->payload == nullptr && b->reserved_for == r;
@@ -361,17 +378,6 @@ private:
         return nullptr;
     }
 
-    // Without the lock. Throws std::bad_alloc.
-    [[nodiscard]] large_reservation& reservation_for(std::size_t bytes, std::size_t align) {
-        void* const memory = g_metadata.allocate(sizeof(large_reservation));
-        scoped_lock const lock(m_mutex);
-        if (large_reservation* const r = detail::find(m_reservations, bytes, align)) {
-            g_metadata.deallocate(memory, sizeof(large_reservation));
-            return *r;
-        }
-        return *(m_reservations = ::new (memory) large_reservation{bytes, align, nullptr, 0, m_reservations});
-    }
-
     upstream& m_upstream;
     std::uint32_t m_pool_id;
     bool m_is_shared;
@@ -386,7 +392,7 @@ private:
     std::size_t m_idle_bytes = 0;
     std::size_t m_reserved_idle_bytes = 0;  // of those
     std::array<large_block*, large_buckets::k_count> m_idle{};
-    large_reservation* m_reservations = nullptr;
+    large_reservation_list m_reservations;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

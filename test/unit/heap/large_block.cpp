@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Where a payload lies within its region, which sizes freed regions are sorted by, and what a reservation serves.
+// Where a payload lies within its region, and which sizes freed regions are sorted by.
 
 #include "pooled/heap/large_block.hpp"
 
@@ -15,7 +15,6 @@ using pooled::detail::k_granule_bytes;
 using pooled::detail::k_size_max;
 using pooled::detail::large_block;
 using pooled::detail::large_buckets;
-using pooled::detail::large_reservation;
 
 large_block region_of(std::size_t bytes, std::uint16_t offset) {
     large_block b;
@@ -88,15 +87,6 @@ TEST(large_buckets, end_at_their_largest_size) {
     EXPECT_EQ(large_buckets::at_most(k_size_max), large_buckets::k_count - 1);
     EXPECT_EQ(large_buckets::at_least(large_buckets::k_largest), large_buckets::k_count - 1);
     EXPECT_EQ(large_buckets::at_least(large_buckets::k_largest + 1), large_buckets::k_count);
-}
-
-TEST(large_reservation, serves_the_other_forms_of_its_type_and_no_smaller_objects) {
-    large_reservation const r{.bytes = 100'000, .align = 16};
-    EXPECT_TRUE(r.serves(100'000, 16));
-    EXPECT_TRUE(r.serves(99'900, 8));
-    EXPECT_FALSE(r.serves(100'001, 16));
-    EXPECT_FALSE(r.serves(50'000, 16));
-    EXPECT_FALSE(r.serves(100'000, 32));
 }
 
 }  // namespace

@@ -319,6 +319,42 @@ TEST_F(large_heap_test, ends_the_reservation_of_blocks_in_use_too) {
     EXPECT_EQ(memory.bytes(), 0U) << "the reservation has ended";
 }
 
+// With sizes that are never used again, the list of reservations would only grow, and each request walks it.
+TEST_F(large_heap_test, forgets_a_reservation_that_has_ended_with_its_last_block) {
+    EXPECT_TRUE(heap.reserve(100'000, 16, 0, false));
+    EXPECT_EQ(heap.reservations(), 0U) << "of no block";
+    ASSERT_TRUE(heap.reserve(100'000, 16, 2, false));
+    ASSERT_TRUE(heap.reserve(200'000, 16, 1, false));
+    EXPECT_EQ(heap.reservations(), 2U);
+    void* const p = allocate(heap, 100'000);
+    heap.release_idle(large_heap::idle::all);
+    EXPECT_EQ(heap.reservations(), 1U);
+    deallocate(heap, p);
+    EXPECT_EQ(heap.reservations(), 0U);
+
+    test::failing_upstream failing(memory, 2);
+    upstream source(&failing, 0, false);
+    large_heap unlucky(k_pool_id, true, source);
+    EXPECT_THROW(static_cast<void>(unlucky.reserve(100'000, 16, 5, false)), test::injected_failure);
+    EXPECT_EQ(unlucky.reservations(), 0U);
+}
+
+TEST_F(large_heap_test, resumes_a_reservation_with_blocks_that_were_in_use_when_it_ended) {
+    ASSERT_TRUE(heap.reserve(100'000, 16, 1, false));
+    void* const p = allocate(heap, 100'000);
+    heap.release_idle(large_heap::idle::all);
+    ASSERT_TRUE(heap.reserve(100'000, 16, 1, false));
+    deallocate(heap, p);
+    std::size_t const calls = memory.allocations();
+    heap.release_idle(large_heap::idle::unreserved);
+    void* const a = allocate(heap, 100'000);
+    void* const b = allocate(heap, 100'000);
+    EXPECT_EQ(memory.allocations(), calls);
+    deallocate(heap, a);
+    deallocate(heap, b);
+    EXPECT_TRUE(heap.is_valid());
+}
+
 TEST_F(large_heap_test, is_valid_whatever_is_done_to_it) {
     std::mt19937 random(5);
     upstream bounded(&memory, 40 * k_mib, false);
