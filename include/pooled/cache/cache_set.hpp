@@ -31,8 +31,8 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// Waits until the owner has left the gate. The owner holds no lock inside, so this takes a few instructions, or its next time
-// slice.
+// Waits until the owner has left the gate. Inside, the owner waits for no lock that the caller or a fork keeps from it, so this takes
+// a few instructions, or its next time slice.
 inline void wait_until_idle(gate<> const& one) noexcept {
     for (unsigned attempt = 0; !one.is_idle(); ++attempt)
         platform::pause(attempt);

@@ -212,7 +212,7 @@ private:
             link = &(*link)->m_next;
         *link = one.m_next;
         --t_upstream_calls;
-        // release: both pair with the acquires in calls_ended() and wait_for_calls(); the effect of the call is seen.
+        // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
         m_under_way.fetch_sub(1, std::memory_order_release);
     }

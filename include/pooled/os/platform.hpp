@@ -3,10 +3,10 @@
 
 // The whole interface to the operating system: to port the library, port this file.
 //
-//   pages      map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
+//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
-//   lifetime   at_thread_exit, at_fork
-//   schedule   wait_while, wake_one, wake_all, relax, pause, coarse_time
+//   lifetime   thread_exit_hook, at_fork
+//   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, coarse_time
 //
 // Implemented for POSIX. On Linux the barrier is membarrier(2); elsewhere it is a sequentially consistent fence, and so is
 // std_atomics::light_barrier(). Any thread may call any function.

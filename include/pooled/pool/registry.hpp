@@ -121,7 +121,7 @@ private:
 
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
-    std::atomic<bool> m_is_ready{false};  // the next three members are set up
+    std::atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
     bool m_has_barrier = false;           // the system supports the gate's barrier
     unsigned m_begun_forks = 0;           // calls of before_fork() in progress; they nest
     far_arrays m_far_arrays;
