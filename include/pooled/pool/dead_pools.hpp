@@ -59,13 +59,13 @@ public:
         mark(core, 0, false);
         mark(core, 1, false);
         mark(core, 2, true);
-        grave* const fresh = ::new (core) grave(name, bytes);
-        grave* evicted = nullptr;
+        dead_pool* const fresh = ::new (core) dead_pool(name, bytes);
+        dead_pool* evicted = nullptr;
         {
             scoped_lock const lock(m_mutex);
-            evicted = m_graves[m_next];
-            m_graves[m_next] = fresh;
-            m_next = (m_next + 1) % k_graves;
+            evicted = m_dead[m_next];
+            m_dead[m_next] = fresh;
+            m_next = (m_next + 1) % k_kept;
         }
         if (evicted == nullptr) return;
         mark(evicted, 2, false);
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] bool is_closed(void const* core) noexcept { return is_marked(core, 1); }
     // Requires a pool that is neither open nor closed.
     [[nodiscard]] char const* name_of(void const* core) noexcept {
-        return is_marked(core, 2) ? std::launder(static_cast<grave const*>(core))->name.data() : "?";
+        return is_marked(core, 2) ? std::launder(static_cast<dead_pool const*>(core))->name.data() : "?";
     }
 
     // Whether this copy of the library made the pool at this address.
@@ -85,12 +85,12 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_graves = 256;
-    struct grave final : std::pmr::memory_resource {
+    static constexpr std::size_t k_kept = 256;
+    struct dead_pool final : std::pmr::memory_resource {
         std::array<char, k_name_bytes> name;
         std::size_t bytes;
 
-        grave(std::array<char, k_name_bytes> const& of, std::size_t size) noexcept : name(of), bytes(size) {}
+        dead_pool(std::array<char, k_name_bytes> const& of, std::size_t size) noexcept : name(of), bytes(size) {}
         void* do_allocate(std::size_t, std::size_t) override { fail_dead_pool(name.data(), this); }
         void do_deallocate(void* p, std::size_t, std::size_t) override {
             detail::fail_deallocation(name.data(), p,
@@ -110,7 +110,7 @@ private:
 
     detail::mutex m_mutex;
     std::size_t m_next = 0;
-    std::array<grave*, k_graves> m_graves{};
+    std::array<dead_pool*, k_kept> m_dead{};
 };
 
 POOLED_STATE(dead_pools, g_dead_pools);

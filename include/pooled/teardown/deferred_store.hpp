@@ -195,14 +195,14 @@ inline bool deferred_store::collect(thread_deferred* mine) noexcept {
     if (m_kept == nullptr) keep_all();
     deferred_batch* const first = m_kept;
     if (first == nullptr) return false;
-    if (mine == nullptr || mine->door.is_closed()) return true;
+    if (mine == nullptr || mine->gate.is_closed()) return true;
     m_kept = std::exchange(first->next, nullptr);
     // Only a holder of m_mutex stops gates.
-    static_cast<void>(mine->door.enter());
+    static_cast<void>(mine->gate.enter());
     if (mine->batch != nullptr) g_metadata.deallocate(mine->batch, sizeof(deferred_batch));
     mine->batch = first;
     mine->size = first->queue.size();
-    mine->door.leave();
+    mine->gate.leave();
     return true;
 }
 
@@ -254,14 +254,14 @@ inline void deferred_store::keep_all() noexcept {
 inline void deferred_store::stop_others() noexcept {
     auto const each_gate = [this](auto&& visit) {
         for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
-            if (each->owner != &t_deferrals) visit(each->door);
+            if (each->owner != &t_deferrals) visit(each->gate);
     };
     stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
 }
 
 inline void deferred_store::resume_others() noexcept {
     for (auto* each = m_is_stopped ? nullptr : m_threads; each != nullptr; each = each->next)
-        if (!each->door.is_closed()) each->door.resume();
+        if (!each->gate.is_closed()) each->gate.resume();
 }
 
 inline deferred_batch* deferred_store::take_all() noexcept {
@@ -300,7 +300,7 @@ inline void deferred_store::close() noexcept {
     m_is_closed.store(true, std::memory_order_relaxed);
     for (thread_deferred* each = m_threads; each != nullptr; each = each->next) {
         keep(*each);
-        each->door.close();
+        each->gate.close();
     }
 }
 
@@ -331,7 +331,7 @@ inline void deferred_store::leave(thread_deferred& mine) noexcept {
 inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
     for (thread_deferred** link = &mine.owned; *link != nullptr;) {
         thread_deferred* const each = *link;
-        if (!each->door.is_closed() || each->in_destruction.load(std::memory_order_relaxed) != 0) {
+        if (!each->gate.is_closed() || each->in_destruction.load(std::memory_order_relaxed) != 0) {
             link = &each->next_owned;
             continue;
         }

@@ -124,7 +124,7 @@ std::size_t deferred_objects::drain(std::size_t budget) noexcept {
             continue;
         }
         if (!m_store.collect(mine)) break;
-        if ((mine == nullptr || mine->door.is_closed()) && m_store.destroy_one_kept()) ++done;
+        if ((mine == nullptr || mine->gate.is_closed()) && m_store.destroy_one_kept()) ++done;
     }
     return done;
 }

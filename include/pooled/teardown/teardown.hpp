@@ -52,9 +52,9 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // What to do with an object whose last owner drops it.
 enum class drop_way : unsigned char {
-    destroy,  // immediately, within the destructor that drops it, if any
-    lead,     // immediately, as an outermost drop
-    defer,    // to the outermost drop
+    destroy,    // immediately, within the destructor that drops it, if any
+    outermost,  // immediately, as an outermost drop
+    defer,      // to the outermost drop
 };
 
 bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
@@ -84,17 +84,17 @@ public:
         if (!m_knows_bounds && !is_unordered && here > m_first_drop) {
             m_first_drop = here;  // the highest so far; the bounds of the stack are not needed yet
             // Otherwise a fibre that another thread started, or a small stack right below another thread's: the bounds decide.
-            if (g_outermost_drops.find(here) == nullptr) return drop_way::lead;
+            if (g_outermost_drops.find(here) == nullptr) return drop_way::outermost;
         }
         if (outermost_drop* const outermost = find(here)) {
             if (here < outermost->low || (is_unordered && outermost->takes_unordered))
                 return defer_to(*outermost);
-            if (is_unordered) return drop_way::lead;
+            if (is_unordered) return drop_way::outermost;
             open_window(outermost->low,
                         is_own(here) ? m_bounds.high : outermost->top + outermost_drop::k_above);
             return drop_way::destroy;
         }
-        if (is_unordered || !is_own(here) || here < limit()) return drop_way::lead;
+        if (is_unordered || !is_own(here) || here < limit()) return drop_way::outermost;
         open_window(limit(), m_bounds.high);
         return drop_way::destroy;
     }
@@ -222,7 +222,7 @@ POOLED_API void end_outermost(outermost_drop& drop) noexcept;
 
 // Calls `destroy()`, then destroys the objects deferred to this drop, and those that they drop, until none is left.
 template <class Destroy>
-POOLED_NOINLINE void lead(outermost_kind kind, Destroy destroy) noexcept {
+POOLED_NOINLINE void drop_outermost(outermost_kind kind, Destroy destroy) noexcept {
     outermost_drop self;
     begin_outermost(self, kind);
     destroy();
@@ -237,9 +237,9 @@ template <class T>
     case drop_way::destroy:
         std::destroy_at(object);
         return true;
-    case drop_way::lead:
-        detail::lead(is_unordered ? outermost_kind::unordered : outermost_kind::immediate,
-                     [object] { std::destroy_at(object); });
+    case drop_way::outermost:
+        detail::drop_outermost(is_unordered ? outermost_kind::unordered : outermost_kind::immediate,
+                               [object] { std::destroy_at(object); });
         return true;
     case drop_way::defer:
         break;
@@ -280,8 +280,8 @@ POOLED_CODE void finish_now(deferred d) noexcept {
     switch (detail::choose_way(false)) {
     case drop_way::destroy:
         return d.finish();
-    case drop_way::lead:
-        return detail::lead(outermost_kind::immediate, [d] { d.finish(); });
+    case drop_way::outermost:
+        return detail::drop_outermost(outermost_kind::immediate, [d] { d.finish(); });
     case drop_way::defer:
         return detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
     }

@@ -21,7 +21,7 @@ class deferred_store;
 
 // The objects that one thread has deferred in one pool. Freed by its owner, or in a forked child.
 struct thread_deferred {
-    gate<> door;
+    detail::gate<> gate;
     deferred_store* pool = nullptr;
     deferred_batch* batch = nullptr;               // inside the gate
     observed<std::size_t> size;                    // of the batch
@@ -43,7 +43,7 @@ public:
             keep_forks_out();
     }
     POOLED_ALWAYS_INLINE ~deferred_pass() {
-        if (m_is_in) m_mine.door.leave();
+        if (m_is_in) m_mine.gate.leave();
         if (m_keeps_forks_out) [[unlikely]]
             g_fork_gate.leave();
     }
@@ -53,12 +53,12 @@ public:
 
 private:
     [[nodiscard]] POOLED_ALWAYS_INLINE static bool enter(thread_deferred& mine) noexcept {
-        for (unsigned attempt = 0; !mine.door.enter(); platform::pause(attempt++))
-            if (mine.door.is_closed()) return false;
+        for (unsigned attempt = 0; !mine.gate.enter(); platform::pause(attempt++))
+            if (mine.gate.is_closed()) return false;
         return true;
     }
     POOLED_ALWAYS_INLINE void keep_forks_out() noexcept {
-        m_mine.door.leave();
+        m_mine.gate.leave();
         g_fork_gate.enter();
         m_keeps_forks_out = true;
         m_is_in = enter(m_mine);

@@ -39,7 +39,7 @@ POOLED_TEST_HIJACK(header_of);
 POOLED_TEST_HIJACK(introduce);
 POOLED_TEST_HIJACK(is_incremental);
 POOLED_TEST_HIJACK(launder);
-POOLED_TEST_HIJACK(lead);
+POOLED_TEST_HIJACK(drop_outermost);
 POOLED_TEST_HIJACK(make_counted);
 POOLED_TEST_HIJACK(make_counted_by_default);
 POOLED_TEST_HIJACK(make_unique_array_in);

@@ -35,7 +35,7 @@ protected:
 
 TEST_F(teardown_state_test, lets_the_first_drop_of_a_thread_be_an_outermost_drop) {
     EXPECT_FALSE(state.may_recurse());
-    EXPECT_EQ(state.choose(k_fibre, false), drop_way::lead);
+    EXPECT_EQ(state.choose(k_fibre, false), drop_way::outermost);
 }
 
 TEST_F(teardown_state_test, recurses_on_the_threads_own_stack_while_much_of_it_is_left) {
@@ -47,19 +47,19 @@ TEST_F(teardown_state_test, recurses_on_the_threads_own_stack_while_much_of_it_i
 
 TEST_F(teardown_state_test, lets_a_drop_near_the_end_of_the_stack_be_an_outermost_drop) {
     know_bounds();
-    EXPECT_EQ(state.choose(find_stack_bounds().low + 4096, false), drop_way::lead);
+    EXPECT_EQ(state.choose(find_stack_bounds().low + 4096, false), drop_way::outermost);
 }
 
 TEST_F(teardown_state_test, lets_the_first_drop_on_another_stack_be_an_outermost_drop) {
     know_bounds();
-    EXPECT_EQ(state.choose(k_fibre, false), drop_way::lead);
-    EXPECT_EQ(state.choose(find_stack_bounds().high + (std::uintptr_t{1} << 20), false), drop_way::lead);
+    EXPECT_EQ(state.choose(k_fibre, false), drop_way::outermost);
+    EXPECT_EQ(state.choose(find_stack_bounds().high + (std::uintptr_t{1} << 20), false), drop_way::outermost);
 }
 
 TEST_F(teardown_state_test, asks_for_the_bounds_when_a_drop_is_below_the_first_one) {
     if (!has_bounds()) GTEST_SKIP() << "the emulator does not say where the stack is";
     std::uintptr_t const here = stack_pointer();
-    EXPECT_EQ(state.choose(here, false), drop_way::lead);
+    EXPECT_EQ(state.choose(here, false), drop_way::outermost);
     EXPECT_EQ(state.choose(here - 64, false), drop_way::destroy);
 }
 
@@ -102,7 +102,7 @@ TEST_F(teardown_state_test, defers_at_any_depth_to_a_scope) {
 TEST_F(teardown_state_test, defers_objects_of_unordered_pools_to_each_other_at_any_depth_and_no_others) {
     know_bounds();
     std::uintptr_t const here = stack_pointer();
-    EXPECT_EQ(state.choose(here, true), drop_way::lead);
+    EXPECT_EQ(state.choose(here, true), drop_way::outermost);
     outermost_drop drop;
     state.begin(drop, here, outermost_kind::unordered);
     EXPECT_EQ(state.choose(here - 64, true), drop_way::defer);
@@ -112,7 +112,7 @@ TEST_F(teardown_state_test, defers_objects_of_unordered_pools_to_each_other_at_a
     EXPECT_FALSE(state.may_recurse()) << "the window was for below that drop";
     outermost_drop immediate;
     state.begin(immediate, here, outermost_kind::immediate);
-    EXPECT_EQ(state.choose(here - 64, true), drop_way::lead) << "it takes what lacks stack alone";
+    EXPECT_EQ(state.choose(here - 64, true), drop_way::outermost) << "it takes what lacks stack alone";
     state.end(immediate);
 }
 
@@ -194,7 +194,7 @@ TEST_F(drops, of_an_unordered_pool_are_one_after_the_other) {
 }
 
 TEST_F(drops, within_a_gathering_drop_wait_until_it_ends) {
-    lead(outermost_kind::scope, [&] {
+    drop_outermost(outermost_kind::scope, [&] {
         drop(make_chain());
         EXPECT_TRUE(order.empty());
     });
@@ -203,7 +203,7 @@ TEST_F(drops, within_a_gathering_drop_wait_until_it_ends) {
 
 TEST_F(drops, that_wait_are_destroyed_for_an_allocation_without_memory) {
     EXPECT_EQ(relieve_outermost(), 0U);
-    lead(outermost_kind::scope, [&] {
+    drop_outermost(outermost_kind::scope, [&] {
         drop(make_chain());
         EXPECT_EQ(relieve_outermost(), std::size_t{node::k_count});
         EXPECT_EQ(order.size(), std::size_t{node::k_count});
@@ -221,12 +221,12 @@ TEST_F(drops, that_cannot_be_deferred_are_made_at_once) {
 }
 
 TEST_F(drops, forget_where_to_defer_an_object_when_that_ends) {
-    lead(outermost_kind::scope, [] { EXPECT_EQ(choose_way(false), drop_way::defer); });
+    drop_outermost(outermost_kind::scope, [] { EXPECT_EQ(choose_way(false), drop_way::defer); });
     EXPECT_EQ(t_teardown.take_recipient(), nullptr);
 }
 
 TEST_F(drops, install_what_the_pool_calls_before_the_first_is_deferred) {
-    lead(outermost_kind::scope, [] {});
+    drop_outermost(outermost_kind::scope, [] {});
     EXPECT_EQ(g_pressure_hook.load(), &relieve_pressure);
     EXPECT_EQ(g_exit_hook.load(), &finish_deferred_at_exit);
 }

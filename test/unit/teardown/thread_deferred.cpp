@@ -23,9 +23,9 @@ TEST(thread_deferred, begins_empty_with_an_open_gate) {
     EXPECT_EQ(mine.size, 0U);
     EXPECT_EQ(mine.in_destruction, 0U);
     EXPECT_FALSE(mine.is_blocked);
-    EXPECT_FALSE(mine.door.is_closed());
-    ASSERT_TRUE(mine.door.enter());
-    mine.door.leave();
+    EXPECT_FALSE(mine.gate.is_closed());
+    ASSERT_TRUE(mine.gate.enter());
+    mine.gate.leave();
 }
 
 // A fork waits until every owner has left its gate, and keeps threads out of all locks meanwhile.
@@ -33,7 +33,7 @@ TEST(deferred_pass, keeps_forks_out_wherever_its_owner_may_take_a_lock) {
     auto const keeps_forks_out = [](thread_deferred& mine) {
         deferred_pass const pass(mine);
         EXPECT_TRUE(pass);
-        EXPECT_FALSE(mine.door.is_idle());
+        EXPECT_FALSE(mine.gate.is_idle());
         return t_fork_gate.locks != 0;
     };
     thread_deferred mine;
@@ -47,15 +47,15 @@ TEST(deferred_pass, keeps_forks_out_wherever_its_owner_may_take_a_lock) {
         ASSERT_TRUE(batch.queue.push(deferred(&header, tag_of<k_type>(), false), &header, 0));
     EXPECT_TRUE(keeps_forks_out(mine));
     EXPECT_EQ(t_fork_gate.locks, 0U);
-    EXPECT_TRUE(mine.door.is_idle());
+    EXPECT_TRUE(mine.gate.is_idle());
 }
 
 TEST(deferred_pass, lets_nobody_in_once_the_pool_is_closed) {
     thread_deferred mine;
-    mine.door.close();
+    mine.gate.close();
     EXPECT_FALSE(deferred_pass(mine));
     EXPECT_EQ(t_fork_gate.locks, 0U);
-    EXPECT_TRUE(mine.door.is_idle());
+    EXPECT_TRUE(mine.gate.is_idle());
 }
 
 TEST(thread_deferred, is_listed_for_each_thread_alone) {
