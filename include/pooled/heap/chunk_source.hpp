@@ -77,10 +77,10 @@ public:
         std::size_t const slab_bytes =
             detail::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
         std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
-        if (std::size_t const room = m_upstream.room(); bytes > room) {
+        if (std::size_t const left = m_upstream.available(); bytes > left) {
             // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
             bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
-            bytes = round_down(room, is_tiny ? k_min_block_bytes : k_granule_bytes);
+            bytes = round_down(left, is_tiny ? k_min_block_bytes : k_granule_bytes);
         }
         if (bytes < block_bytes) return nullptr;
         for (;; bytes = detail::max(slab_bytes, round_down(bytes / 2, k_granule_bytes))) {

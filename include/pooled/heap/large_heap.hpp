@@ -302,7 +302,7 @@ private:
     // A block that is neither in use nor kept. Null when the bound is reached.
     [[nodiscard]] large_block* new_block(std::size_t bytes, std::size_t align, upstream::call& under_way) {
         std::size_t const total = total_for(bytes, align);
-        if (total == k_size_max || total > m_upstream.room()) return nullptr;
+        if (total == k_size_max || total > m_upstream.available()) return nullptr;
         std::size_t const region_align = detail::max(align, k_granule_bytes);
         void* const memory = g_metadata.try_allocate(sizeof(large_block));
         if (memory == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);

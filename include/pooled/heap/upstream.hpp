@@ -86,12 +86,12 @@ public:
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
     // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way) {
-        if (bytes > room()) return nullptr;
+        if (bytes > available()) return nullptr;
         under_way.begin();
         bool is_first = false;
         {
             scoped_lock const lock(m_mutex);
-            if (bytes > room()) return nullptr;
+            if (bytes > available()) return nullptr;
             is_first = used() == 0;
             count(bytes, under_way);
         }
@@ -111,7 +111,7 @@ public:
     // Whether `bytes` more may be available, determined before the first piece is requested. False when the bound does not allow
     // them; throws std::bad_alloc when the system has less memory. A resource answers only an actual request.
     [[nodiscard]] bool may_give(std::size_t bytes) const {
-        if (bytes > room()) return false;
+        if (bytes > available()) return false;
         if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
             POOLED_THROW(not_enough_memory(bytes));
         return true;
@@ -132,12 +132,12 @@ public:
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
     [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
     [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
-    [[nodiscard]] std::size_t room() const noexcept { return m_max - used(); }
+    [[nodiscard]] std::size_t available() const noexcept { return m_max - used(); }
     [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
     // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
     // trying again: the calls that ended include that request.
     [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
-        return POOLED_HAS_EXCEPTIONS == 0 && room() >= bytes;
+        return POOLED_HAS_EXCEPTIONS == 0 && available() >= bytes;
     }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }

@@ -10,7 +10,7 @@
 //
 // Access: a thread uses its own cache inside the gate or under the lock, and another thread's under the lock with all owners
 // stopped (a steal). The list requires the lock. The caller provides the memory of the list, so that none is allocated under the
-// lock: see room_for().
+// lock: see capacity_for().
 // Invariant: idle = list + Σ held of the caches <= capacity of the list
 // O(1), but for a refill, a flush and a steal: O(threads + addresses moved).
 
@@ -65,19 +65,19 @@ public:
         return m_index == k_far_slot && pass && put_into(t_state.find(m_core.id()), p, is_stale);
     }
 
-    // The bytes that the caller must reserve before it adds addresses up to `capacity`; 0: nothing. Without the lock, by the one
-    // thread that adds.
-    [[nodiscard]] std::size_t room_for(std::size_t capacity) const noexcept {
+    // The capacity that the caller must reserve in a list, for move_to(), before it adds addresses up to `capacity`; 0: none. Without
+    // the lock, by the one thread that adds.
+    [[nodiscard]] std::size_t capacity_for(std::size_t capacity) const noexcept {
         return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
     }
 
     // The functions that follow require the lock. `mine` is the calling thread's cache, or null.
 
     // Takes over the reserved memory, and returns the old memory in exchange.
-    void move_to(list& room) noexcept {
-        if (room.capacity() == 0) return;
-        room.assign(m_list.begin(), m_list.end());
-        room.swap(m_list);
+    void move_to(list& reserved) noexcept {
+        if (reserved.capacity() == 0) return;
+        reserved.assign(m_list.begin(), m_list.end());
+        reserved.swap(m_list);
     }
     // `count` places for new addresses, of which the last is taken first.
     [[nodiscard]] void** add(std::size_t count) noexcept {
@@ -133,7 +133,7 @@ public:
     }
 
     void push(thread_cache* mine, void* p, std::size_t capacity) noexcept {
-        if (!has_room(mine, capacity)) return m_list.push_back(p);
+        if (!may_cache(mine, capacity)) return m_list.push_back(p);
         std::uint32_t const held = mine->recycled.held();
         if (held >= m_limit) flush(*mine, held - m_limit / 2);
         static_cast<void>(mine->recycled.push(p));
@@ -181,7 +181,7 @@ private:
 
     // If the cache is empty, refills it with half a cache of the newest addresses; the newest is taken first.
     void refill(thread_cache* mine, std::size_t capacity) noexcept {
-        if (m_list.empty() || !has_room(mine, capacity) || mine->recycled.held() != 0) return;
+        if (m_list.empty() || !may_cache(mine, capacity) || mine->recycled.held() != 0) return;
         std::size_t const count = detail::min<std::size_t>((m_limit + 1) / 2, m_list.size());
         std::size_t const left = m_list.size() - count;
         detail::copy_n(m_list.data() + left, count, mine->recycled.fill(static_cast<std::uint32_t>(count)));
@@ -189,7 +189,7 @@ private:
     }
 
     // Whether the thread may cache addresses, if there are `capacity` in total.
-    [[nodiscard]] bool has_room(thread_cache* mine, std::size_t capacity) noexcept {
+    [[nodiscard]] bool may_cache(thread_cache* mine, std::size_t capacity) noexcept {
         std::size_t threads = 0;
         m_core.caches().for_each([&](thread_cache&) { ++threads; });
         std::size_t const share = threads < 2 ? k_most_cached : capacity / (k_least_share * threads);

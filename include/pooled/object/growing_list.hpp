@@ -120,7 +120,7 @@ public:
         thread_cache* const mine = m_free.attach();
         scoped_lock const lock(m_free.mutex());
         end_sole();
-        POOLED_CHECK(m_free.room_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
+        POOLED_CHECK(m_free.capacity_for(m_capacity) == 0, "pooled: a pool's counts were overwritten");
         if (void* const next = m_free.peek(mine)) look(next);
     }
 
@@ -162,10 +162,10 @@ private:
     // Called without the lock, by the grower, which holds `found` or null. Throws what a step throws, but for std::bad_alloc if there
     // is `found`; that is put back otherwise.
     void grow(std::size_t count, void* found) {
-        free_list::list room;
+        free_list::list reserved;
         POOLED_TRY {
             m_maker.make(count, m_capacity);
-            room.reserve(m_free.room_for(m_capacity + count));
+            reserved.reserve(m_free.capacity_for(m_capacity + count));
         }
         POOLED_CATCH(std::bad_alloc const&) {
             m_maker.undo();
@@ -180,9 +180,9 @@ private:
             });
             POOLED_RETHROW;
         }
-        if (room.capacity() == 0 && end_alone(count)) return;
+        if (reserved.capacity() == 0 && end_alone(count)) return;
         end_growth([&] {
-            m_free.move_to(room);
+            m_free.move_to(reserved);
             m_maker.keep(m_free.add(count));
             count_step(count);
             thread_cache* const mine = m_free.near();

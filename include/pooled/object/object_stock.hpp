@@ -192,10 +192,10 @@ POOLED_CODE grant object_stock::take_locked(thread_cache* cache) noexcept {
 
 // Requires the lock. The product may be larger than any size: it is compared as it is.
 inline std::size_t object_stock::next_growth() const noexcept {
-    std::size_t const room = m_bound - m_objects;
+    std::size_t const left = m_bound - m_objects;
     double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
-    if (more >= static_cast<double>(room)) return room;
-    return detail::min(room, detail::max(m_growth, static_cast<std::size_t>(more)));
+    if (more >= static_cast<double>(left)) return left;
+    return detail::min(left, detail::max(m_growth, static_cast<std::size_t>(more)));
 }
 
 POOLED_CODE grant object_stock::take() {

@@ -164,8 +164,8 @@ private:
         return m_caches.steal_large(bytes);
     }
     [[nodiscard]] bool grow(class_index c);
-    [[nodiscard]] bool find_room(class_index c);
-    std::size_t collect_for_room() noexcept;
+    [[nodiscard]] bool find_memory(class_index c);
+    std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
     // Once in a period, returns memory that was not needed during it.
@@ -194,15 +194,15 @@ inline bool pool_memory::grow(class_index c) {
         if (m_slabs.grow(c)) return true;
     }
     POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
-        if (find_room(c)) return true;
+        if (find_memory(c)) return true;
         POOLED_RETHROW;
     }
-    return find_room(c);
+    return find_memory(c);
 }
 
 // Called at the bound. Examines all classes at one moment, with all owners stopped, so that "exhausted" is reported only when
 // at that moment there was neither a free block nor a free slab, and no memory in transit from or to upstream.
-POOLED_NOINLINE inline bool pool_memory::find_room(class_index c) {
+POOLED_NOINLINE inline bool pool_memory::find_memory(class_index c) {
     for (;;) {
         std::uint64_t const before = m_upstream.calls_ended();
         bool const found = [&] {
@@ -229,13 +229,13 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
         if (void* const p = m_large.grow(bytes, align)) return p;
     }
     POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
-        if (collect_for_room() == 0) POOLED_RETHROW;
+        if (release_free() == 0) POOLED_RETHROW;
         return m_large.grow(bytes, align);
     }
     for (;;) {
         std::uint64_t const before = m_upstream.calls_ended();
         if (void* const p = m_large.take(bytes, align)) return p;
-        bool const released = collect_for_room() != 0;
+        bool const released = release_free() != 0;
         if (void* const p = m_large.grow(bytes, align)) return p;
         if (m_upstream.has_failed(bytes)) return nullptr;
         if (!released && !m_upstream.wait_for_call(before)) return nullptr;
@@ -243,7 +243,7 @@ inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, t
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
-inline std::size_t pool_memory::collect_for_room() noexcept {
+inline std::size_t pool_memory::release_free() noexcept {
     {
         scoped_lock const lock(m_caches.mutex());
         m_caches.steal_all([] { return true; });
@@ -278,7 +278,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         return m_slabs.reserve(mine, larger, n, m_touches_reserved);
     };
     // If all objects are of one class, a bound that is just large enough for them suffices.
-    bool const is_reserved = reserve_slabs(wanted) || (collect_for_room() != 0 && reserve_slabs(wanted)) ||
+    bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
                              (wanted != least && reserve_slabs(least));
     if (!is_reserved || (large.bytes != 0 && !reserve_large(large.bytes, large.align, count))) return false;
     mine.settle();
@@ -288,7 +288,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
 inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
     if (!may_reserve(bytes, count)) return false;
     auto const reserve_blocks = [&] { return m_large.reserve(bytes, align, count, m_touches_reserved); };
-    return reserve_blocks() || (collect_for_room() != 0 && reserve_blocks());
+    return reserve_blocks() || (release_free() != 0 && reserve_blocks());
 }
 
 // A request beyond the bound or the address space is refused before any chunk is requested.
@@ -301,7 +301,7 @@ inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const
 
 inline std::size_t pool_memory::trim() noexcept {
     m_slabs.forget_reservations();
-    std::size_t bytes = m_large.release_idle(large_heap::idle::all) + collect_for_room();
+    std::size_t bytes = m_large.release_idle(large_heap::idle::all) + release_free();
     for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
         scoped_lock const lock(m_caches[c]);
         bytes += m_caches[c].purge();

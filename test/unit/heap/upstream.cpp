@@ -56,7 +56,7 @@ TEST(upstream, gives_the_bound_to_the_last_byte_and_none_beyond) {
     upstream source(&books, 1000, true);
     void* const a = take(source, 900, k_granule_bytes);
     EXPECT_EQ(take(source, 101, k_granule_bytes), nullptr);
-    EXPECT_EQ(source.room(), 100U);
+    EXPECT_EQ(source.available(), 100U);
     void* const b = take(source, 100, k_granule_bytes);
     EXPECT_NE(b, nullptr);
     EXPECT_EQ(take(source, 1, k_granule_bytes), nullptr);

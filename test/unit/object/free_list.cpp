@@ -31,10 +31,10 @@ struct owner final : pooled::detail::pool_extension {
 class free_list : public testing::Test {
 protected:
     free_list() : m_owner(own_core::make<owner>({.name = "test"})), list(m_owner.list) {
-        pooled::detail::free_list::list room;
-        room.reserve(list.room_for(k_count));
+        pooled::detail::free_list::list reserved;
+        reserved.reserve(list.capacity_for(k_count));
         std::scoped_lock const lock(list.mutex());
-        list.move_to(room);
+        list.move_to(reserved);
         void** const out = list.add(k_count);
         for (std::size_t i = 0; i < k_count; ++i)
             out[i] = &things[i];

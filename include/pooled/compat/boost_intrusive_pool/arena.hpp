@@ -108,9 +108,10 @@ public:
 private:
     static constexpr std::size_t k_align = pooled::detail::max(alignof(Item), alignof(item_arena));
     static constexpr std::size_t k_header = pooled::detail::round_up(sizeof(item_arena), k_align);
-    static constexpr std::size_t k_room =
+    static constexpr std::size_t k_slots_bytes =
         pooled::detail::k_max_block_bytes - pooled::detail::min(k_header, pooled::detail::k_max_block_bytes);
-    static constexpr std::size_t k_most_slots = pooled::detail::max<std::size_t>(k_room / sizeof(Item), 1);
+    static constexpr std::size_t k_most_slots =
+        pooled::detail::max<std::size_t>(k_slots_bytes / sizeof(Item), 1);
 
     [[nodiscard]] static std::size_t bytes_of(std::size_t n) noexcept { return k_header + n * sizeof(Item); }
     [[nodiscard]] static Item* slot(item_arena& arena, std::size_t index) noexcept {
