@@ -6,6 +6,7 @@
 #include "pooled/compat/boost_intrusive_pool.hpp"
 #include "pooled/pooled.hpp"
 
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 
@@ -21,7 +22,6 @@
 #include <vector>
 
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -32,23 +32,11 @@ struct {
     std::function<void()> child = [] {};
 } g_handlers;
 
-// The child's exit status; 1000 + signal when it ended by one.
-int status_of(pid_t child) {
-    int status = -1;
-    if (child < 0 || ::waitpid(child, &status, 0) != child) return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-// Forks in a process of its own, so that a parent that hangs is detected, too. `function` is run in the child.
+// The same for a parent that hangs.
 template <class Function>
 int in_child(Function&& function) {
     ::alarm(60);
-    pid_t const child = ::fork();
-    if (child == 0) {
-        ::alarm(60);
-        ::_exit(function());
-    }
-    int const status = status_of(child);
+    int const status = test::in_child(function);
     ::alarm(0);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sleeper.hpp"
 #include "unit/object/kinds.hpp"
@@ -18,8 +19,6 @@
 #include <vector>
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace std::chrono_literals;
 
@@ -92,14 +91,6 @@ TEST(object_pool_at_thread_exit, recycles_after_the_threads_cache_is_gone) {
     pthread_key_delete(g_key);
 }
 
-template <class Function>
-[[nodiscard]] bool succeeds_in_child(Function&& function) {
-    pid_t const child = ::fork();
-    if (child == 0) ::_exit(function() ? 0 : 1);
-    int status = 0;
-    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST(object_pool_after_fork, works_in_the_child_with_objects_that_other_threads_had_cached) {
     pooled::object_pool<int> pool({.max_objects = 10});
     test::sleeper other;
@@ -108,12 +99,13 @@ TEST(object_pool_after_fork, works_in_the_child_with_objects_that_other_threads_
         auto const a = pool.acquire();
         auto const b = pool.acquire();
     });
-    EXPECT_TRUE(succeeds_in_child([&] {
-        std::vector<std::shared_ptr<int>> all;
-        while (auto p = pool.try_acquire())
-            all.push_back(std::move(p));
-        return all.size() == 10 && test::is_valid(pool);
-    }));
+    EXPECT_EQ(test::in_child([&] {
+                  std::vector<std::shared_ptr<int>> all;
+                  while (auto p = pool.try_acquire())
+                      all.push_back(std::move(p));
+                  return all.size() == 10 && test::is_valid(pool);
+              }),
+              0);
     other.run([&] { test::settle(pool); });
     EXPECT_TRUE(test::is_valid(pool));
 }
@@ -124,13 +116,14 @@ TEST(object_pool_after_fork, has_no_waiter_in_the_child) {
     std::thread other([&] { EXPECT_TRUE(pool.acquire_for(1h)); });
     while (pool.waiting() != 1)
         std::this_thread::yield();
-    EXPECT_TRUE(succeeds_in_child([&] {
-        if (pool.waiting() != 0) return false;
-        held.reset();
-        for (int i = 0; i < test::k_settling; ++i)
-            if (!pool.try_acquire()) return false;
-        return test::is_valid(pool);
-    }));
+    EXPECT_EQ(test::in_child([&] {
+                  if (pool.waiting() != 0) return false;
+                  held.reset();
+                  for (int i = 0; i < test::k_settling; ++i)
+                      if (!pool.try_acquire()) return false;
+                  return test::is_valid(pool);
+              }),
+              0);
     EXPECT_EQ(pool.waiting(), 1U);
     held.reset();
     other.join();

@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 
@@ -49,17 +50,6 @@ std::size_t count_blocks(pooled::pool& bounded) {
     return all.size();
 }
 
-int in_child(int (*function)()) {
-    pid_t const child = ::fork();
-    if (child == 0) {
-        ::alarm(60);
-        ::_exit(function());
-    }
-    int status = -1;
-    if (child < 0 || ::waitpid(child, &status, 0) != child) return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 #if defined(_LIBCPP_VERSION)
 constexpr bool k_has_libcpp = true;
 #else
@@ -69,7 +59,7 @@ constexpr bool k_has_libcpp = false;
 // Whether a thread can end by pthread_exit() in a frame with a destructor, without any pool. The C library unwinds by libgcc_s; a
 // program that also has LLVM's libunwind, which Debian's libc++ needs, ends there with SIGSEGV.
 [[nodiscard]] bool can_unwind_threads() {
-    return !k_has_libcpp || in_child([] {
+    return !k_has_libcpp || test::in_child([] {
                                 struct frame {
                                     ~frame() { ::sched_yield(); }
                                 };
@@ -98,7 +88,7 @@ constexpr bool k_has_libcpp = false;
 
 TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_nothing_else) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
-    int const status = in_child([] {
+    int const status = test::in_child([] {
         pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20}};
         pooled::pool incremental{{.name = "later", .teardown = pooled::teardown::incremental}};
         pooled::object_pool<std::string> strings{{.name = "strings", .max_objects = 50}};
@@ -272,7 +262,7 @@ TEST(a_thread, that_ends_within_its_far_gate_does_not_stop_a_fork) {
             std::this_thread::yield();
     });
     is_inside.wait();
-    EXPECT_EQ(in_child([] { return 7; }), 7);
+    EXPECT_EQ(test::in_child([] { return 7; }), 7);
     inside.join();
 }
 
@@ -293,8 +283,9 @@ TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools
     });
     is_ready.wait();
     // The arena returns the piece that was freed last.
-    EXPECT_EQ(in_child([] { return g_metadata.try_allocate(far_array::bytes(count)) == of_other ? 7 : 8; }),
-              7);
+    EXPECT_EQ(
+        test::in_child([] { return g_metadata.try_allocate(far_array::bytes(count)) == of_other ? 7 : 8; }),
+        7);
     is_over.count_down();
     other.join();
 }

@@ -5,6 +5,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/sanitizer.hpp"
 #include "support/sleeper.hpp"
@@ -18,9 +19,6 @@
 #include <memory_resource>
 #include <thread>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -212,21 +210,17 @@ TEST(fork, while_threads_are_inside_an_upstream_call_leaves_the_child_a_pool_tha
         done = true;
     });
     while (!is_inside && !done) {}
-    pid_t const child = ::fork();
-    if (child == 0) {
+    auto const use = [&] {
         is_slow = false;
-        ::alarm(20);
         pool.deallocate(mine, 48);
         bool good = pool.stats().upstream_bytes <= 2 * k_mib;
         std::vector<void*> all;
         while (void* const p = pool.try_allocate(1024))
             all.push_back(p);
         good = good && all.size() >= 6 * k_kib;
-        ::_exit(good && test::is_valid(pool) ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return good && test::is_valid(pool);
+    };
+    EXPECT_EQ(test::in_child(use), 0);
     caller.join();
     pool.deallocate(mine, 48);
     EXPECT_TRUE(test::is_valid(pool));

@@ -8,6 +8,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 
 #include <gtest/gtest.h>
@@ -20,27 +21,11 @@
 #include <thread>
 #include <vector>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 namespace {
 
 using namespace stress;
 
 enum status { k_fine, k_inherited_damaged, k_new_damaged, k_is_invalid, k_exhausted, k_hangs, k_torn };
-
-// Runs in the child; its return value is the exit status.
-template <class Function>
-int in_child(Function&& function, unsigned seconds = 30) {
-    pid_t const child = fork();
-    if (child == 0) {
-        alarm(seconds);
-        _exit(function());
-    }
-    int result = -1;
-    if (child < 0 || waitpid(child, &result, 0) != child) return -1;
-    return WIFEXITED(result) ? WEXITSTATUS(result) : 1000 + WTERMSIG(result);
-}
 
 // Blocks in number of what a child may find in caches and central free lists, so that each is handed out once at least.
 template <class Pool>
@@ -114,7 +99,7 @@ TEST_F(fork_stress, a_child_works_on_while_the_parents_threads_were_in_the_middl
             });
         std::size_t const forks = scaled(400, 60);
         for (std::size_t i = 0; i < forks; ++i) {
-            int const status = in_child([&] {
+            int const status = test::in_child([&] {
                 for (block const& b : inherited)
                     if (!b.is_intact()) return k_inherited_damaged;
                 if (int const bad = use(pool, 3000)) return static_cast<enum status>(bad);
@@ -166,7 +151,8 @@ TEST_F(fork_stress, a_child_has_the_blocks_that_the_parents_threads_had_cached) 
         });
     asleep.arrive_and_wait();
     for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(in_child([&] { return count_blocks(bounded) == capacity ? k_fine : k_exhausted; }), k_fine);
+        EXPECT_EQ(test::in_child([&] { return count_blocks(bounded) == capacity ? k_fine : k_exhausted; }),
+                  k_fine);
     done.count_down();
     for (std::thread& t : threads)
         t.join();
@@ -192,7 +178,7 @@ TEST_F(fork_stress, a_child_drops_on_stacks_where_the_parents_threads_were_in_th
         threads.emplace_back([&] { pooled::make_shared<waits>(inside, go).reset(); });
     while (inside.load() != k_threads)
         std::this_thread::yield();
-    EXPECT_EQ(in_child([&] {
+    EXPECT_EQ(test::in_child([&] {
                   std::vector<std::thread> others;
                   for (int i = 0; i < 3 * k_threads; ++i)
                       others.emplace_back([] { pooled::make_shared<std::vector<int>>(1000).reset(); });
@@ -210,9 +196,10 @@ TEST_F(fork_stress, a_child_of_a_child_works_as_well) {
     auto const kept = pool.make_shared<int>(7);
     repeatedly const traffic([&] { use(pool, 100); });
     for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(in_child([&] {
+        EXPECT_EQ(test::in_child([&] {
                       if (use(pool, 500) != k_fine) return int{k_new_damaged};
-                      return in_child([&] { return *kept == 7 ? use(pool, 500) : int{k_inherited_damaged}; });
+                      return test::in_child(
+                          [&] { return *kept == 7 ? use(pool, 500) : int{k_inherited_damaged}; });
                   }),
                   k_fine);
 }
@@ -252,7 +239,7 @@ TEST_F(fork_stress, a_fork_finds_every_thread_outside_its_cache_and_lets_it_in_a
         while (entered == before && std::chrono::steady_clock::now() < end)
             std::this_thread::yield();
         EXPECT_NE(entered, before) << "a thread is still kept out after the fork";
-        EXPECT_EQ(in_child([&] {
+        EXPECT_EQ(test::in_child([&] {
                       if (is_inside) return k_torn;
                       return count_blocks(bounded) == capacity ? k_fine : k_exhausted;
                   }),
@@ -277,7 +264,7 @@ TEST_F(fork_stress, threads_defer_and_destroy_thousands_of_objects_meanwhile) {
         later.drain();
     });
     for (std::size_t i = 0; i < scaled(300, 50); ++i)
-        ASSERT_EQ(in_child([&] {
+        ASSERT_EQ(test::in_child([&] {
                       later.drain();
                       return test::is_valid(later) ? use(later, 20) : int{k_is_invalid};
                   }),
@@ -293,7 +280,7 @@ TEST_F(fork_stress, a_pool_may_be_another_pools_upstream) {
         above.trim();
     });
     for (std::size_t i = 0; i < scaled(300, 50); ++i)
-        ASSERT_EQ(in_child([&] { return use(above, 20) != k_fine ? use(above, 20) : use(below, 20); }),
+        ASSERT_EQ(test::in_child([&] { return use(above, 20) != k_fine ? use(above, 20) : use(below, 20); }),
                   k_fine)
             << "child " << i;
 }
@@ -302,7 +289,7 @@ TEST_F(fork_stress, two_threads_fork_at_once) {
     std::atomic<int> worst{k_fine};
     on_threads(3, [&](std::size_t) {
         for (std::size_t i = 0; i < scaled(60, 15); ++i)
-            if (int const bad = in_child([&] { return use(pool, 300); })) worst = bad;
+            if (int const bad = test::in_child([&] { return use(pool, 300); })) worst = bad;
     });
     EXPECT_EQ(worst, k_fine);
 }
@@ -312,7 +299,7 @@ TEST_F(fork_stress, two_threads_fork_at_once) {
 TEST(fork_first_use_stress, a_child_does_not_inherit_a_first_use_that_never_ends) {
     if (POOLED_STRESS_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot follow a fork of a process with threads";
     for (int round = 0; round < 30; ++round)
-        ASSERT_EQ(in_child([&] {
+        ASSERT_EQ(test::in_child([&] {
                       { pooled::pool const arms_the_handlers; }
                       std::atomic<bool> is_ready{false};
                       std::thread other([&] {
@@ -323,7 +310,7 @@ TEST(fork_first_use_stress, a_child_does_not_inherit_a_first_use_that_never_ends
                       auto const end =
                           std::chrono::steady_clock::now() + std::chrono::microseconds(round * 10);
                       while (std::chrono::steady_clock::now() < end) {}
-                      int const status = in_child([] { return use(pooled::default_pool(), 10); }, 5);
+                      int const status = test::in_child([] { return use(pooled::default_pool(), 10); }, 5);
                       other.join();
                       return status == k_fine ? k_fine : k_hangs;
                   }),

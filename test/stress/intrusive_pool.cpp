@@ -6,6 +6,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/in_child.hpp"
 #include "support/sanitizer.hpp"
 
 #include <boost/intrusive_ptr.hpp>
@@ -20,9 +21,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -290,10 +288,7 @@ TEST_F(intrusive_pool, forked_child_goes_on) {
         stress::repeatedly const first(use);
         stress::repeatedly const second(use);
         for (int i = 0; i < 100; ++i) {
-            pid_t const child = ::fork();
-            ASSERT_GE(child, 0);
-            if (child == 0) {
-                ::alarm(20);  // a lock that was left held
+            auto const use_in_child = [&] {
                 {
                     std::vector<handle> many;
                     for (int n = 0; n < 1000; ++n)
@@ -306,11 +301,9 @@ TEST_F(intrusive_pool, forked_child_goes_on) {
                     many.push_back(another.allocate_through_init(0U));
                     std::thread([&pool] { static_cast<void>(pool.allocate_through_init(0U)); }).join();
                 }
-                ::_exit(g_shared == 0 ? 0 : 1);
-            }
-            int status = -1;
-            ASSERT_EQ(::waitpid(child, &status, 0), child);
-            ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "in fork " << i << ": " << status;
+                return g_shared == 0;
+            };
+            ASSERT_EQ(test::in_child(use_in_child), 0) << "in fork " << i;
         }
     }
     others.drain([](handle) {});

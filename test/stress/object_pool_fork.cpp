@@ -7,6 +7,7 @@
 #include "pooled/pooled.hpp"
 
 #include "stress/common.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 
 #include <gtest/gtest.h>
@@ -17,9 +18,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -46,26 +44,21 @@ TEST(object_pool_fork_stress, a_child_can_use_the_pool) {
     repeatedly const short_lived([&] { std::thread(use(4)).join(); });
 
     for (std::size_t i = 0; i < scaled(300, 60); ++i) {
-        pid_t const child = ::fork();
-        if (child == 0) {
-            ::alarm(30);
-            if (scarce.waiting() != 0) ::_exit(1);
+        auto const use_in_child = [&] {
+            if (scarce.waiting() != 0) return 1;
             // What other threads of the parent held is lost to the child; nothing else.
             std::size_t const idle = scarce.idle();
             std::vector<std::shared_ptr<int>> all;
             while (auto p = scarce.try_acquire())
                 all.push_back(std::move(p));
-            if (all.size() < idle) ::_exit(2);
+            if (all.size() < idle) return 2;
             all.clear();
             for (int n = 0; n < 2000; ++n)
                 all.push_back(plenty.acquire());
             std::thread([&] { all.clear(); }).join();
-            ::_exit(test::is_valid(scarce) && test::is_valid(plenty) ? 0 : 3);
-        }
-        int status = -1;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFEXITED(status)) << "round " << i << ", signal " << WTERMSIG(status);
-        ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << i;
+            return test::is_valid(scarce) && test::is_valid(plenty) ? 0 : 3;
+        };
+        ASSERT_EQ(test::in_child(use_in_child), 0) << "round " << i;
     }
     EXPECT_TRUE(test::is_valid(scarce));
 }

@@ -5,6 +5,7 @@
 
 #include "pooled/pool/pool.hpp"
 
+#include "support/in_child.hpp"
 #include "support/lives.hpp"
 #include "support/sanitizer.hpp"
 #include "support/sleeper.hpp"
@@ -24,9 +25,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -209,20 +207,16 @@ TEST(our_singleton_pool, serves_a_forked_child_whatever_its_threads_were_at) {
     });
     for (int i = 0; i < 50; ++i) {
         pool::free(pool::malloc());
-        pid_t const child = fork();
-        if (child == 0) {
-            alarm(20);
+        auto const use = [] {
             std::array<void*, 200> chunks{};
             for (void*& p : chunks)
                 p = pool::malloc();
             for (void* p : chunks)
                 pool::free(p);
             pool::release_memory();
-            _exit(0);
-        }
-        int status = -1;
-        ASSERT_EQ(waitpid(child, &status, 0), child);
-        EXPECT_EQ(status, 0);
+            return true;
+        };
+        ASSERT_EQ(test::in_child(use), 0);
     }
     stop = true;
     other.join();

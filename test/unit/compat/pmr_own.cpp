@@ -5,6 +5,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/in_child.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,9 +21,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -236,18 +234,14 @@ TYPED_TEST(own_resource, may_be_the_upstream_of_another) {
 TYPED_TEST(own_resource, serves_a_forked_child) {
     TypeParam resource(&this->upstream);
     void* const kept = resource.allocate(100);
-    pid_t const child = fork();
-    ASSERT_NE(child, -1);
-    if (child == 0) {
+    auto const use = [&] {
         resource.deallocate(kept, 100);
         for (int i = 0; i < 3000; ++i)
             static_cast<void>(resource.allocate(static_cast<std::size_t>(i)));
         resource.release();
-        _exit(this->upstream.bytes() == 0 ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+        return this->upstream.bytes() == 0;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
 }
 
 // Upstream is called by one thread at a time: a resource for one thread serves.

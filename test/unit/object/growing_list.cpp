@@ -6,6 +6,7 @@
 #include "pooled/object/own_core.hpp"
 #include "pooled/pool/extension.hpp"
 
+#include "support/in_child.hpp"
 #include "support/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -20,9 +21,6 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -311,25 +309,13 @@ bool can_take_five(List& list) {
     return is_all && list.capacity() == 11;
 }
 
-// Whether body() is true in a forked child, which may take a minute.
-template <class Body>
-bool is_true_in_child(Body body) {
-    pid_t const child = ::fork();
-    if (child == 0) {
-        ::alarm(60);
-        ::_exit(body() ? 0 : 1);
-    }
-    int status = 1;
-    return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
-}
-
 TEST_F(growing_list, forked_child_goes_on_where_the_only_thread_was) {
     if (test::k_sanitized) GTEST_SKIP() << "sanitizers do not follow a fork of several threads";
     auto& list = make({1, 1, 0});
     std::thread([&] {  // its cache does not exist in the child
         for (int i = 0; i < 5; ++i)
             static_cast<void>(list.take());
-        EXPECT_TRUE(is_true_in_child([&] { return list.idle() == 1 && can_take_five(list); }));
+        EXPECT_EQ(test::in_child([&] { return list.idle() == 1 && can_take_five(list); }), 0);
     })
         .join();
 }
@@ -341,7 +327,7 @@ TEST_F(growing_list, forked_child_takes_what_the_only_thread_had) {
         for (int i = 0; i < 5; ++i)
             static_cast<void>(list.take());
     });
-    EXPECT_TRUE(is_true_in_child([&] { return can_take_five(list); }));
+    EXPECT_EQ(test::in_child([&] { return can_take_five(list); }), 0);
 }
 
 TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {
@@ -357,10 +343,11 @@ TEST_F(growing_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_
     std::thread grower([&] { EXPECT_NE(list.take(), nullptr); });
     while (!is_in_step)
         std::this_thread::yield();
-    EXPECT_TRUE(is_true_in_child([&] {
-        all.during = [] {};
-        return list.take() != nullptr && list.take() != nullptr && all.forgotten == 1;
-    }));
+    EXPECT_EQ(test::in_child([&] {
+                  all.during = [] {};
+                  return list.take() != nullptr && list.take() != nullptr && all.forgotten == 1;
+              }),
+              0);
     may_go_on = true;
     grower.join();
     EXPECT_EQ(all.forgotten, 0);

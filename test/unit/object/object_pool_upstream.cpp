@@ -6,6 +6,7 @@
 #include "kinds.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 
@@ -18,9 +19,6 @@
 #include <optional>
 #include <thread>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -167,18 +165,14 @@ TYPED_TEST(upstream, pool_serves_a_forked_child) {
     pooled::pool below;
     typename TestFixture::pool_type pool({.upstream = below.resource()});
     auto const kept = pool.acquire();
-    pid_t const child = fork();
-    ASSERT_NE(child, -1);
-    if (child == 0) {
+    auto const use = [&] {
         std::vector<std::shared_ptr<test::counted<>>> held;
         for (int i = 0; i < 5000; ++i)
             held.push_back(pool.acquire());
         held.clear();
-        _exit(test::is_valid(pool) && test::is_valid(below) && pool.idle() == 5000 ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+        return test::is_valid(pool) && test::is_valid(below) && pool.idle() == 5000;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
 }
 
 TEST(shared_upstream, pool_gets_back_what_a_thread_that_ended_had_cached) {

@@ -6,6 +6,7 @@
 
 #include "support/counting_upstream.hpp"
 #include "support/death_tests.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 
@@ -17,9 +18,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace {
 
@@ -180,9 +178,7 @@ TEST(a_forked_child, uses_and_drops_what_its_parent_made) {
     pooled::pool pool;
     auto list = make_list(pool, 10'000);
     pooled::weak_rc_ptr<link> const w = list;
-    pid_t const child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    auto const use = [&] {
         list.reset();
         if (!w.expired()) give_up("the list is still there");
         struct first_made_in_the_child {
@@ -191,11 +187,9 @@ TEST(a_forked_child, uses_and_drops_what_its_parent_made) {
         auto p = pool.make_rc<first_made_in_the_child>();
         p->held = make_list(pool, 100);
         pooled::rc_ptr<void> const nothing = std::move(p);
-        ::_exit(pool.stats().in_use == 102 ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        return pool.stats().in_use == 102;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
     EXPECT_EQ(w.lock(), list);
 }
 
