@@ -127,22 +127,14 @@ public:
     // Blocks for `count` requests at once, in addition to those in use. False when the bound does not allow it, throws what
     // upstream throws; the heap is then as before. O(count · granules).
     [[nodiscard]] bool reserve(std::size_t bytes, std::size_t align, std::size_t count, bool touch) {
+        void* const memory = g_metadata.allocate(sizeof(large_reservation));
+        unique_lock lock(m_mutex);
+        large_reservation& r = m_reservations.refer(bytes, align, memory);
         std::size_t have = 0;
-        std::size_t idle_bytes = 0;
-        {
-            scoped_lock const lock(m_mutex);
-            if (large_reservation const* const r = m_reservations.find(bytes, align))
-                for (large_block const* b = r->idle; b != nullptr; b = b->next)
-                    ++have;
-            idle_bytes = m_idle_bytes - m_reserved_idle_bytes;
-        }
-        idle_bytes += have * bytes;
-        if (!m_upstream.may_give(count * bytes - detail::min(count * bytes, idle_bytes))) return false;
-        large_reservation& r = [&]() -> large_reservation& {
-            void* const memory = g_metadata.allocate(sizeof(large_reservation));
-            scoped_lock const lock(m_mutex);
-            return m_reservations.refer(bytes, align, memory);
-        }();
+        for (large_block const* b = r.idle; b != nullptr; b = b->next)
+            ++have;
+        std::size_t const idle_bytes = m_idle_bytes - m_reserved_idle_bytes + have * bytes;
+        lock.unlock();
         upstream::call under_way(m_upstream);
         large_block* made = nullptr;
         auto const undo = [&]() noexcept {
@@ -150,14 +142,16 @@ public:
                 made = b->next;
                 release(*b, under_way);
             }
-            scoped_lock const lock(m_mutex);
+            scoped_lock const undoing(m_mutex);
             m_reservations.drop_reference(r);
+            return false;
         };
         POOLED_TRY {
+            if (!m_upstream.may_give(count * bytes - detail::min(count * bytes, idle_bytes))) return undo();
             for (; have < count; ++have) {
                 large_block* b = nullptr;
                 {
-                    scoped_lock const lock(m_mutex);
+                    scoped_lock const taking(m_mutex);
                     b = take_unreserved(bytes, align);
                     if (b != nullptr) {
                         m_idle_bytes -= b->total;
@@ -165,10 +159,7 @@ public:
                     }
                 }
                 if (b == nullptr) b = new_block(bytes, align, under_way);
-                if (b == nullptr) {
-                    undo();
-                    return false;
-                }
+                if (b == nullptr) return undo();
                 b->next = made;
                 made = b;
                 if (touch && m_upstream.is_system()) platform::touch_pages(b->base, b->total);
@@ -178,7 +169,7 @@ public:
             undo();
             POOLED_RETHROW;
         }
-        scoped_lock const lock(m_mutex);
+        lock.lock();
         while (large_block* const b = made) {
             made = b->next;
             b->reserved_for = &r;
@@ -260,10 +251,6 @@ public:
         if (auto const lost = m_upstream.forget_others(); lost != 0) m_leaving -= lost;
     }
 
-    [[nodiscard]] std::size_t reservations() noexcept {
-        scoped_lock const lock(m_mutex);
-        return m_reservations.size();
-    }
     [[nodiscard]] bool is_valid() noexcept {
         scoped_lock const lock(m_mutex);
         std::size_t bytes = 0;
@@ -283,6 +270,7 @@ public:
     }
 
 private:
+    friend struct large_heap_access;  // in its test
     static constexpr std::size_t k_buckets_tried = 6;
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
 

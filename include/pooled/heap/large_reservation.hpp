@@ -35,13 +35,6 @@ class large_reservation_list {
 public:
     [[nodiscard]] large_reservation* first() const noexcept { return m_first; }
 
-    [[nodiscard]] std::size_t size() const noexcept {
-        std::size_t count = 0;
-        for (large_reservation const* r = m_first; r != nullptr; r = r->next)
-            ++count;
-        return count;
-    }
-
     // The one for exactly this size and alignment, or null.
     [[nodiscard]] large_reservation* find(std::size_t bytes, std::size_t align) const noexcept {
         large_reservation* r = m_first;

@@ -38,7 +38,6 @@ TEST(large_reservation_list, has_one_for_each_size_and_alignment_while_something
     EXPECT_EQ(&refer(all, 100'000, 16), &first);
     EXPECT_EQ(all.find(100'000, 16), &first);
     EXPECT_EQ(all.find(100'001, 16), nullptr);
-    EXPECT_EQ(all.size(), 2U);
     all.drop_reference(first);
     EXPECT_EQ(all.find(100'000, 16), &first);
     all.drop_reference(first);
