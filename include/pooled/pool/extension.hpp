@@ -39,12 +39,7 @@ public:
     // The pool's lock is held.
     virtual void on_retire(thread_cache& /*cache*/) noexcept {}
 
-    // Called before and after a fork. No other thread is in a critical section; before_fork() must also keep threads from using
-    // what the extension keeps outside of critical sections.
-    virtual void before_fork() noexcept {}
-    virtual void after_fork() noexcept {}
-
-    // Called in the child, where only the thread that forked exists, before after_fork().
+    // Called in a forked child, where only the thread that forked exists; no other was in a critical section or inside its cache.
     virtual void after_fork_in_child() noexcept {}
 
 protected:

@@ -362,10 +362,7 @@ inline void registry::before_fork() noexcept {
     each_gate([](gate<>& one) { one.stop_for_fork(); });
     platform::heavy_barrier();
     each_gate([](gate<> const& one) { wait_until_idle(one); });
-    g_registry.for_each_core([](pool_core& core) {
-        core.memory().before_fork();
-        if (pool_extension* const above = core.extension()) above->before_fork();
-    });
+    g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
 }
 
 // Owners resume the gates of their caches themselves.
@@ -373,9 +370,6 @@ inline void registry::after_fork_in_parent() noexcept {
     if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
     for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
         each->owner->far_gate.resume();
-    g_registry.for_each_core([](pool_core& core) {
-        if (pool_extension* const above = core.extension()) above->after_fork();
-    });
     g_fork_gate.end();
 }
 

@@ -93,12 +93,6 @@ public:
         return next;
     }
 
-    // Whether the next push() or pop() may call the metadata arena, which takes a lock.
-    [[nodiscard]] bool may_call_arena() const noexcept {
-        return m_size == k_window &&
-               (m_top == nullptr || m_top->count == 1 || m_top->count == segment::k_words);
-    }
-
     // Destroys up to `most` objects, also those that are pushed meanwhile. Returns how many.
     POOLED_API std::size_t finish(std::size_t most = ~std::size_t{0}) noexcept;
 

@@ -72,8 +72,6 @@ public:
     // The calling thread waits for others, so other threads must not wait for the objects that it is destroying, in any pool.
     static void set_blocked(bool is_blocked) noexcept;
 
-    void before_fork() noexcept;
-    void after_fork() noexcept;
     void after_fork_in_child() noexcept;
 
     // The calling thread ends.
@@ -96,7 +94,6 @@ private:
     std::uint64_t m_destroyed = 0;       // by threads that have ended, or have no thread_deferred
     std::uint64_t m_in_destruction = 0;  // by threads that have no thread_deferred
     std::atomic<bool> m_is_closed{false};
-    bool m_is_stopped = false;  // by a fork
     void* m_memory;
     std::size_t m_bytes;
 };
@@ -260,7 +257,7 @@ inline void deferred_store::stop_others() noexcept {
 }
 
 inline void deferred_store::resume_others() noexcept {
-    for (auto* each = m_is_stopped ? nullptr : m_threads; each != nullptr; each = each->next)
+    for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
         if (!each->gate.is_closed()) each->gate.resume();
 }
 
@@ -358,17 +355,6 @@ inline void deferred_store::finish_thread() noexcept {
         *link = each->next_owned;
         each->pool->leave(*each);
     }
-}
-
-inline void deferred_store::before_fork() noexcept {
-    scoped_lock const lock(m_mutex);
-    stop_others();
-    m_is_stopped = true;
-}
-inline void deferred_store::after_fork() noexcept {
-    scoped_lock const lock(m_mutex);
-    m_is_stopped = false;
-    resume_others();
 }
 
 inline void deferred_store::after_fork_in_child() noexcept {

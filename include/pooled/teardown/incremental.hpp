@@ -43,8 +43,6 @@ public:
     POOLED_VIRTUAL bool relieve(std::uint64_t& seen) noexcept override;
     POOLED_VIRTUAL void on_close() noexcept override;
     POOLED_VIRTUAL void on_destroy() noexcept override;
-    POOLED_VIRTUAL void before_fork() noexcept override;
-    POOLED_VIRTUAL void after_fork() noexcept override;
     POOLED_VIRTUAL void after_fork_in_child() noexcept override;
 
 private:
@@ -160,8 +158,6 @@ void deferred_objects::on_close() noexcept {
 }
 
 void deferred_objects::on_destroy() noexcept { m_store.release_reference(); }
-void deferred_objects::before_fork() noexcept { m_store.before_fork(); }
-void deferred_objects::after_fork() noexcept { m_store.after_fork(); }
 void deferred_objects::after_fork_in_child() noexcept { m_store.after_fork_in_child(); }
 
 POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept {

@@ -33,40 +33,26 @@ struct thread_deferred {
     thread_deferred* next = nullptr;        // the pool's list: its mutex
 };
 
-// Lets the owner into its gate, unless the pool is closed; waits while another thread collects. Where the owner may take the
-// arena's lock inside, a fork is kept out first: it would wait for the owner to leave the gate, and the owner for the fork's end.
+// Lets the owner into its gate, unless the pool is closed; waits while another thread collects. Keeps forks out, because the owner
+// may take the arena's lock inside, and so that a child finds all batches complete.
 class deferred_pass {
 public:
-    POOLED_ALWAYS_INLINE explicit deferred_pass(thread_deferred& mine) noexcept
-        : m_mine(mine), m_is_in(enter(mine)) {
-        if (m_is_in && (mine.batch == nullptr || mine.batch->queue.may_call_arena())) [[unlikely]]
-            keep_forks_out();
+    POOLED_ALWAYS_INLINE explicit deferred_pass(thread_deferred& mine) noexcept : m_mine(mine) {
+        g_fork_gate.enter();
+        for (unsigned attempt = 0; !(m_is_in = mine.gate.enter()); platform::pause(attempt++))
+            if (mine.gate.is_closed()) return;
     }
     POOLED_ALWAYS_INLINE ~deferred_pass() {
         if (m_is_in) m_mine.gate.leave();
-        if (m_keeps_forks_out) [[unlikely]]
-            g_fork_gate.leave();
+        g_fork_gate.leave();
     }
     deferred_pass(deferred_pass const&) = delete;
     deferred_pass& operator=(deferred_pass const&) = delete;
     [[nodiscard]] explicit operator bool() const noexcept { return m_is_in; }
 
 private:
-    [[nodiscard]] POOLED_ALWAYS_INLINE static bool enter(thread_deferred& mine) noexcept {
-        for (unsigned attempt = 0; !mine.gate.enter(); platform::pause(attempt++))
-            if (mine.gate.is_closed()) return false;
-        return true;
-    }
-    POOLED_ALWAYS_INLINE void keep_forks_out() noexcept {
-        m_mine.gate.leave();
-        g_fork_gate.enter();
-        m_keeps_forks_out = true;
-        m_is_in = enter(m_mine);
-    }
-
     thread_deferred& m_mine;
     bool m_is_in;
-    bool m_keeps_forks_out = false;
 };
 
 // Constant-initialised and trivially destructible, so it works until the thread has ended.

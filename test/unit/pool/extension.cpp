@@ -42,8 +42,6 @@ TEST(pool_extension, does_nothing_that_it_does_not_override) {
     base.on_allocate();
     base.on_close();
     base.on_destroy();
-    base.before_fork();
-    base.after_fork();
     base.after_fork_in_child();
 }
 

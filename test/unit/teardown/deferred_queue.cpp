@@ -169,25 +169,6 @@ TEST_F(deferred_queue_test, gives_the_memory_of_what_was_behind_the_window_back)
     g_metadata.deallocate(next, k_segment);
 }
 
-TEST_F(deferred_queue_test, says_beforehand_when_it_may_call_the_arena) {
-    constexpr std::size_t k_words = 510;  // of a segment
-    std::size_t warnings = 0;
-    auto const expect_warning = [&](bool is_certain) {
-        warnings += queue.may_call_arena() ? 1 : 0;
-        EXPECT_TRUE(!is_certain || queue.may_call_arena()) << queue.size();
-    };
-    std::size_t const count = k_window + 3 * k_words;
-    for (std::size_t i = 0; i < count; ++i) {
-        expect_warning(i >= k_window && (i - k_window) % k_words == 0);
-        ASSERT_TRUE(push(i));
-    }
-    for (std::size_t left = count; left != 0; --left) {
-        expect_warning(left > k_window && (left - k_window) % k_words == 1);
-        queue.pop().finish();
-    }
-    EXPECT_LT(warnings, 20U) << "seldom";
-}
-
 TEST_F(deferred_queue_test, is_what_its_size_says_whatever_is_done_to_it) {
     std::mt19937 random(5);
     std::size_t pushed = 0;
