@@ -66,10 +66,8 @@ struct class_geometry {
     // The number of blocks in a slab of `bytes`.
     [[nodiscard]] constexpr std::uint32_t blocks_in(std::size_t bytes) const noexcept {
         auto const blocks = static_cast<std::uint32_t>(bytes / block_bytes);
-        bool const has_no_colour = blocks * block_bytes == bytes;
-        bool const gives_one_up =
-            bytes == k_slab_bytes && block_bytes >= k_min_coloured_bytes && align <= k_cache_line;
-        return blocks - (has_no_colour && gives_one_up ? 1 : 0);
+        bool const has_colours = blocks * block_bytes != bytes || bytes != k_slab_bytes;
+        return blocks - (has_colours || block_bytes < k_min_coloured_bytes || align > k_cache_line ? 0 : 1);
     }
     // The offset of the first block in the slab at this address: its colour, less than a granule.
     [[nodiscard]] constexpr std::size_t colour_of(std::uintptr_t slab, std::size_t bytes) const noexcept {

@@ -77,8 +77,7 @@ public:
         if (stride + 15 * block_bytes > 30 * block_bytes) return;
         std::uintptr_t const ahead = 24 * block_bytes;
 #else
-        constexpr std::uintptr_t k_near = 4096;
-        if (stride + k_near > 2 * k_near) return;
+        if (stride + 4096 > 8192) return;
         std::uintptr_t const ahead = 16 * stride;
 #endif
         __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + ahead), 1);

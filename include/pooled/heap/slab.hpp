@@ -63,8 +63,8 @@ struct alignas(k_cache_line) slab {
         return size_class == k_no_class && reserved_for == nullptr;
     }
 
-    [[nodiscard]] std::byte* memory() const noexcept { return blocks - address_of(blocks) % k_granule_bytes; }
     [[nodiscard]] std::size_t colour() const noexcept { return address_of(blocks) % k_granule_bytes; }
+    [[nodiscard]] std::byte* memory() const noexcept { return blocks - colour(); }
 
     // All blocks free, of size class `c`. Requires a slab without a class.
     void assign(class_index c) noexcept {

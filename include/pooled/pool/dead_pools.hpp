@@ -90,7 +90,8 @@ private:
         std::array<char, k_name_bytes> name;
         std::size_t bytes;
 
-        dead_pool(std::array<char, k_name_bytes> const& of, std::size_t size) noexcept : name(of), bytes(size) {}
+        dead_pool(std::array<char, k_name_bytes> const& of, std::size_t size) noexcept
+            : name(of), bytes(size) {}
         void* do_allocate(std::size_t, std::size_t) override { fail_dead_pool(name.data(), this); }
         void do_deallocate(void* p, std::size_t, std::size_t) override {
             detail::fail_deallocation(name.data(), p,

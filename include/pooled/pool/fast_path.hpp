@@ -216,19 +216,24 @@ template <class Place>
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes);
 }
 
-// In the hardened build: a block of another copy of the library's state, or a mistake.
+#if POOLED_HARDENED
+// A block of another copy of the library's state, or a mistake.
 POOLED_API void deallocate_refused(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
+#endif
 
 // `bytes`: the size with which it was allocated, or 0 if the caller does not know it.
 template <class Place>
-POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
-                                     hardened::origin from = hardened::origin::unknown) noexcept {
+POOLED_ALWAYS_INLINE void
+deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
+           [[maybe_unused]] hardened::origin from = hardened::origin::unknown) noexcept {
     if (detail::is_elsewhere(place, p))
         return detail::deallocate_in(g_registry.find(place.id()), c, p, bytes);
     void* const block = malloc_blocks::take(place.id(), c, p, bytes);
     checks::on_deallocate(place.id(), c, block, bytes);
+#if POOLED_HARDENED
     if (!hardened::admits(place.id(), c, block, from)) [[unlikely]]
         return detail::deallocate_refused(place.id(), c, block, bytes);
+#endif
     tracking::on_deallocate(block);
     detail::put(place, c, block);
 }
@@ -303,6 +308,7 @@ POOLED_API void deallocate_found(void* p) noexcept;
 
 #if POOLED_HAS_CODE
 
+#if POOLED_HARDENED
 POOLED_CODE void deallocate_refused(std::uint32_t pool_id, class_index c, void* p,
                                     std::size_t bytes) noexcept {
     pool_core* const core = g_registry.find(pool_id);
@@ -310,6 +316,7 @@ POOLED_CODE void deallocate_refused(std::uint32_t pool_id, class_index c, void* 
         return detail::deallocate_in(core, c, p, bytes);
     hardened::report(pool_id, c, p);
 }
+#endif
 
 POOLED_CODE void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
     pool_core* const core = g_registry.find(pool_id);

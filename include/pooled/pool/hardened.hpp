@@ -34,6 +34,8 @@ enum class origin : unsigned char {
     return align <= sizeof(std::uintptr_t) ? origin::object : origin::padded_object;
 }
 
+#if POOLED_HARDENED
+
 // Some free blocks of the slab are not marked, or it is of another size class.
 [[nodiscard]] POOLED_NOINLINE inline bool may_be_in_use(slab const& s, class_index c,
                                                         void const* p) noexcept {
@@ -94,13 +96,11 @@ POOLED_ALWAYS_INLINE void expect_in_use([[maybe_unused]] void const* block) noex
             hardened::report_freed(block);
 }
 
-#if POOLED_HARDENED
 // The header of a block that is about to be freed, if it is not the block's first word: expect_in_use() then detects a second
 // drop as well.
 inline void mark_header(void* header) noexcept {
     if constexpr (k_is_on) free_mark::put_on(header);
 }
-#endif
 
 POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
     fail_deallocation(name_of(g_page_map.find(block).pool_id()), block,
@@ -118,5 +118,14 @@ POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
     }
     return block;
 }
+
+#else
+
+POOLED_ALWAYS_INLINE void expect_in_use(void const*) noexcept {}
+[[nodiscard]] POOLED_ALWAYS_INLINE void* claimed(void* block, origin = origin::unknown) noexcept {
+    return block;
+}
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::hardened
