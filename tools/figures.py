@@ -275,13 +275,13 @@ SENTENCES: dict[str, list[tuple[str, list[Value]]]] = {
 WORDS: dict[str, list[tuple[str, Value, float, float]]] = {
     README: [
         (
-            "tcmalloc keeps 64 KiB blocks in its thread cache and is almost one and a half times as fast there",
+            "tcmalloc keeps 64 KiB blocks in its thread cache and is up to twice as fast there",
             ratio(
                 cell({**LARGE, "variant": "create_drop"}, "pooled"),
                 cell({**LARGE, "variant": "create_drop"}, "make_shared@tcmalloc"),
             ),
             1.3,
-            1.5,
+            2.0,
         ),
     ],
     BENCHMARKS: [
@@ -306,12 +306,15 @@ WORDS: dict[str, list[tuple[str, Value, float, float]]] = {
     ],
     "docs/one-allocation.md": [
         (
-            "99.99 % of pooled's creates and drops complete in about the time of the best malloc's, or less",
+            words,
             ratio(cell(REMOTE, "pooled", f"{call}_p9999_ns"), cell(REMOTE, "make_shared", f"{call}_p9999_ns")),
             0,
-            1.1,
+            most,
         )
-        for call in ("create", "drop")
+        for call, words, most in (
+            ("drop", "99.99 % of pooled's drops complete in about the time of the best malloc's, or less", 1.1),
+            ("create", "99.99 % of its creates in up to 1.6 times that", 1.6),
+        )
     ],
 }
 
