@@ -74,8 +74,7 @@ struct class_geometry {
         std::size_t const step = detail::max<std::size_t>(align, k_cache_line);
         std::size_t const rest = bytes - std::size_t{blocks_in(bytes)} * block_bytes;
         std::size_t const colours = detail::min(rest, k_granule_bytes - 1) / step + 1;
-        std::uintptr_t const number = slab / k_slab_bytes + slab % k_slab_bytes / k_granule_bytes;
-        return number % colours * step;
+        return (slab / k_slab_bytes + slab % k_slab_bytes / k_granule_bytes) % colours * step;
     }
 };
 

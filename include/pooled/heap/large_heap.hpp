@@ -236,10 +236,11 @@ public:
         std::uint64_t in_use = 0;
         std::uint64_t in_use_bytes = 0;
         std::uint64_t idle_bytes = 0;
+        std::uint64_t high_water = 0;  // the largest number in use at the same time, with those set aside
     };
     [[nodiscard]] counts count() noexcept {
         scoped_lock const lock(m_mutex);
-        return {m_in_use, m_in_use_bytes, m_idle_bytes};
+        return {m_in_use, m_in_use_bytes, m_idle_bytes, m_high_water};
     }
 
     // From now on, deallocations are counted. Returns the number of blocks in use.
@@ -333,7 +334,7 @@ private:
         b.end_free(m_upstream.pool_name());
         b.payload = payload;
         b.bytes = bytes;
-        ++m_in_use;
+        m_high_water = detail::max(m_high_water, ++m_in_use);
         m_in_use_bytes += bytes;
     }
     void keep(large_block& b) noexcept {
@@ -375,6 +376,7 @@ private:
     optional_mutex m_mutex;
     std::uint32_t m_period = 0;
     std::uint64_t m_in_use = 0;
+    std::uint64_t m_high_water = 0;
     std::uint64_t m_leaving = 0;  // blocks that deallocate() is returning to upstream
     std::size_t m_in_use_bytes = 0;
     std::size_t m_idle_bytes = 0;

@@ -86,8 +86,7 @@ public:
 
     // Requires a slab with a class and no block in use, which is in no list.
     void put(slab& s) noexcept {
-        m_source.end_free(s, s.colour(),
-                          s.colour() + std::size_t{s.total} * k_geometry[s.size_class].block_bytes);
+        m_source.end_free(s, s.colour(), s.bytes);
         scoped_lock const lock(m_mutex);
         s.unassign();
         make_free(s);

@@ -367,6 +367,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
     sum.large_bytes = large.in_use_bytes;
     sum.large_cached_bytes = large.idle_bytes;
     sum.in_use += large.in_use;
+    sum.high_water += large.high_water;
     sum.bytes_in_use += large.in_use_bytes;
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();

@@ -44,7 +44,7 @@ struct size_class_stats {
 };
 
 // The totals of a pool, including large allocations, and the counts of each class. The total high_water is the sum of those of
-// the classes, which need not have peaked at the same time.
+// the classes and of large allocations, which need not have peaked at the same time.
 struct pool_stats {
     std::string name;
     std::uint64_t in_use = 0;

@@ -65,7 +65,9 @@ private:
     [[nodiscard]] static std::byte* allocate(class_index c, std::size_t& count, upstream_memory& from) {
         pooled::detail::class_geometry const& g = pooled::detail::k_geometry[c];
         for (;; count /= 2) {
-            POOLED_TRY { return static_cast<std::byte*>(from.allocate_piece(count * g.block_bytes, g.align)); }
+            POOLED_TRY {
+                return static_cast<std::byte*>(from.allocate_piece(count * g.block_bytes, g.align));
+            }
             POOLED_CATCH(std::bad_alloc const&) {
                 if (count == 1) POOLED_RETHROW;
             }
