@@ -346,17 +346,17 @@ TEST(pool_stats, are_exact_after_many_threads_came_and_went) {
 }
 
 TYPED_TEST(stats_of, high_water_covers_large_allocations) {
-    constexpr std::size_t k_bytes = 100'000;
+    constexpr std::size_t k_large_bytes = 100'000;
     TypeParam pool;
     std::vector<void*> blocks;
     for (int i = 0; i < 3; ++i)
-        blocks.push_back(pool.allocate(k_bytes));
+        blocks.push_back(pool.allocate(k_large_bytes));
     for (void* const p : blocks)
-        pool.deallocate(p, k_bytes);
-    void* const again = pool.allocate(k_bytes);
+        pool.deallocate(p, k_large_bytes);
+    void* const again = pool.allocate(k_large_bytes);
     EXPECT_EQ(pool.stats().in_use, 1U);
     EXPECT_EQ(pool.stats().high_water, 3U);
-    pool.deallocate(again, k_bytes);
+    pool.deallocate(again, k_large_bytes);
 }
 
 TYPED_TEST(stats_of, high_water_is_exact_also_when_blocks_are_used_again) {
