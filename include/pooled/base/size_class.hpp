@@ -66,7 +66,7 @@ struct class_geometry {
     // The number of blocks in a slab of `bytes`.
     [[nodiscard]] constexpr std::uint32_t blocks_in(std::size_t bytes) const noexcept {
         auto const blocks = static_cast<std::uint32_t>(bytes / block_bytes);
-        bool const has_colours = blocks * block_bytes != bytes || bytes != k_slab_bytes;
+        bool const has_colours = std::size_t{blocks} * block_bytes != bytes || bytes != k_slab_bytes;
         return blocks - (has_colours || block_bytes < k_min_coloured_bytes || align > k_cache_line ? 0 : 1);
     }
     // The offset of the first block in the slab at this address: its colour, less than a granule.

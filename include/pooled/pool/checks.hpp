@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// What the checked build (POOLED_CHECKED) verifies at every call. At a deallocation: the address is the start of a block in use,
-// of this pool, with this size; nothing wrote behind it; a local pool's block is returned by the thread that uses the pool. At an
-// allocation: the alignment is a power of two, the pool was not destroyed, and nothing wrote to the block while it was free. Empty in other builds. A block of
-// another copy of the library's state is checked there (pool/foreign.hpp).
+// What the checked build (POOLED_CHECKED) verifies at every call. At a deallocation: the address is the start of a
+// block in use, of this pool, with this size; nothing wrote behind it; a local pool's block is returned by the thread
+// that uses the pool. At an allocation: the alignment is a power of two, the pool was not destroyed, and nothing wrote
+// to the block while it was free. Empty in other builds. A block of another copy of the library's state is checked
+// there (pool/foreign.hpp).
 //
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 
