@@ -36,7 +36,9 @@ protected:
         return blocks;
     }
     // `offset`: behind the first block's start.
-    [[nodiscard]] void* at(std::size_t offset) const { return one.blocks + offset; }
+    [[nodiscard]] void* at(std::size_t offset) const {
+        return reinterpret_cast<void*>(address_of(one.blocks) + offset);  // NOLINT: never read
+    }
     // The number of leading blocks that were put.
     [[nodiscard]] std::size_t put(span<void* const> blocks) {
         void* const* const end = one.put(blocks.begin(), blocks.end(), k_geometry[one.size_class]);
