@@ -131,7 +131,7 @@ def redirect(text: str, source: Path, page: Path) -> str:
             if not file.is_relative_to(folder):
                 continue
             name = file.relative_to(folder).as_posix()
-            if folder.name == "pooled":
+            if place is None:
                 to = STAGE / page_of(name) if name in HEADERS else None
             elif file == ROOT / "README.md":
                 to = STAGE / "index.md"
