@@ -146,7 +146,7 @@ PUBLISHED_NAMES = {
     "pooled, in a reclaim_scope": "pooled_scope",
 }
 
-SOAK = "bench/results/20261122-soak.json"
+SOAK = "bench/results/20261124-soak.json"
 
 
 def quick(where: dict, who: str, figure: str = TIME, unit: float = 1) -> Value:
