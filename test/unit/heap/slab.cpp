@@ -178,6 +178,17 @@ TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
     EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {5, 6}, {63, 66}}));
 }
 
+TEST_F(slab_test, counts_the_runs_of_its_free_blocks_from_its_first_byte) {
+    make(class_for(1500, 8));
+    ASSERT_NE(one.colour(), 0U) << "another base is needed";
+    auto const blocks = take(one.total);
+    ASSERT_EQ(put(blocks[3]), 1U);
+    std::vector<std::pair<std::size_t, std::size_t>> runs;
+    one.for_each_free_run([&](std::size_t first, std::size_t end) { runs.emplace_back(first, end); });
+    std::size_t const first = address_of(blocks[3]) - address_of(one.memory());
+    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{first, first + 1536}}));
+}
+
 TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     std::mt19937 random(7);
     for (class_index const c : {class_index{0}, k_48, class_for(1500, 8), class_for(32768, 8)}) {

@@ -353,10 +353,10 @@ TYPED_TEST(stats_of, high_water_covers_large_allocations) {
         blocks.push_back(pool.allocate(k_large_bytes));
     for (void* const p : blocks)
         pool.deallocate(p, k_large_bytes);
-    void* const again = pool.allocate(k_large_bytes);
+    void* const other = pool.allocate(2 * k_large_bytes);
     EXPECT_EQ(pool.stats().in_use, 1U);
     EXPECT_EQ(pool.stats().high_water, 3U);
-    pool.deallocate(again, k_large_bytes);
+    pool.deallocate(other, 2 * k_large_bytes);
 }
 
 TYPED_TEST(stats_of, high_water_is_exact_also_when_blocks_are_used_again) {
