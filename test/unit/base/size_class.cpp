@@ -55,6 +55,7 @@ TEST(size_class, is_the_smallest_that_holds_the_request_at_its_alignment) {
 TEST(size_class, sends_what_no_class_aligns_upstream) {
     for (std::size_t align = 2 * k_max_class_align; align != 0; align *= 2)
         EXPECT_EQ(class_for(0, align), k_large);
+    EXPECT_EQ(class_for(48, 0), k_large) << "no alignment at all";
 }
 
 TEST(size_class, sends_what_no_class_holds_upstream) {
