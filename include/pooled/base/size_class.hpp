@@ -10,7 +10,7 @@
 //
 // Slabs have colours (Bonwick 1994): the blocks of each begin at another cache line, as far as the memory behind the last block
 // allows. Without them, blocks of 1536 bytes begin in 42 of the 1024 places of a slab, so a cache keeps the first lines of few.
-// A slab full of blocks of 256 to 4096 bytes gives up one for its colours. Blocks aligned to more than a cache line have fewer
+// A full slab that blocks of 256 to 4096 bytes would fill exactly has one block less. Blocks aligned to more than a cache line have fewer
 // colours or none, and are therefore of other classes.
 //
 // Invariants: sizes ascend; each is a multiple of 8, and of 64 above 512; a block is aligned to its class's `align`, which divides

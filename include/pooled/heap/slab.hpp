@@ -9,7 +9,8 @@
 //
 // Offsets in bytes are from memory(), the slab's first byte, unless they are called a block's.
 //
-// Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class;
+// Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class; memory() never changes, and blocks not while
+//             a block is in use, so the thread that frees one may read it without the lock;
 //             free = number of set bits <= total; no bit at or beyond total is set;
 //             a slab without a class has free == total == 0; a purged page holds no byte of a block that is not free.
 // Guarded by the lock of its class, or by that of the heap's slab lists while it has none; both are held when the class changes,
