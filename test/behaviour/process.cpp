@@ -97,6 +97,8 @@ TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_not
         std::latch may_go_on(1);
         int other_status = 0;
         std::thread other([&] {
+            for (int i = 0; i < 5000; ++i)  // until the pool is not at its bound any more
+                static_cast<void>(bounded.make_shared<node>());
             for (int i = 0; i < 100; ++i) {
                 static_cast<void>(incremental.make_shared<node>());
                 static_cast<void>(strings.acquire());

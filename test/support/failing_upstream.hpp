@@ -32,12 +32,15 @@ public:
     [[nodiscard]] std::size_t calls() const noexcept { return m_calls; }
     [[nodiscard]] bool has_failed() const noexcept { return m_failures != 0; }
     void fail_at_next_call() noexcept { m_fail_at = m_calls + 1; }
+    // Every call fails from the n-th on; 0: none.
+    void fail_from(std::size_t n) noexcept { m_fail_from = n; }
     // Every call fails until fail_always(false).
     void fail_always(bool always) noexcept { m_always = always; }
 
 private:
     void* do_allocate(std::size_t bytes, std::size_t align) override {
-        if (++m_calls == m_fail_at || m_always) {
+        std::size_t const call = ++m_calls;
+        if (call == m_fail_at || (m_fail_from != 0 && call >= m_fail_from) || m_always) {
             ++m_failures;
             throw injected_failure();
         }
@@ -54,6 +57,7 @@ private:
     std::atomic<std::size_t> m_calls{0};
     std::atomic<std::size_t> m_failures{0};
     std::atomic<std::size_t> m_fail_at;
+    std::atomic<std::size_t> m_fail_from{0};
     std::atomic<bool> m_always{false};
 };
 

@@ -3,10 +3,11 @@
 
 // The units of memory, from large to small.
 //
-//   chunk     what upstream is asked for (2 MiB by default); holds whole slabs
-//   ├─ slab   64 KiB of blocks of one size class (16 KiB in a pool bounded to less than 4 MiB)
-//   │  ├─ granule  16 KiB, the unit of the page map: one granule belongs to one pool and one size class
-//   │  └─ block    what a caller gets; no header, blocks are contiguous from the slab's colour on (size_class.hpp)
+//   chunk        what upstream is asked for (2 MiB by default)
+//   ├─ span      adjacent granules of a chunk: free, or a slab
+//   │  └─ slab   blocks of one size class; 64 KiB or more (size_class.hpp), 16 KiB in a pool bounded to less than 4 MiB
+//   │     └─ block   what a caller gets; no header, blocks are contiguous from the slab's colour on
+//   └─ granule   16 KiB, the unit of spans and of the page map
 //
 // A block does not record its class: a caller that frees it either knows its type or, as a unique_ptr to a base class, looks the
 // class up in the page map.
@@ -22,10 +23,9 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 inline constexpr std::size_t k_cache_line = 64;
 
 inline constexpr std::size_t k_granule_bytes = std::size_t{16} << 10;
-inline constexpr std::size_t k_slab_bytes = std::size_t{64} << 10;
-inline constexpr std::size_t k_small_slab_bytes = k_granule_bytes;
+inline constexpr std::size_t k_slab_bytes = std::size_t{64} << 10;  // most slabs have as much
 
-// A pool with a lower bound uses small slabs, so that a few size classes can share it.
+// A pool with a lower bound uses slabs of a granule where it can, so that a few size classes can share it.
 inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;

@@ -19,7 +19,6 @@
 #include "pooled/cache/gate.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/large_heap.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 
@@ -50,10 +49,19 @@ public:
     static constexpr std::uint32_t k_first_capacity = 16;
     static constexpr std::uint32_t k_growth = 4;
 
-    cache_set(central::context const& pool, large_heap& large) noexcept
-        : m_mutex(*this, pool.is_shared), m_large(large), m_forks_survived(g_forks_survived) {
+    explicit cache_set(central::context const& pool) noexcept
+        : m_mutex(*this, pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_class_count; ++c)
-            std::construct_at(&(*this)[c], pool, c);
+            std::construct_at(&(*this)[c], m_pool, c);
+    }
+    ~cache_set() {
+        for (class_index c = 0; c < k_class_count; ++c)
+            std::destroy_at(&(*this)[c]);
+        for (class_index c = 0; c <= k_first_large; ++c)
+            if (m_has_arrays[c])
+                for_each_array(c, [](std::size_t bytes, std::size_t count) {
+                    g_metadata.cancel_reservation(bytes, count);
+                });
     }
     cache_set(cache_set const&) = delete;
     cache_set& operator=(cache_set const&) = delete;
@@ -100,6 +108,11 @@ public:
         scoped_lock const lock(list);
         if (cache == nullptr) return list.take_one();
         class_cache& mine = cache->classes[c];
+        if (c >= k_first_large || is_at_bound()) {
+            void* const block = list.take_one();
+            if (block != nullptr) mine.add_net_taken(1);
+            return block;
+        }
         if (void* const block = mine.pop()) return block;  // the owner was stopped
         grow(mine, c);
         return list.refill(mine);
@@ -114,6 +127,11 @@ public:
             return !list.is_closed();
         }
         class_cache& mine = cache->classes[c];
+        if (c >= k_first_large || is_at_bound()) {
+            list.flush({&block, 1});
+            mine.add_net_taken(-1);
+            return true;
+        }
         if (mine.push(block)) return true;  // the owner was stopped
         if (list.is_drained()) {
             list.collect(mine);
@@ -136,16 +154,18 @@ public:
     }
 
     void link(thread_cache& cache) noexcept {
-        if (m_is_held) cache.gate.stop();
+        if (m_holds != 0) cache.gate.stop();
         cache.previous = nullptr;
         cache.next = m_first;
         if (m_first != nullptr) m_first->previous = &cache;
         m_first = &cache;
+        m_count.add(1);
     }
     void unlink(thread_cache& cache) noexcept {
         (cache.previous != nullptr ? cache.previous->next : m_first) = cache.next;
         if (cache.next != nullptr) cache.next->previous = cache.previous;
         cache.next = cache.previous = nullptr;
+        m_count.subtract(1);
     }
     [[nodiscard]] thread_cache* first() const noexcept { return m_first; }
 
@@ -168,7 +188,7 @@ public:
                  wait_until_idle);
     }
     void resume() noexcept {
-        if (m_is_held || platform::is_barrier_refused()) return;
+        if (m_holds != 0 || platform::is_barrier_refused()) return;
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -177,21 +197,41 @@ public:
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
         scoped_lock const lock(m_mutex);
-        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+        if (m_holds == 0 && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
             cache.gate.is_stopped_for_fork())
             cache.gate.resume();
     }
 
-    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller.
-    void hold() noexcept {
+    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller. Each of these may
+    // hold all caches, independently of the other.
+    enum class hold_for : unsigned char { extension = 1, bound = 2 };
+    void hold(hold_for what) noexcept {
         stop();
-        m_is_held = true;
+        m_holds |= static_cast<unsigned char>(what);
         for_each([](thread_cache& cache) { cache.gate.stop(); });
     }
-    void let_go() noexcept {
-        m_is_held = false;
+    void let_go(hold_for what) noexcept {
+        m_holds &= static_cast<unsigned char>(~static_cast<unsigned char>(what));
         resume();
     }
+
+    // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
+    // std::bad_alloc.
+    void reserve_arrays(class_index c) {
+        scoped_lock const lock(m_mutex);
+        for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
+            if (one <= k_first_large && !m_has_arrays[one]) {
+                for_each_array(one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
+                m_has_arrays[one] = true;
+            }
+    }
+
+    // Whether to look for blocks of the class in other threads' caches: each look takes as long as there are threads.
+    [[nodiscard]] bool is_worth_stealing(class_index c) noexcept {
+        if (m_count / k_threads_at_once == 0) return true;
+        return (*this)[c].count_miss() % (m_count / k_threads_at_once + 1) == 0;
+    }
+    [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
 
     // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
     // O(threads + blocks moved).
@@ -206,33 +246,45 @@ public:
         return true;
     }
 
-    // Moves the large blocks that other threads keep to their heap, if one of them may serve a request for `bytes`; else
-    // false. O(threads).
-    bool steal_large(std::size_t bytes) noexcept {
-        bool any = false;
-        for_each([&](thread_cache& cache) {
-            any = any || (cache.owner != nullptr && cache.owner != &t_state && cache.large.may_serve(bytes));
-        });
-        if (!any) return false;
-        stop();
-        collect_large();
-        resume();
-        return true;
-    }
-
-    // The same for all classes and large blocks; calls `then()` while all classes are locked, so that no block can move.
+    // The same for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
+    // block can move.
     template <class Then>
     auto steal_all(Then&& then) noexcept {
         stop();
         lock_classes();
-        for (class_index c = 0; c < k_class_count; ++c)
+        for (class_index c = 0; c < k_class_count; ++c) {
             collect(c);
-        collect_large();
+            (*this)[c].drain_recent();
+        }
         auto const result = then();
         unlock_classes();
         resume();
         return result;
     }
+
+    // At the bound, all free blocks are in the central lists. A local pool only empties its cache.
+    void enter_bound() noexcept {
+        if (is_at_bound()) return;
+        bool const is_shared = m_pool.is_shared;
+        if (is_shared) hold(hold_for::bound);
+        steal_all([&] {
+            if (is_shared) m_pool.bound_epoch.add(1);
+            return true;
+        });
+    }
+    void leave_bound() noexcept {
+        if (!is_at_bound()) return;
+        lock_classes();
+        m_pool.bound_epoch.add(1);
+        unlock_classes();
+        let_go(hold_for::bound);
+    }
+    // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
+    // bound only while a thread looks for memory.
+    void add_recycled() noexcept { m_has_recycled = true; }
+    [[nodiscard]] bool has_recycled() const noexcept { return m_has_recycled; }
+    [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
+    [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
     // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
     [[nodiscard]] chunk* discard(slab_heap& heap, upstream::call& under_way) noexcept {
@@ -260,9 +312,8 @@ public:
                 for (class_index c = 0; c < k_class_count; ++c) {
                     if (cache.classes[c].held() == 0) continue;
                     scoped_lock const lock((*this)[c]);
-                    (*this)[c].collect(cache.classes[c]);
+                    collect(cache, c);
                 }
-                collect_large(cache);
             });
             resume();
         }
@@ -277,7 +328,6 @@ public:
             scoped_lock const lock((*this)[c]);
             (*this)[c].retire(one);
         }
-        collect_large(cache);
         unlink(cache);
     }
 
@@ -294,19 +344,25 @@ public:
         }
     }
 
-    // Requires stopped caches and the lock of the class.
+    // Require stopped caches and the lock of the class.
     void collect(class_index c) noexcept {
         for_each([&](thread_cache& cache) {
-            if (cache.classes[c].held() != 0) (*this)[c].collect(cache.classes[c]);
+            if (cache.classes[c].held() != 0) collect(cache, c);
         });
     }
-
-    // Requires stopped caches.
-    void collect_large() noexcept {
-        for_each([this](thread_cache& cache) { collect_large(cache); });
+    void collect(thread_cache& cache, class_index c) noexcept {
+        if (c >= k_first_large) cache.large_bytes.subtract(k_geometry[c].block_bytes);
+        (*this)[c].collect(cache.classes[c]);
     }
-    void collect_large(thread_cache& cache) noexcept {
-        if (large_block* const b = cache.large.remove()) m_large.take_back(*b);
+
+    // The recent addresses of all classes go to their slabs, which can keep them from other classes. Without a lock;
+    // O(classes + addresses).
+    void drain_recent() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            if (!(*this)[c].has_recent()) continue;
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].drain_recent();
+        }
     }
 
     [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
@@ -326,6 +382,22 @@ public:
     }
 
 private:
+    static constexpr std::uint32_t k_threads_at_once = 64;
+    static constexpr std::size_t k_reserved_threads = 8;
+
+    template <class Visit>
+    static void for_each_array(class_index c, Visit&& visit) {
+        if (c == k_first_large) return visit(sizeof(thread_cache), k_reserved_threads);
+        std::size_t const most = k_geometry[c].cache_blocks;
+        for (std::size_t n = detail::min<std::size_t>(k_first_capacity, most);;
+             n = detail::min<std::size_t>(n * k_growth, most)) {
+            visit(n * sizeof(void*), k_reserved_threads);
+            if (n == most) break;
+        }
+        for (std::size_t n = recent_blocks::k_least; n <= recent_blocks::k_most; n *= 2)
+            visit(n * sizeof(void*), 1);
+    }
+
     // False when the array has its full size, or when there is no memory for a larger one.
     static bool grow(class_cache& cache, class_index c) noexcept {
         std::uint32_t const most = k_geometry[c].cache_blocks;
@@ -334,14 +406,16 @@ private:
     }
 
     [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
-        return !cache.large.empty() ||
-               detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+        return detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
     caches_mutex m_mutex;
-    large_heap& m_large;
+    central::context m_pool;
     std::uint32_t m_forks_survived;
-    bool m_is_held = false;
+    unsigned char m_holds = 0;
+    bool m_has_recycled = false;
+    std::array<bool, k_first_large + 1> m_has_arrays{};
+    observed<std::uint32_t> m_count;  // of caches
     std_atomics::plain<thread_cache*> m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
     // -fsanitize=address,undefined.

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The central free list of one size class: the slabs of the class that have a free block. Threads refill their caches from it
-// and flush them to it, half a cache at a time.
+// The central free list of one size class: the blocks that were freed last, and the slabs of the class that have a free block.
+// Threads refill their caches from it and flush them to it, half a cache at a time.
 //
-//   class_cache ◀─ refill: the lowest free blocks of a slab ─ slabs ─ flush: set their bits ◀─ class_cache
+//   class_cache ─ flush ─▶ recent: the addresses flushed last ─ the oldest ─▶ slabs: their bits are set
+//               ◀─ refill: the newest of recent, else the lowest free blocks of a slab ──┘
 //                                                               │ ▲
 //                            no block in use: returned at once  ▼ │  no free block: an empty slab
 //                                                            slab_heap
 //
-// The slab that last received a block is used first: its blocks are most likely still in the processor's caches, and slabs that
-// receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
-// another place is slow (heap/free_slabs.hpp).
+// What was freed last is likely to be in the processor's caches. After it, the slab that last received a block is used first, and slabs
+// that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
+// another place is slow (heap/free_spans.hpp).
 //
 // Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
 //             and none with free == total
-//             outside = capacity - free: blocks in threads' caches or in use
+//             outside = capacity - free - recent: blocks in threads' caches or in use
+//             recent <= a sixteenth of outside, so few slabs are in use for its sake, and none when no block is
 // Everything except the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
 
 #include "pooled/base/algorithm.hpp"
@@ -24,6 +26,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/base/span.hpp"
 #include "pooled/cache/class_cache.hpp"
+#include "pooled/cache/recent_blocks.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/chunk.hpp"
 #include "pooled/heap/misuse.hpp"
@@ -45,14 +48,22 @@ public:
         char const* pool_name;
         std::uint32_t pool_id;
         bool is_shared;
+        observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
+
+        [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
     };
 
     central(context const& pool, class_index c) noexcept
-        : m_mutex(pool.is_shared), m_pool(pool), m_class(c) {}
+        : m_mutex(pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
     central(central const&) = delete;
     central& operator=(central const&) = delete;
 
-    void lock() noexcept { m_mutex.lock(); }
+    // At the bound, all threads that use the class need the lock, and one that was preempted while it held it keeps them waiting.
+    void lock() noexcept {
+        if (m_pool.is_at_bound()) [[unlikely]]
+            return m_mutex.lock(k_attempts_at_bound);
+        m_mutex.lock();
+    }
     void unlock() noexcept { m_mutex.unlock(); }
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
@@ -60,21 +71,25 @@ public:
     [[nodiscard]] void* refill(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
         if (is_drained()) m_largest = 0;  // it is being used again
-        if (m_free == 0 && !add_slab()) return nullptr;
+        if (free() == 0 && !add_slab()) return nullptr;
         m_refills.add(1);
-        if (cache.capacity() == 0) {
+        auto const wanted =
+            static_cast<std::uint32_t>(detail::min<std::uint64_t>(free(), cache.capacity() / 2));
+        if (wanted == 0) {
             cache.add_net_taken(1);
             cache.begin_interval();
             return take_any();
         }
-        auto const wanted =
-            static_cast<std::uint32_t>(detail::min<std::uint64_t>(m_free, cache.capacity() / 2));
         void** const array = cache.fill(wanted);
-        void** top = array + wanted;
-        take(wanted, [&](std::byte* block) { *--top = block; });
+        std::uint32_t const recent = m_recent.pop(array, wanted);
+        if (recent < wanted) {
+            void** top = array + (wanted - recent);
+            if (recent != 0) detail::copy_n(array, recent, top);
+            take(wanted - recent, [&](std::byte* block) { *--top = block; });
+            // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
+            if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
+        }
         class_cache::prefetch(array, wanted);
-        // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
-        if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
         cache.add_net_taken(wanted);
         cache.begin_interval();
         return cache.pop_cold();
@@ -82,28 +97,44 @@ public:
 
     // One block, for callers without a cache. Null as above.
     [[nodiscard]] void* take_one() noexcept {
-        if (m_free == 0 && !add_slab()) return nullptr;
+        if (free() == 0 && !add_slab()) {
+            m_served = std::uint32_t{0};
+            return nullptr;
+        }
+        m_served.add(1);
         void* const one = take_any();
         note_high_water(0);
         return one;
     }
+    // How many requests take_one() has served since it last found none. Without the lock.
+    [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
 
     // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
-        class_geometry const g = k_geometry[m_class];
-        for (void* const* at = blocks.begin(); at != blocks.end();) {
-            slab& s = find_slab(*at);
-            if (s.free == 0) m_slabs.push_front(s);
-            void* const* const next = s.put(at, blocks.end(), g);
-            if (next == at) [[unlikely]]
-                fail_put(s, *at);
-            m_free.add(static_cast<std::uint64_t>(next - at));
-            at = next;
-            if (!s.is_empty()) continue;
-            if (at != blocks.end() && s.error_of(*at) != slab::put_error::none) fail_put(s, *at);
-            remove_slab(s);
+        if (m_pool.is_at_bound()) return put(blocks);
+        std::uint64_t const in_use = outside() - detail::min<std::uint64_t>(outside(), blocks.size());
+        auto const limit =
+            static_cast<std::size_t>(detail::min<std::uint64_t>(in_use / 16, recent_blocks::k_most));
+        if (limit > m_recent.capacity()) m_recent.reserve(limit);
+        std::size_t const kept = detail::min(limit, m_recent.capacity());
+        if (blocks.size() > kept) {
+            drain_recent();
+            return put(blocks);
         }
+        drain_recent(kept - blocks.size());
+        m_recent.push(blocks);
     }
+    // Sets the bits of the blocks that were freed last, except `kept` of them.
+    void drain_recent(std::size_t kept = 0) noexcept {
+        m_recent.drain(kept, [this](span<void* const> oldest) { put(oldest); });
+    }
+
+    // How often the class had no free block. Without the lock; a hint.
+    [[nodiscard]] std::uint32_t count_miss() noexcept {
+        m_misses.add(1);
+        return m_misses;
+    }
+    [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
 
     // The older half of a full cache.
     void flush_half(class_cache& cache) noexcept {
@@ -152,6 +183,7 @@ public:
     // Reserves slabs that are partly in use, until they have `count` free blocks. Returns the number of their free blocks, at
     // most `count`. O(slabs).
     [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
+        drain_recent();
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
             if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
@@ -161,21 +193,25 @@ public:
     // The heap is about to take back all slabs, including blocks in use.
     void discard() noexcept {
         m_slabs = slab_list();
-        m_free = m_capacity = m_slab_bytes = std::uint64_t{0};
+        m_recent.clear();
+        m_free = m_capacity = std::uint64_t{0};
+        m_granules = std::uint32_t{0};
     }
 
     // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
     // were returned before and not used since. O(slabs).
     std::size_t purge() noexcept;
 
-    [[nodiscard]] std::uint64_t free() const noexcept { return m_free; }
+    [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
     [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
     // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept {
         std::uint64_t const capacity = m_capacity;
-        return capacity - detail::min<std::uint64_t>(capacity, m_free);
+        return capacity - detail::min<std::uint64_t>(capacity, free());
     }
-    [[nodiscard]] std::uint64_t slab_bytes() const noexcept { return m_slab_bytes; }
+    [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
+        return std::uint64_t{m_granules} * k_granule_bytes;
+    }
     [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
     [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
     [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
@@ -198,10 +234,28 @@ public:
             free += s->free;
             if (!s->is_valid() || s->size_class != m_class || s->free == 0 || s->is_empty()) return false;
         }
-        return free == m_free && m_free <= m_capacity;
+        return free == m_free && this->free() <= m_capacity && m_recent.count() <= m_recent.capacity();
     }
 
 private:
+    static constexpr unsigned k_attempts_at_bound = 64;
+
+    // Sets their bits.
+    void put(span<void* const> blocks) noexcept {
+        class_geometry const g = k_geometry[m_class];
+        for (void* const* at = blocks.begin(); at != blocks.end();) {
+            slab& s = find_slab(*at);
+            if (s.free == 0) m_slabs.push_front(s);
+            void* const* const next = s.put(at, blocks.end(), g);
+            if (next == at) [[unlikely]]
+                fail_put(s, *at);
+            m_free.add(static_cast<std::uint64_t>(next - at));
+            at = next;
+            if (!s.is_empty()) continue;
+            if (at != blocks.end() && s.error_of(*at) != slab::put_error::none) fail_put(s, *at);
+            remove_slab(s);
+        }
+    }
     POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
         fail_deallocation(m_pool.pool_name, block,
                           s.error_of(block) == slab::put_error::already_free
@@ -229,7 +283,7 @@ private:
     // changes to or from this one under this class's lock alone.
     void follow(slab& s) noexcept {
         m_slabs.remove(s);
-        slab* const next = chunk::neighbour(s, 1);
+        slab* const next = chunk::after(s);
         if (next == nullptr || next->size_class != m_class || next->free == 0) return;
         m_slabs.remove(*next);
         m_slabs.push_front(*next);
@@ -238,6 +292,7 @@ private:
     // Requires a free block.
     [[nodiscard]] void* take_any() noexcept {
         void* one = nullptr;
+        if (m_recent.pop(&one, 1) == 1) return one;
         take(1, [&](std::byte* block) { one = block; });
         return one;
     }
@@ -249,20 +304,20 @@ private:
         m_capacity.add(s->total);
         m_largest = detail::max<std::uint64_t>(m_largest, m_capacity);
         m_free.add(s->total);
-        m_slab_bytes.add(s->bytes);
+        m_granules.add(s->granules);
         return true;
     }
     void remove_slab(slab& s) noexcept {
         m_slabs.remove(s);
         m_capacity.subtract(s.total);
         m_free.subtract(s.total);
-        m_slab_bytes.subtract(s.bytes);
+        m_granules.subtract(s.granules);
         m_pool.heap.put(s);
     }
 
     [[nodiscard]] slab& find_slab(void* block) const noexcept {
         map_entry const entry = g_page_map.find(block);
-        if (entry.pool_id() != m_pool.pool_id || entry.is_large()) [[unlikely]]
+        if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
             fail_deallocation(m_pool.pool_name, block, "it does not belong to this pool");
         slab* const s = entry.slab_at();
         if (s->size_class != m_class) [[unlikely]]
@@ -273,21 +328,26 @@ private:
 
     optional_mutex m_mutex;
     bool m_is_closed = false;
-    context m_pool;
-    class_index m_class;
+    std::uint8_t m_class;
+    observed<std::uint32_t> m_granules;  // of its slabs
+    observed<std::uint32_t> m_misses;
+    observed<std::uint32_t> m_served;
+    context const& m_pool;
     slab_list m_slabs;
+    recent_blocks m_recent;
     observed<std::uint64_t> m_free;
     observed<std::uint64_t> m_capacity;
     std::uint64_t m_largest = 0;  // the largest capacity since it was last drained and used again
-    observed<std::uint64_t> m_slab_bytes;
     observed<std::uint64_t> m_high_water;
     observed<std::uint64_t> m_refills;
     observed<std::uint64_t> m_flushes;
     observed<std::uint64_t> m_retired_remote_frees;
 };
+static_assert(sizeof(central) == 2 * k_cache_line);
 
 inline std::size_t central::purge() noexcept {
     std::size_t bytes = 0;
+    drain_recent();
     for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
         s->for_each_free_run(
             [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });

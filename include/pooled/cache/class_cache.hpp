@@ -110,6 +110,7 @@ public:
     }
     [[nodiscard]] bool push(void* block) noexcept { return push_hot(block) || push_cold(block); }
 
+    [[nodiscard]] bool is_hot(void const* block) const noexcept { return m_hot == block; }
     [[nodiscard]] std::uint32_t held() const noexcept { return m_size + (m_hot != nullptr ? 1U : 0U); }
     [[nodiscard]] std::uint32_t capacity() const noexcept { return m_capacity; }
 

@@ -4,7 +4,7 @@
 // A thread's caches, and how it finds them.
 //
 //   thread_state (thread_local)            thread_cache: one for each thread and pool
-//     near[31]  ── pool id ──▶               gate, one class_cache a size class, one large block
+//     near[31]  ── pool id ──▶               gate, one class_cache a size class
 //     null
 //     far ─▶ far_array  ── pool id − 31 ──▶
 //
@@ -20,7 +20,6 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
-#include "pooled/cache/large_slot.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 
@@ -69,8 +68,24 @@ struct alignas(2 * k_cache_line) thread_cache {
     plain<thread_cache*> next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
     plain<thread_cache*> previous = nullptr;
     class_cache recycled;  // used by the pool's extension
-    large_slot large;
+    // Of each large class one block is cached, as long as all of them together have at most k_large_bytes.
+    static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
+    observed<std::size_t> large_bytes;
     std::array<class_cache, k_class_count> classes;
+
+    // Inside the gate. The block of the class that was freed last, or null.
+    [[nodiscard]] void* pop_large(class_index c) noexcept {
+        void* const block = classes[c].pop_hot();
+        if (block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
+        return block;
+    }
+    // False: the caller keeps the block.
+    [[nodiscard]] bool push_large(class_index c, void* block) noexcept {
+        std::size_t const bytes = k_geometry[c].block_bytes;
+        if (large_bytes + bytes > k_large_bytes || !classes[c].push_hot(block)) return false;
+        large_bytes.add(bytes);
+        return true;
+    }
 
     // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
     // multiply.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The descriptor of a chunk: the unit that the heap requests from upstream and divides into slabs. The descriptors of a chunk and
-// of its slabs share one piece of the metadata arena.
+// The descriptor of a chunk: the unit that the heap requests from upstream and divides into spans. The descriptors of a chunk and
+// the records of its granules share one piece of the metadata arena.
 //
-//   chunk   | slab 0 | slab 1 | … | slab n-1 |          the last one may be shorter
+//   chunk   | granule 0 | granule 1 | … | granule n-1 |     the only one of a tiny pool may be shorter
 //
-// Invariant: held = its slabs that have a size class or are reserved; a chunk with held == 0 can return to upstream.
-// Guarded by the lock of the heap's slab lists.
+// Invariant: held = its granules that are in use or reserved; a chunk with held == 0 can return to upstream.
+// Guarded by the lock of the heap.
 
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/span.hpp"
@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -27,21 +28,46 @@ struct alignas(k_cache_line) chunk {
     std::size_t bytes = 0;
     map_entry outer;           // the page map's former entry for this memory, since upstream may be a pool
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
-    std::uint32_t slab_count = 0;
+    std::uint32_t granules = 0;
     std::uint32_t held = 0;
+    std::size_t align = k_granule_bytes;  // with which upstream was asked
+#if POOLED_CHECKED
+    bool was_live = false;  // the live map's former bit for the first byte, as `outer`
+#endif
 
-    // The slabs' descriptors follow the chunk's.
-    [[nodiscard]] span<slab> slabs() noexcept { return {reinterpret_cast<slab*>(this + 1), slab_count}; }
-    [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t slab_count) noexcept {
-        return sizeof(chunk) + slab_count * sizeof(slab);
+    // The records of its granules follow the chunk's. They are all zero until a span begins there.
+    [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }
+    [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t granules) noexcept {
+        return sizeof(chunk) + granules * sizeof(slab);
+    }
+    [[nodiscard]] std::size_t index_of(slab const& s) noexcept {
+        return static_cast<std::size_t>(&s - records().data());
+    }
+    // The record of granule `i`, which begins a span.
+    [[nodiscard]] slab& record(std::size_t i) noexcept {
+        slab& s = records()[i];
+        if (s.owner == nullptr) {
+            std::uint8_t const purged = s.purged;  // as part of a longer span
+            ::new (static_cast<void*>(&s)) slab;
+            s.purged = purged;
+            s.blocks = base + i * k_granule_bytes;
+            s.owner = this;
+        }
+        return s;
     }
 
-    // The slab before (-1) or after (1) `s` in its chunk, or null.
-    [[nodiscard]] static slab* neighbour(slab const& s, std::ptrdiff_t step) noexcept {
-        span<slab> const all = s.owner->slabs();
-        auto const i = static_cast<std::size_t>(&s - all.data() + step);
-        return i < all.size() ? &all[i] : nullptr;
+    // The record before the span `s`, the last one of the span there, or null; and the first record of the span after it.
+    [[nodiscard]] static slab* before(slab& s) noexcept {
+        return s.owner->index_of(s) == 0 ? nullptr : &s - 1;
+    }
+    [[nodiscard]] static slab* after(slab& s) noexcept {
+        return s.owner->index_of(s) + s.granules == s.owner->granules ? nullptr : &s + s.granules;
     }
 };
+
+inline std::size_t slab::bytes() const noexcept {
+    std::size_t const all = granules * k_granule_bytes;
+    return detail::min(all, owner->bytes - static_cast<std::size_t>(memory() - owner->base));
+}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

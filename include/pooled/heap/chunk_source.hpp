@@ -30,9 +30,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
     if (max_bytes == 0) return k_default_chunk_bytes;
     return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
 }
-[[nodiscard]] constexpr std::size_t slab_bytes_for(std::size_t max_bytes) noexcept {
-    return max_bytes != 0 && max_bytes < k_small_pool_bytes ? k_small_slab_bytes : k_slab_bytes;
-}
 
 // Makes the tables ready for memory from upstream. False when the system has no memory for them.
 [[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
@@ -59,66 +56,102 @@ public:
     struct shape {
         std::uint32_t pool_id;
         bool is_shared;
-        std::size_t slab_bytes;
+        bool has_small_slabs;
         std::size_t chunk_bytes;
         bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
+    };
+    // What a chunk is requested for: a span of `least` granules, better `granules`, that holds `bytes` at `align`.
+    struct request {
+        std::size_t least;
+        std::size_t granules;
+        std::size_t bytes;
+        std::size_t align = k_granule_bytes;
     };
 
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}
 
     [[nodiscard]] upstream& from() const noexcept { return m_upstream; }
-    [[nodiscard]] std::size_t slab_bytes() const noexcept { return m_shape.slab_bytes; }
 
-    // A chunk of which every slab is free, in no list, large enough for a block of `block_bytes`; null when the bound is
-    // reached. Throws what upstream throws; nothing is taken then. O(slabs). If upstream does not have that much in one piece,
-    // half as much is requested, down to one slab. `under_way` must be settled once other threads can find the chunk.
-    [[nodiscard]] chunk* allocate(std::size_t block_bytes, upstream::call& under_way) {
-        // A block larger than this pool's slabs gets its own chunk.
-        std::size_t const slab_bytes =
-            detail::max(m_shape.slab_bytes, round_up(block_bytes, k_granule_bytes));
-        std::size_t bytes = slab_bytes > m_shape.slab_bytes ? slab_bytes : next_chunk_bytes();
-        if (std::size_t const left = m_upstream.available(); bytes > left) {
-            // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-            bool const is_tiny = m_upstream.max_bytes() < k_granule_bytes;
-            bytes = round_down(left, is_tiny ? k_min_block_bytes : k_granule_bytes);
-        }
-        if (bytes < block_bytes) return nullptr;
-        for (;; bytes = detail::max(slab_bytes, round_down(bytes / 2, k_granule_bytes))) {
-            chunk* const c = allocate_exactly(bytes, slab_bytes, under_way);
-            if (c != nullptr || bytes <= slab_bytes) return c;
+    // How many granules a slab of the class best has.
+    [[nodiscard]] std::size_t granules_for(class_index c) const noexcept {
+        class_geometry const& g = k_geometry[c];
+        if (!m_shape.has_small_slabs) return g.slab_granules;
+        std::size_t granules = g.least_granules();
+        while (granules < g.slab_granules && !g.uses(granules * k_granule_bytes))
+            ++granules;
+        return granules;
+    }
+
+    // A chunk whose only span is in no list; null when the bound is reached. Throws what upstream throws; nothing is taken then.
+    // O(granules). If upstream does not have that much in one piece, half as much is requested, down to what is needed.
+    // `under_way` must be settled once other threads can find the chunk.
+    [[nodiscard]] chunk* allocate(request const& what, upstream::call& under_way) {
+        // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
+        std::size_t const unit = m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+        std::size_t const least = round_up(what.bytes, unit);
+        std::size_t bytes = what.align > k_granule_bytes
+                                ? least
+                                : detail::max(next_chunk_bytes(), what.granules * k_granule_bytes);
+        if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit);
+        if (bytes < least) return nullptr;
+        for (;; bytes = detail::max(least, round_down(bytes / 2, unit))) {
+            chunk* const c = allocate_exactly(bytes, what, bytes <= least, under_way);
+            if (c != nullptr || bytes <= least) return c;
         }
     }
 
-    // Requires a chunk of which no block is in use, whose bytes are of `under_way`.
-    void deallocate(chunk& c, upstream::call& under_way) noexcept {
+    // Requires a chunk of which no block is in use, whose bytes are of `under_way`. False when the system did not take it back: the
+    // chunk is as before.
+    [[nodiscard]] bool deallocate(chunk& c, upstream::call& under_way) noexcept {
+        g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
+#if POOLED_CHECKED
+        g_live_map.set(c.base, c.was_live);
+#endif
+        if (!m_upstream.deallocate(c.base, c.bytes, c.align, under_way)) {
+            assign(c.records()[0]);
+            return false;
+        }
+        forget(c);
+        return true;
+    }
+    // Requires a chunk that was not taken back. Only its addresses are lost.
+    void abandon(chunk& c) noexcept {
         g_page_map.assign(c.base, c.bytes, c.outer);
-        m_upstream.deallocate(c.base, c.bytes, k_granule_bytes, under_way);
-        g_metadata.deallocate(&c, chunk::descriptor_bytes(c.slab_count));
+        m_upstream.abandon(c.base, c.bytes);
+        forget(c);
     }
 
-    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a slab without a class could already.
+    // The granules of a span lead to its first record. O(granules).
+    void assign(slab& s) const noexcept {
+        g_page_map.assign(
+            s.memory(), s.bytes(),
+            map_entry(m_shape.pool_id, &s, m_shape.is_shared ? map_entry::none : map_entry::local));
+    }
+
+    // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
     void end_free([[maybe_unused]] slab const& s, [[maybe_unused]] std::size_t first,
                   [[maybe_unused]] std::size_t end) const noexcept {
 #if POOLED_CHECKED
-        if (s.size_class < k_class_count)
-            fill::end_free(m_upstream.pool_name(), s.memory() + first, s.memory() + end,
-                           k_geometry[s.size_class].block_bytes);
+        if (s.size_class <= k_exact)
+            fill::end_free(m_upstream.pool_name(), s.memory() + first, s.memory() + end, s.block_bytes());
 #endif
     }
 
 private:
     // Null when the bound is reached, or when upstream does not have that much but may have less.
-    [[nodiscard]] chunk* allocate_exactly(std::size_t bytes, std::size_t slab_bytes,
+    [[nodiscard]] chunk* allocate_exactly(std::size_t bytes, request const& what, bool is_last,
                                           upstream::call& under_way) {
-        std::size_t const count = (bytes + slab_bytes - 1) / slab_bytes;
+        std::size_t const count = (bytes + k_granule_bytes - 1) / k_granule_bytes;
+        if (count > k_max_granules) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         std::size_t const descriptor_bytes = chunk::descriptor_bytes(count);
-        void* const descriptor = g_metadata.try_allocate(descriptor_bytes);
+        void* const descriptor = g_metadata.try_allocate_zeroed(descriptor_bytes);
         if (descriptor == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         void* base = nullptr;
-        POOLED_TRY { base = m_upstream.allocate(bytes, k_granule_bytes, under_way); }
+        bool const is_dense = what.bytes <= k_max_block_bytes || what.bytes >= k_huge_page_bytes;
+        POOLED_TRY { base = m_upstream.allocate(bytes, what.align, under_way, is_dense); }
         POOLED_CATCH(std::bad_alloc const&) {
             g_metadata.deallocate(descriptor, descriptor_bytes);
-            if (count > 1) return nullptr;
+            if (!is_last) return nullptr;
             POOLED_RETHROW;
         }
         POOLED_CATCH(...) {
@@ -128,34 +161,34 @@ private:
         if (base == nullptr || !prepare_maps(base, bytes)) {
             g_metadata.deallocate(descriptor, descriptor_bytes);
             if (base == nullptr) return nullptr;
-            m_upstream.deallocate(base, bytes, k_granule_bytes, under_way);
+            if (!m_upstream.deallocate(base, bytes, what.align, under_way)) m_upstream.abandon(base, bytes);
             POOLED_THROW_OR(std::bad_alloc(), nullptr);
         }
 
         auto* const c = ::new (descriptor) chunk;
         c->base = static_cast<std::byte*>(base);
         c->bytes = bytes;
+        c->align = what.align;
         c->number = detail::next_region();
         c->outer = g_page_map.find(base);
-        c->slab_count = static_cast<std::uint32_t>(count);
-        for (std::size_t i = 0; i < count; ++i) {
-            slab* const s = ::new (static_cast<void*>(&c->slabs()[i])) slab;
-            s->blocks = c->base + i * slab_bytes;
-            s->bytes = static_cast<std::uint32_t>(detail::min(slab_bytes, bytes - i * slab_bytes));
-            s->owner = c;
-            g_page_map.assign(
-                s->blocks, s->bytes,
-                map_entry(m_shape.pool_id, s, m_shape.is_shared ? map_entry::none : map_entry::local));
-        }
+#if POOLED_CHECKED
+        c->was_live = g_live_map.set(base, false);
+#endif
+        c->granules = static_cast<std::uint32_t>(count);
+        c->record(0).granules = c->granules;
+        assign(c->record(0));
         return c;
     }
+    void forget(chunk& c) noexcept { g_metadata.deallocate(&c, chunk::descriptor_bytes(c.granules)); }
 
     [[nodiscard]] std::size_t next_chunk_bytes() const noexcept {
         if (!m_shape.starts_small) return m_shape.chunk_bytes;
         std::size_t const used = m_upstream.used();
         return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
-                                           : detail::max(m_shape.slab_bytes, std::bit_ceil(used));
+                                           : detail::max(k_slab_bytes, std::bit_ceil(used));
     }
+
+    static constexpr std::size_t k_max_granules = ~std::uint32_t{0};
 
     shape m_shape;
     upstream& m_upstream;

@@ -8,11 +8,11 @@
 //
 //   root  65536 pointers, half a MiB of zero pages until used
 //   leaf  262144 entries of 8 bytes for 4 GiB of addresses, allocated when a chunk first needs it, never freed
-//   entry | pool: 16 | descriptor: 42 | 0: 3 | idle: 1 | large: 1 | local: 1 |,  0: no pool's memory
+//   entry | pool: 16 | record: 42 | 0: 5 | local: 1 |,  0: no pool's memory
 //
 // Two dependent loads from dense tables: a pool of 320 MiB has its entries in 160 KiB. A header at the base of each chunk
 // would take one load, but all headers would map to the same few cache sets, and foreign addresses could not be looked up.
-// An entry is written when a chunk arrives from upstream and when it returns; slabs change their class without a write.
+// An entry is written when a span gets a size class, and when a chunk arrives from upstream or returns.
 //
 // Any thread may call any function. Entries are relaxed, because a thread that frees a block received its address, directly or
 // indirectly, from the thread that wrote the entry. O(1); assign: O(granules).
@@ -30,16 +30,15 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct slab;
-struct large_block;
 
 class map_entry {
 public:
-    enum flags : std::uint64_t { none = 0, local = 1, large = 2, idle = 4 };
+    enum flags : std::uint64_t { none = 0, local = 1 };
 
     constexpr map_entry() noexcept = default;
     constexpr explicit map_entry(std::uint64_t bits) noexcept : m_bits(bits) {}
-    // `descriptor`: a slab or, with `large`, a large_block.
-    map_entry(std::uint32_t pool_id, void const* descriptor, std::uint64_t what) noexcept
+    // `descriptor`: the first record of the span.
+    map_entry(std::uint32_t pool_id, slab const* descriptor, std::uint64_t what) noexcept
         : m_bits((std::uint64_t{pool_id} << k_pool_shift) | address_of(descriptor) | what) {}
 
     [[nodiscard]] constexpr bool empty() const noexcept { return m_bits == 0; }
@@ -47,13 +46,10 @@ public:
         return static_cast<std::uint32_t>(m_bits >> k_pool_shift);
     }
     [[nodiscard]] constexpr bool is_local() const noexcept { return (m_bits & local) != 0; }
-    [[nodiscard]] constexpr bool is_large() const noexcept { return (m_bits & large) != 0; }
-    // A large block that the pool keeps and no caller uses.
-    [[nodiscard]] constexpr bool is_idle() const noexcept { return (m_bits & idle) != 0; }
-    // Requires an entry that is not large, and memory that cannot return to upstream because a block there is in use.
-    [[nodiscard]] slab* slab_at() const noexcept { return static_cast<slab*>(descriptor()); }
-    // Requires a large entry; otherwise the same.
-    [[nodiscard]] large_block* large_at() const noexcept { return static_cast<large_block*>(descriptor()); }
+    // Requires memory that cannot return to upstream because a block there is in use.
+    [[nodiscard]] slab* slab_at() const noexcept {
+        return reinterpret_cast<slab*>(m_bits & k_descriptor_mask);
+    }
     [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return m_bits; }
 
 private:
@@ -61,10 +57,6 @@ private:
     static constexpr unsigned k_pool_shift = 48;
     static constexpr std::uint64_t k_descriptor_mask =
         ((std::uint64_t{1} << k_pool_shift) - 1) & ~std::uint64_t{k_cache_line - 1};
-
-    [[nodiscard]] void* descriptor() const noexcept {
-        return reinterpret_cast<void*>(m_bits & k_descriptor_mask);
-    }
 
     std::uint64_t m_bits = 0;
 };
@@ -113,15 +105,6 @@ public:
     [[nodiscard]] address_span span() const noexcept {
         std::uintptr_t const first = ~m_complement_of_first.load(std::memory_order_relaxed);
         return {first, m_end.load(std::memory_order_relaxed) - first};
-    }
-
-    // Records in the first granule of a large block, which starts at `p`, whether the block is idle. Requires that nobody else
-    // changes the entry. O(1).
-    POOLED_ALWAYS_INLINE void set_idle(void const* p, bool is_idle) noexcept {
-        std::uintptr_t const address = address_of(p);
-        std::atomic<std::uint64_t>& entry = (*leaf_of(address))[granule_of(address)];
-        std::uint64_t const in_use = entry.load(std::memory_order_relaxed) & ~std::uint64_t{map_entry::idle};
-        entry.store(is_idle ? in_use | map_entry::idle : in_use, std::memory_order_relaxed);
     }
 
     // Requires prepare() of the same range.

@@ -45,12 +45,10 @@ public:
         call(call const&) = delete;
         call& operator=(call const&) = delete;
 
-        // `bytes` of memory that returns to upstream, or waits for more: under the lock under which it is taken out of the records.
-        // `is_leaving`: it is a large block that its user deallocated.
-        void begin(std::size_t bytes = 0, bool is_leaving = false) noexcept {
+        // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
+        void begin(std::size_t bytes = 0) noexcept {
             scoped_lock const lock(m_with.m_mutex);
             m_bytes += bytes;
-            m_is_leaving = m_is_leaving || is_leaving;
             if (m_has_begun) return;
             m_has_begun = true;
             m_next = std::exchange(m_with.m_calls_under_way, this);
@@ -58,10 +56,10 @@ public:
             // acq_rel: what follows is not seen earlier.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
         }
-        // Called when everything received is recorded, under the lock under which it was recorded.
-        void settle() noexcept {
+        // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
+        void settle(std::size_t bytes = k_size_max) noexcept {
             scoped_lock const lock(m_with.m_mutex);
-            m_bytes = 0;
+            m_bytes -= bytes < m_bytes ? bytes : m_bytes;
         }
 
     private:
@@ -71,7 +69,6 @@ public:
         call* m_next = nullptr;
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
-        bool m_is_leaving = false;
     };
 
     // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
@@ -84,8 +81,9 @@ public:
           m_pool_name(pool_name) {}
 
     // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
-    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it.
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way) {
+    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. `is_dense`: all of
+    // it will be touched, so huge pages are worth asking for.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, bool is_dense) {
         if (bytes > available()) return nullptr;
         under_way.begin();
         bool is_first = false;
@@ -97,7 +95,7 @@ public:
         }
         void* p = nullptr;
         POOLED_TRY {
-            p = ask(bytes, align, is_first);
+            p = ask(bytes, align, is_dense && !is_first);
             m_calls.fetch_add(1, std::memory_order_relaxed);
         }
         POOLED_CATCH(...) {
@@ -117,15 +115,21 @@ public:
         return true;
     }
 
-    // Requires a result of allocate with the same arguments, whose bytes are of `under_way`.
-    void deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
+    // Requires a result of allocate with the same arguments, whose bytes are of `under_way`. False when the system does not take it
+    // back: the memory is still the caller's, and counted.
+    [[nodiscard]] bool deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
         if (m_resource != nullptr) {
             sanitizer::remove_root(p, bytes);
             m_resource->deallocate(p, bytes, align);
-        } else {
-            platform::unmap_pages(p, mapped(bytes));
+        } else if (!platform::unmap_pages(p, mapped(bytes))) {
+            return false;
         }
         discount(bytes, under_way);
+        return true;
+    }
+    // The last use of memory that was not taken back: only its addresses are lost.
+    void abandon(void* p, std::size_t bytes) noexcept {
+        platform::release_pages(static_cast<std::byte*>(p), mapped(bytes));
     }
 
     // Only pages of the operating system can be returned individually, and touched in advance.
@@ -141,6 +145,15 @@ public:
     }
     [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
+
+    // Whether a block of `bytes` might be had after all: the bound allows it, or memory is in transit, or was since calls_ended()
+    // was `before`.
+    [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
+        std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
+        // acquire: pairs with the release in ~call.
+        return round_up(bytes, unit) <= available() || m_under_way.load(std::memory_order_acquire) > 0 ||
+               calls_ended() != before;
+    }
 
     // How many calls have ended. acquire: pairs with the release in ~call.
     [[nodiscard]] std::uint64_t calls_ended() const noexcept {
@@ -171,7 +184,6 @@ public:
             if (each->m_owner != &t_upstream_calls) {
                 m_others.bytes += each->m_bytes;
                 ++m_others.calls;
-                m_others.leaving += each->m_is_leaving ? 1 : 0;
                 link = &each->m_next;
                 continue;
             }
@@ -183,13 +195,12 @@ public:
         }
         m_others.first = own;
     }
-    // Called in the child. Returns how many of these calls were returning a large block.
-    [[nodiscard]] std::uint64_t forget_others() noexcept {
-        if (m_others.calls == 0) return 0;
+    // Called in the child.
+    void forget_others() noexcept {
+        if (m_others.calls == 0) return;
         *m_others.first = nullptr;
         m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
         m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
-        return m_others.leaving;
     }
 
 private:
@@ -217,7 +228,7 @@ private:
         m_under_way.fetch_sub(1, std::memory_order_release);
     }
 
-    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool is_first) {
+    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool may_be_huge) {
         if (m_resource != nullptr) {
             void* const given = m_resource->allocate(bytes, align);
             if ((address_of(given) & (align - 1)) != 0) [[unlikely]]
@@ -225,12 +236,12 @@ private:
             sanitizer::add_root(given, bytes);
             return given;
         }
-        // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
-        bool const huge = m_huge_pages && bytes >= k_huge_page_bytes && !is_first;
-        void* const p =
-            platform::map_pages(mapped(bytes), huge && align < k_huge_page_bytes ? k_huge_page_bytes : align);
+        bool const is_long = bytes >= k_huge_page_bytes;
+        void* const p = platform::map_pages(
+            mapped(bytes), detail::max(align, is_long ? k_huge_page_bytes : k_granule_bytes));
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-        if (huge) platform::advise_huge_pages(p, bytes);
+        // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
+        if (m_huge_pages && is_long && may_be_huge) platform::take_huge_pages(p, bytes);
         return p;
     }
 
@@ -266,7 +277,6 @@ private:
         call** first = nullptr;  // the link to the first of these calls
         std::size_t bytes = 0;
         std::int32_t calls = 0;
-        std::uint64_t leaving = 0;
     } m_others;  // calls of other threads, during a fork
 };
 

@@ -21,7 +21,9 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class object_caches {
 public:
-    explicit object_caches(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {}
+    explicit object_caches(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {
+        m_core.caches().add_recycled();
+    }
 
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] bool is_local() const noexcept { return m_core.is_local(); }
@@ -73,8 +75,8 @@ public:
     }
 
     // Keeps all owners out, including later ones, until resume(). Both require the core's lock.
-    void stop() noexcept { m_core.caches().hold(); }
-    void resume() noexcept { m_core.caches().let_go(); }
+    void stop() noexcept { m_core.caches().hold(cache_set::hold_for::extension); }
+    void resume() noexcept { m_core.caches().let_go(cache_set::hold_for::extension); }
 
     // Requires the core's lock.
     template <class Visit>

@@ -4,9 +4,9 @@
 // The arena for the library's own structures: pools, thread caches, descriptors of chunks. It never calls malloc, so a pool can
 // implement malloc; it is never destroyed, so it works in static destructors; all pools share it.
 //
-//   region  | header | piece | piece | …      64 KiB at a multiple of 64 KiB, pieces of one size: the address of a piece
+//   region  | header | piece | piece | …      128 KiB at a multiple of 128 KiB, pieces of one size: the address of a piece
 //                                             gives its region, and an unused region returns to the system
-//   pieces over 16 KiB are pages of their own
+//   pieces over 25 KiB are pages of their own
 //
 // Invariants: a piece is aligned to two cache lines and is either in use or free in its region; live = pieces in use;
 //             empty = regions of a size with live == 0;
@@ -37,6 +37,13 @@ public:
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
     [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 
+    // The same; all bytes are zero.
+    [[nodiscard]] void* try_allocate_zeroed(std::size_t bytes) noexcept {
+        void* const p = try_allocate(bytes);
+        if (p != nullptr && bytes <= k_largest_piece) __builtin_memset(p, 0, bytes);
+        return p;
+    }
+
     // As allocate, but throws std::bad_alloc instead of returning null.
     [[nodiscard]] void* allocate(std::size_t bytes) {
         if (void* const p = try_allocate(bytes)) return p;
@@ -46,12 +53,14 @@ public:
     // Requires a result of allocate with the same `bytes`.
     POOLED_API void deallocate(void* p, std::size_t bytes) noexcept;
 
-    // Reserves `count` pieces of `bytes`, so that the next `count` such allocations make no system call. Throws std::bad_alloc.
+    // Reserves `count` more pieces of `bytes`: as many such allocations as were reserved and not cancelled make no system call.
+    // Throws std::bad_alloc.
     POOLED_API void reserve(std::size_t bytes, std::size_t count);
+    POOLED_API void cancel_reservation(std::size_t bytes, std::size_t count) noexcept;
 
 private:
-    static constexpr std::size_t k_region_bytes = std::size_t{64} << 10;
-    static constexpr std::size_t k_largest_piece = std::size_t{16} << 10;
+    static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
+    static constexpr std::size_t k_largest_piece = std::size_t{25} << 10;  // the descriptor of a chunk of 2 MiB
     static constexpr std::size_t k_unit = 2 * k_cache_line;
     static constexpr std::size_t k_lists = k_largest_piece / k_unit;
 
@@ -130,7 +139,7 @@ private:
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};
     std::array<std::uint32_t, k_lists> m_empty{};  // regions without a piece in use
-    std::array<std::uint32_t, k_lists> m_keep{};   // how many of those stay: reserve() made them, or one
+    std::array<std::uint32_t, k_lists> m_reserved{};  // pieces
 };
 
 POOLED_STATE(metadata_arena, g_metadata);
@@ -158,7 +167,9 @@ POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept
     r.put(p);
     if (r.live != 0) return;
     std::size_t const l = list_of(size);
-    if (m_empty[l] < detail::max<std::uint32_t>(m_keep[l], 1)) {
+    // One stays, and what reserve() made.
+    std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
+    if (m_empty[l] < detail::max<std::uint32_t>(kept, 1)) {
         ++m_empty[l];
         return;
     }
@@ -170,12 +181,21 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return;
     scoped_lock const lock(m_mutex);
+    std::size_t const l = list_of(size);
+    std::size_t const wanted = m_reserved[l] + count;
     std::size_t free = 0;
-    for (region const* r = m_regions[list_of(size)]; r != nullptr; r = r->next)
+    for (region const* r = m_regions[l]; r != nullptr; r = r->next)
         free += r->capacity - r->live;
-    for (; free < count; free += m_regions[list_of(size)]->capacity)
+    for (; free < wanted; free += m_regions[l]->capacity)
         if (!add_region(size)) POOLED_THROW(std::bad_alloc());
-    m_keep[list_of(size)] = detail::max(m_keep[list_of(size)], m_empty[list_of(size)]);
+    m_reserved[l] = static_cast<std::uint32_t>(wanted);
+}
+
+POOLED_CODE void metadata_arena::cancel_reservation(std::size_t bytes, std::size_t count) noexcept {
+    std::size_t const size = piece_bytes(bytes);
+    if (size > k_largest_piece) return;
+    scoped_lock const lock(m_mutex);
+    m_reserved[list_of(size)] -= static_cast<std::uint32_t>(count);
 }
 
 #endif

@@ -16,9 +16,10 @@ public:
     mutex(mutex const&) = delete;
     mutex& operator=(mutex const&) = delete;
 
-    void lock() noexcept {
+    // `attempts`: how often to try before the thread sleeps.
+    void lock(unsigned attempts = raw_mutex::k_attempts) noexcept {
         g_fork_gate.enter();
-        m_mutex.lock();
+        m_mutex.lock(attempts);
     }
     [[nodiscard]] bool try_lock() noexcept {
         g_fork_gate.enter();
@@ -39,8 +40,8 @@ private:
 class optional_mutex {
 public:
     constexpr explicit optional_mutex(bool is_shared) noexcept : m_is_shared(is_shared) {}
-    void lock() noexcept {
-        if (m_is_shared) m_mutex.lock();
+    void lock(unsigned attempts = raw_mutex::k_attempts) noexcept {
+        if (m_is_shared) m_mutex.lock(attempts);
     }
     void unlock() noexcept {
         if (m_is_shared) m_mutex.unlock();

@@ -3,7 +3,7 @@
 
 // The whole interface to the operating system: to port the library, port this file.
 //
-//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, advise_huge_pages
+//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
 //   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, coarse_time
@@ -71,28 +71,39 @@ struct page_range {
     return {round_up(address, page), round_down(address + bytes, page)};
 }
 
+// Where map_pages() looks first: below what it mapped last, or where something was unmapped since. Mappings that touch are one to
+// the kernel, which allows a process 65,530.
+POOLED_STATE(std::atomic<std::uintptr_t>, g_map_hint, {0});
+inline constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
+
 // Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. The pages are not
-// touched, so none is resident yet. Usually one call: the kernel places mappings of one size side by side, so after an aligned
-// one the next is aligned, too. Otherwise it maps more and unmaps the excess.
+// touched, so none is resident yet. Usually one call. Otherwise it maps more and unmaps the excess, so that what remains touches
+// the mapping above it: `align` bytes below that are free again.
 [[nodiscard]] inline void* map_pages(std::size_t bytes, std::size_t align) noexcept {
-    auto const map = [](std::size_t length) noexcept -> std::byte* {
-        void* const p = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto const map = [](std::uintptr_t at, std::size_t length) noexcept -> std::byte* {
+        void* const p = ::mmap(reinterpret_cast<void*>(at), length, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
     };
-    std::byte* const first = map(bytes);
-    if (first == nullptr || (address_of(first) & (align - 1)) == 0) return first;
-    ::munmap(first, bytes);
-
     std::size_t const page = platform::page_bytes();
-    std::size_t const span = saturating_add(round_up(bytes, page), align);
-    if (span == k_size_max) return nullptr;
-    std::byte* const wide = map(span);
-    if (wide == nullptr) return nullptr;
-    std::size_t const before = round_up(address_of(wide), align) - address_of(wide);
-    std::size_t const after = span - before - round_up(bytes, page);
-    if (before != 0) ::munmap(wide, before);
-    if (after != 0) ::munmap(wide + before + round_up(bytes, page), after);
-    return wide + before;
+    if (bytes > k_size_max - page) return nullptr;
+    std::size_t const length = round_up(bytes, page);
+    bool const has_hint = align >= k_hinted_align;
+    std::uintptr_t const hint = has_hint ? g_map_hint.load(std::memory_order_relaxed) & ~(align - 1) : 0;
+    std::byte* p = map(hint, length);
+    if (p == nullptr) return nullptr;
+    if ((address_of(p) & (align - 1)) != 0) {
+        ::munmap(p, length);
+        std::size_t const span = saturating_add(length, align);
+        std::byte* const wide = span == k_size_max ? nullptr : map(0, span);
+        if (wide == nullptr) return nullptr;
+        std::size_t const before = round_down(address_of(wide) + align, align) - address_of(wide);
+        p = wide + before;
+        ::munmap(wide, before);
+        if (before != align) ::munmap(p + length, align - before);
+    }
+    if (has_hint) g_map_hint.store(address_of(p) - length, std::memory_order_relaxed);
+    return p;
 }
 
 // Whether map_pages could provide `bytes` in pieces: memory and swap must be able to hold them, and the limits of the process
@@ -109,14 +120,12 @@ struct page_range {
     return p != nullptr;
 }
 
-// Requires a result of map_pages with the same `bytes`.
-inline void unmap_pages(void* p, std::size_t bytes) noexcept { ::munmap(p, bytes); }
-
-// Asks for huge pages; the system may ignore it.
-inline void advise_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
-#ifdef MADV_HUGEPAGE
-    ::madvise(p, bytes, MADV_HUGEPAGE);
-#endif
+// Requires a result of map_pages with the same `bytes`. False when the system did not take them back, because the process has as
+// many mappings as it may have.
+inline bool unmap_pages(void* p, std::size_t bytes) noexcept {
+    if (::munmap(p, bytes) != 0) return false;
+    if (bytes >= k_hinted_align) g_map_hint.store(address_of(p), std::memory_order_relaxed);
+    return true;
 }
 
 // Returns the pages within [p, p + bytes) to the system. They stay mapped and read as zero when next used. Returns the bytes.
@@ -172,6 +181,33 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
     ::clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Processor time of the calling thread, in nanoseconds: exact, and without the time in which other threads ran.
+[[nodiscard]] inline std::int64_t thread_time() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+POOLED_STATE(std::atomic<std::int64_t>, g_small_pages_until, {0});
+
+// Asks for huge pages for fresh pages that begin at a multiple of 2 MiB, if these are quick to get. The system may ignore it.
+//
+// The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
+// back and must supply 512 small pages again. So the first page is touched here and timed. After a slow one, small pages are used for
+// twenty times as long: slow touches take at most a twentieth of the time. The state is the machine's: one for all pools.
+inline void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+    static constexpr std::int64_t k_slow = 1'500'000;
+    std::int64_t const now = platform::coarse_time();
+    if (now < g_small_pages_until.load(std::memory_order_relaxed)) return;
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+    std::int64_t const begin = platform::thread_time();
+    *static_cast<std::byte volatile*>(p) = std::byte{0};
+    std::int64_t const took = platform::thread_time() - begin;
+    if (took >= k_slow) g_small_pages_until.store(now + 20 * took, std::memory_order_relaxed);
+#endif
 }
 
 // Sleeps for less than a second; may return early. Not a cancellation point on Linux, since the caller may hold a lock.

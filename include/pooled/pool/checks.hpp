@@ -14,7 +14,6 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/fill.hpp"
-#include "pooled/heap/large_block.hpp"
 #include "pooled/heap/live_map.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
@@ -58,6 +57,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 }
 
 inline constexpr char const* k_foreign = "the address is of no pool; free it where it was allocated";
+inline constexpr char const* k_no_large =
+    "no large block of this pool; freed before (double free), or never allocated";
 inline constexpr char const* k_other_pool = "it belongs to another pool; free it there";
 inline constexpr char const* k_size =
     "the size or alignment is not the one it was allocated with; free it with that";
@@ -70,32 +71,26 @@ inline constexpr char const* k_interior =
 inline constexpr char const* k_thread =
     "it is a local_pool's, which another thread uses; drop it there, call adopt() here before, or use a pool";
 
-inline std::size_t bytes_of(class_index c) noexcept {
-    return c < k_class_count ? k_geometry[c].block_bytes : 0;
+// Of the blocks there, whose class is not k_no_class; otherwise 0.
+inline std::size_t bytes_of(map_entry entry) noexcept {
+    return !entry.empty() && entry.slab_at()->size_class <= k_exact ? entry.slab_at()->block_bytes() : 0;
 }
 
 inline class_index class_of(map_entry entry) noexcept {
-    if (entry.empty()) return k_no_class;
-    return entry.is_large() ? k_large : entry.slab_at()->size_class;
+    return entry.empty() ? k_no_class : class_index{entry.slab_at()->size_class};
 }
 
-// The start of the block of a size class in which `p` lies, or `p` where there is none. Requires an entry with a class.
+// The start of the block in which `p` lies, or `p` where there is none. Requires an entry with a class.
 [[nodiscard]] inline void* start_in(map_entry entry, void const* p) noexcept {
     slab const& s = *entry.slab_at();
-    class_geometry const& g = k_geometry[s.size_class];
     if (address_of(p) < address_of(s.blocks)) return const_cast<void*>(p);
-    auto const offset = static_cast<std::uint32_t>(address_of(p) - address_of(s.blocks));
-    return s.blocks + std::size_t{g.index_of(offset)} * g.block_bytes;
+    std::size_t const size = s.block_bytes();
+    return s.blocks + (address_of(p) - address_of(s.blocks)) / size * size;
 }
 
 // Whether `p` lies in a block in use.
 [[nodiscard]] inline bool is_in_use(map_entry entry, void const* p) noexcept {
-    if (entry.empty()) return false;
-    if (entry.is_large()) {
-        large_block const& b = *entry.large_at();
-        return b.payload != nullptr && address_of(p) - address_of(b.payload) < b.bytes;
-    }
-    return entry.slab_at()->size_class < k_class_count && g_live_map.test(start_in(entry, p));
+    return class_of(entry) <= k_exact && g_live_map.test(start_in(entry, p));
 }
 
 inline void expect_open(pool_core const& core) {
@@ -129,12 +124,13 @@ inline void check_user(map_entry entry, std::uint32_t pool_id, void const* p, st
     if (entry.is_local() && !g_local_users.on_deallocate(pool_id)) report(pool_id, p, k_thread, bytes, bytes);
 }
 
-inline void on_allocate(void* block, class_index c, std::size_t bytes) {
+inline void on_allocate(void* block, std::size_t bytes) {
     if (block == nullptr) return;
     POOLED_CHECK(!g_live_map.set(block, true), "pooled: internal error: a block in use was handed out again");
     if constexpr (fill::k_is_on) {
-        fill::end_free(name_of(g_page_map.find(block).pool_id()), block, bytes_of(c));
-        if constexpr (k_guard_bytes != 0) fill::write_guard(block, bytes, bytes_of(c));
+        map_entry const entry = g_page_map.find(block);
+        fill::end_free(name_of(entry.pool_id()), block, bytes_of(entry));
+        if constexpr (k_guard_bytes != 0) fill::write_guard(block, bytes, bytes_of(entry));
     }
 }
 
@@ -151,60 +147,30 @@ inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t t
 }
 
 // The requested size of the block that starts at `block`, if its guard contains it; otherwise the block's own size.
-[[nodiscard]] inline std::size_t asked_for(class_index c, void const* block) noexcept {
-    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(c);
-    fill::guard_state const guard = fill::read_guard(block, bytes_of(c));
-    return guard.bytes != k_size_max ? guard.bytes : bytes_of(c);
+[[nodiscard]] inline std::size_t asked_for(map_entry entry, void const* block) noexcept {
+    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(entry);
+    fill::guard_state const guard = fill::read_guard(block, bytes_of(entry));
+    return guard.bytes != k_size_max ? guard.bytes : bytes_of(entry);
 }
 
-// `bytes` 0: not known.
+// `c`: of the request, perhaps k_large. `bytes` 0: not known.
 inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std::size_t bytes) {
     map_entry const entry = g_page_map.find(block);
-    std::size_t const freed_as = bytes != 0 ? bytes : bytes_of(c);
-    if (entry.empty()) report(pool_id, block, k_foreign, freed_as, 0);
-    if (entry.is_large())
-        report(pool_id, block, entry.pool_id() != pool_id ? k_other_pool : k_size, freed_as,
-               entry.large_at()->bytes);
-    class_index const is = class_of(entry);
-    if (entry.pool_id() != pool_id) report(pool_id, block, k_other_pool, freed_as, bytes_of(is));
-    if (!is_in_use(entry, block)) report(pool_id, block, k_double, freed_as, bytes_of(is));
-    if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, bytes_of(is));
-    std::size_t const asked = asked_for(is, block);
-    if (is != c) report(pool_id, block, k_size, freed_as, asked);
+    std::size_t const freed_as = bytes != 0 || c >= k_class_count ? bytes : k_geometry[c].block_bytes;
+    if (entry.empty()) report(pool_id, block, c == k_large ? k_no_large : k_foreign, freed_as, 0);
+    std::size_t const is = bytes_of(entry);
+    if (entry.pool_id() != pool_id) report(pool_id, block, k_other_pool, freed_as, is);
+    if (!is_in_use(entry, block)) report(pool_id, block, k_double, freed_as, is);
+    if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, is);
+    std::size_t const asked = asked_for(entry, block);
+    if (class_of(entry) < k_first_large ? class_of(entry) != c : c != k_large)
+        report(pool_id, block, k_size, freed_as, asked);
+    if (c == k_large && bytes > is) report(pool_id, block, k_size, freed_as, asked);
     check_user(entry, pool_id, block, freed_as);
-    verify_guard(pool_id, block, bytes_of(c), bytes);
+    verify_guard(pool_id, block, is, bytes);
     if (k_guard_bytes != 0 && bytes != 0 && asked != bytes) report(pool_id, block, k_size, bytes, asked);
     if (!g_live_map.set(block, false)) report(pool_id, block, k_double, freed_as, asked);
-    if constexpr (fill::k_is_on) fill::begin_free(block, bytes_of(c));
-}
-
-inline void on_allocate_large(void* block, std::size_t bytes) {
-    if constexpr (fill::k_is_on && k_guard_bytes != 0)
-        if (block != nullptr) fill::write_guard(block, bytes, bytes + k_guard_bytes);
-}
-
-inline void on_deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) {
-    map_entry const entry = g_page_map.find(p);
-    if (entry.empty())
-        report(pool_id, p, "no large block of this pool; freed before (double free), or never allocated",
-               bytes, 0);
-    if (entry.pool_id() != pool_id) report(pool_id, p, k_other_pool, bytes, bytes_of(class_of(entry)));
-    if (!entry.is_large())
-        report(pool_id, p,
-               "no large block of this pool; it was allocated with another size: free it with that", bytes,
-               bytes_of(class_of(entry)));
-    large_block& block = *entry.large_at();
-    if (block.payload == nullptr) report(pool_id, p, k_double, bytes, 0);
-    std::size_t const asked = block.bytes - detail::min(block.bytes, k_guard_bytes);
-    if (block.payload != p) report(pool_id, p, k_interior, bytes, asked);
-    if (bytes != 0 && bytes != asked) report(pool_id, p, k_size, bytes, asked);
-    check_user(entry, pool_id, p, bytes);
-    verify_guard(pool_id, p, block.bytes, asked);
-    if constexpr (fill::k_is_on) {
-        fill::write_free(p, block.bytes);
-        block.filled = static_cast<std::byte*>(p);
-        block.filled_bytes = block.bytes;
-    }
+    if constexpr (fill::k_is_on) fill::begin_free(block, is);
 }
 
 // For callers that use the page map to find the block's pool.
@@ -214,7 +180,7 @@ inline void on_deallocate_found(void* p) {
         if (detail::other_owner_of(p) != nullptr) return;  // the copy that has the block checks it
         report(k_default_pool_id, p, k_foreign, 0, 0);
     }
-    if (!is_in_use(entry, p)) report(entry.pool_id(), p, k_double, 0, bytes_of(class_of(entry)));
+    if (!is_in_use(entry, p)) report(entry.pool_id(), p, k_double, 0, bytes_of(entry));
 }
 
 #else
@@ -222,10 +188,8 @@ inline void on_deallocate_found(void* p) {
 POOLED_ALWAYS_INLINE void on_use(pool_core&) noexcept {}
 POOLED_ALWAYS_INLINE void on_reserve(pool_core const&) noexcept {}
 POOLED_ALWAYS_INLINE void on_request(std::uint32_t, std::size_t, std::size_t) noexcept {}
-POOLED_ALWAYS_INLINE void on_allocate(void*, class_index, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_allocate(void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*, std::size_t) noexcept {}
-POOLED_ALWAYS_INLINE void on_allocate_large(void*, std::size_t) noexcept {}
-POOLED_ALWAYS_INLINE void on_deallocate_large(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
 
 #endif

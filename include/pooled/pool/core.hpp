@@ -52,7 +52,6 @@ struct core_functions {
     void (*deallocate_large)(pool_core& core, void* p, std::size_t bytes) noexcept;
     bool (*reserve)(pool_core& core, class_index a, class_index b, std::size_t count,
                     pool_memory::large_shape large);
-    bool (*reserve_large)(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count);
     std::size_t (*trim)(pool_core& core) noexcept;
     void (*close)(pool_core& core) noexcept;
     void (*destroy)(pool_core& core) noexcept;
@@ -137,11 +136,6 @@ public:
     }
     [[nodiscard]] bool deallocate_large(void* p, thread_cache* cache) noexcept {
         return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
-    }
-
-    // The same for a block that its thread kept in its own cache.
-    [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept {
-        return !m_memory.deallocate_set_aside(b) && counted(1);
     }
 
     // Called when the handle is destroyed. Blocks in use keep the core alive; true when there are none: the caller must destroy

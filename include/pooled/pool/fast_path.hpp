@@ -168,7 +168,7 @@ POOLED_ALWAYS_INLINE void put(Place const& place, class_index c, void* block) no
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* hand_out(Place const& place, class_index c, void* block,
                                                   std::size_t bytes, std::size_t align) {
-    checks::on_allocate(block, c, bytes);
+    checks::on_allocate(block, bytes);
     tracking::on_allocate(place.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
@@ -241,12 +241,13 @@ deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
 // As hand_out().
 [[nodiscard]] inline void* hand_out_large(pool_core& core, void* block, std::size_t bytes,
                                           std::size_t align) {
-    checks::on_allocate_large(block, bytes);
+    checks::on_allocate(block, bytes);
     tracking::on_allocate(core.id(), block, bytes);
     if constexpr (POOLED_SANITIZE != 0) {
         if (block == nullptr) return nullptr;
         void* const given = malloc_blocks::give(core, block, bytes, align);
         if (given != nullptr) return given;
+        checks::on_deallocate(core.id(), k_large, block, bytes);
         tracking::on_deallocate(block);
         static_cast<void>(
             core.deallocate_large(block, detail::find_cache(core)));  // never the last: the pool is open
@@ -325,8 +326,12 @@ POOLED_CODE void deallocate_large(std::uint32_t pool_id, void* p, std::size_t by
     if (detail::is_foreign(*core)) [[unlikely]]
         return core->in_copy().deallocate_large(*core, p, bytes);
     void* const block = malloc_blocks::take(pool_id, k_large, p, bytes);
-    checks::on_deallocate_large(pool_id, block, bytes);
+    checks::on_deallocate(pool_id, k_large, block, bytes);
     tracking::on_deallocate(block);
+#if POOLED_HARDENED
+    if constexpr (k_hardened)
+        if (!g_page_map.find(block).empty() && !free_mark::put_on_if_off(block)) hardened::report_freed(block);
+#endif
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);
 }
 
@@ -334,9 +339,10 @@ POOLED_CODE void deallocate_found(void* p) noexcept {
     map_entry const entry = malloc_blocks::find(p);
     if (entry.empty()) [[unlikely]]
         return detail::deallocate_elsewhere(p);
-    if (entry.is_large()) return detail::deallocate_large(entry.pool_id(), p, 0);
     class_index const c = entry.slab_at()->size_class;
-    if (c >= k_class_count) [[unlikely]]
+    if (c >= k_first_large && c <= k_exact) [[unlikely]]
+        return detail::deallocate_large(entry.pool_id(), p, 0);
+    if (c > k_exact) [[unlikely]]
         detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
     if (entry.is_local())
         detail::deallocate(of_block<sharing::local>(entry), c, p);

@@ -40,7 +40,7 @@ enum class origin : unsigned char {
 [[nodiscard]] POOLED_NOINLINE inline bool may_be_in_use(slab const& s, class_index c,
                                                         void const* p) noexcept {
     auto const offset = static_cast<std::size_t>(address_of(p) - address_of(s.memory()));
-    return s.size_class == c && offset < s.bytes && s.marks.may_be_in_use(offset);
+    return s.size_class == c && offset < s.bytes() && slab_marks::may_be_in_use(s, offset);
 }
 
 // Whether the pool with this id may take the block back; it is marked then. False for what this copy of the library does not
@@ -55,7 +55,7 @@ enum class origin : unsigned char {
         }
         if (from == origin::padded_object) return free_mark::put_on_if_off(p);
         map_entry const entry = g_page_map.find(p);
-        if (entry.empty() || entry.pool_id() != pool_id || entry.is_large()) [[unlikely]]
+        if (entry.empty() || entry.pool_id() != pool_id) [[unlikely]]
             return false;
         slab const& s = *entry.slab_at();
         if (s.marks.whole_class() != c && !hardened::may_be_in_use(s, c, p)) [[unlikely]]
@@ -78,8 +78,7 @@ POOLED_NOINLINE inline void report(std::uint32_t pool_id, class_index c, void* p
         what = "the address is of no pool";
     else if (entry.pool_id() != pool_id)
         what = "it belongs to another pool";
-    else if (entry.is_large() ||
-             (entry.slab_at()->size_class != c && entry.slab_at()->size_class < k_class_count))
+    else if (entry.slab_at()->size_class != c && entry.slab_at()->size_class <= k_exact)
         what = "it is no block in use of this size (double free, or another size)";
     fail_deallocation(name_of(pool_id), p, what);
 }

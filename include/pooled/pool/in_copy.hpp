@@ -28,15 +28,14 @@ inline void* default_core_for_others() { return &g_registry.default_core(); }
 inline int find_for_others(void const* p) {
     void const* const block = malloc_blocks::behind(p);
     map_entry const entry = g_page_map.find(block);
-    if (entry.empty() || entry.is_idle()) return memory_copy::none;
-    if (entry.is_large())
-        return entry.large_at()->payload == block ? memory_copy::large_block : memory_copy::none;
-    return entry.slab_at()->size_class < k_class_count ? memory_copy::slab_block : memory_copy::none;
+    if (entry.empty()) return memory_copy::none;
+    slab const& s = *entry.slab_at();
+    if (s.is_large_block(block)) return memory_copy::large_block;
+    return s.size_class < k_first_large ? memory_copy::slab_block : memory_copy::none;
 }
 
 inline std::uint64_t region_for_others(void const* p) {
-    map_entry const entry = g_page_map.find(malloc_blocks::behind(p));
-    return entry.is_large() ? entry.large_at()->number : entry.slab_at()->owner->number;
+    return g_page_map.find(malloc_blocks::behind(p)).slab_at()->owner->number;
 }
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
@@ -81,7 +80,6 @@ POOLED_HIDDEN inline constexpr copy_functions k_copy_functions{
              .allocate_large = allocate_large_in_copy,
              .deallocate_large = deallocate_large_in_copy,
              .reserve = try_reserve,
-             .reserve_large = try_reserve_large,
              .trim = trim,
              .close = close_in_copy,
              .destroy = destroy_in_copy,

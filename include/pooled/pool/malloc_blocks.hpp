@@ -10,7 +10,6 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/large_block.hpp"
 #include "pooled/heap/malloc_map.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
@@ -48,9 +47,8 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     if (stand_in == nullptr) return itself;
     map_entry const entry = g_page_map.find(p);
     if (entry.empty()) return stand_in;
-    void const* const base = entry.is_large() ? entry.large_at()->base : entry.slab_at()->memory();
-    std::size_t const bytes = entry.is_large() ? entry.large_at()->total : entry.slab_at()->bytes;
-    return address_of(p) - address_of(base) < bytes ? itself : stand_in;
+    slab const& s = *entry.slab_at();
+    return address_of(p) - address_of(s.memory()) < s.bytes() ? itself : stand_in;
 }
 
 // Null when malloc has no more memory; the pool's block is then unchanged.
@@ -72,8 +70,8 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
         std::abort();
     }
     if (stand_in == p) return p;
-    bool const is_of_class =
-        c == k_large ? entry.is_large() : !entry.is_large() && entry.slab_at()->size_class == c;
+    class_index const is = entry.slab_at()->size_class;
+    bool const is_of_class = c == k_large ? is >= k_first_large && is <= k_exact : is == c;
     if (!is_of_class || (bytes != 0 && bytes != malloc_map::bytes_of(stand_in))) {
         report(pool_id, p, "the size or alignment is not the one it was allocated with");
         std::abort();

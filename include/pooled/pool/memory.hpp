@@ -3,19 +3,22 @@
 
 // The memory of a pool and the threads' caches of it: it serves the calls that a thread's own cache could not.
 //
-//   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ─┐
-//                                                              large_heap ────────────┴─▶ upstream
+//   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ◀─ chunks ─▶ upstream
 //
-// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, those
-// of the heaps, that of the metadata arena. Upstream, which may be a pool and use this one, is called without any.
-// Invariants: those of the parts. Any thread may call.
+// A pool that found no memory is *at its bound*: threads keep no blocks in their caches, so whatever is free is in the central lists
+// and the heap, and another failure is found out in O(1). It leaves that mode once it has served some thousand requests in a row, which
+// cost as much as entering it again.
+//
+// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, that
+// of the heap, those of the metadata arena and of upstream's counts. Upstream's resource, which may be a pool and use this one, is called
+// without any.
+// Invariants: those of the parts; at the bound, no cache of a shared pool holds a block. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/large_heap.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/reservation.hpp"
@@ -42,14 +45,13 @@ public:
         : m_upstream(options.upstream, options.max_bytes, options.huge_pages, name),
           m_slabs({.pool_id = pool_id,
                    .is_shared = is_shared,
-                   .slab_bytes = slab_bytes_for(options.max_bytes),
+                   .has_small_slabs = options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes,
                    .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
                                                                     : default_chunk_bytes(options.max_bytes),
-                                           slab_bytes_for(options.max_bytes)),
+                                           k_granule_bytes),
                    .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
                   m_upstream),
-          m_large(pool_id, is_shared, m_upstream),
-          m_caches({m_slabs, name, pool_id, is_shared}, m_large),
+          m_caches({m_slabs, name, pool_id, is_shared}),
           m_release_clock(options.release_unused_after),
           m_touches_reserved(options.touch_reserved) {}
 
@@ -60,11 +62,14 @@ public:
     // reached and, at one moment, there was no free block anywhere; throws what upstream throws.
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
         on_slow_call(cache);
-        for (;;) {
-            if (void* const block = m_caches.allocate(c, cache)) return block;
-            // Blocks of the class that other threads have cached are used before any upstream is called.
-            if (!steal(c) && !find_slab(c, cache) && !grow(c)) return nullptr;
-        }
+        // Blocks of the class that other threads have cached are used before any upstream is called.
+        void* const block =
+            allocate_or_grow([&] { return m_caches.allocate(c, cache); },
+                             [&] { return steal(c) || find_slab(c, cache) || m_slabs.grow(c); },
+                             k_geometry[c].block_bytes);
+        if (m_caches.is_at_bound()) [[unlikely]]
+            on_served(m_caches[c].served());
+        return block;
     }
 
     // False when the pool is closed: the caller must count the block.
@@ -73,40 +78,39 @@ public:
         return m_caches.deallocate(c, cache, block);
     }
 
-    // For requests beyond the largest size class. `cache`: that of the calling thread, or null. Returns the block that its
-    // owner freed last, if that was requested with as many bytes; otherwise null. O(1), without a lock.
-    [[nodiscard]] void* take_aside(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
-        if (cache == nullptr || cache->large.empty()) return nullptr;
+    // For requests that class_for() does not serve. `cache`: that of the calling thread, or null. Returns the block of that class
+    // that its owner freed last, or null. O(1), without a lock.
+    [[nodiscard]] static void* take_cached(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
+        class_index const c = large_class_for(bytes, align);
+        if (cache == nullptr || c == k_exact) return nullptr;
         far_pass const pass(cache->pool_id);
         if (!pass || !cache->gate.enter()) return nullptr;
-        large_block* const b = cache->large.take(bytes, align);
-        void* const payload = b != nullptr ? m_large.use_again(*b, cache->large.payload()) : nullptr;
+        void* const block = cache->pop_large(c);
         cache->gate.leave();
-        return payload;
+        return block;
     }
-    // Called after take_aside() found nothing; otherwise as allocate() and deallocate() above.
+    // Called after take_cached() found nothing; otherwise as allocate() and deallocate() above.
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
     [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name,
                                         thread_cache* cache) noexcept {
         map_entry const entry = g_page_map.find(p);
-        if (entry.empty() || entry.pool_id() != pool_id || !entry.is_large() ||
-            entry.large_at()->payload != p) [[unlikely]]
+        slab* const s = !entry.empty() && entry.pool_id() == pool_id ? entry.slab_at() : nullptr;
+        if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
-        return set_aside(*entry.large_at(), cache) || deallocate_large(*entry.large_at(), cache);
+        class_index const c = s->size_class;
+        if (c == k_exact) return deallocate_exact(*s, cache);
+        return put_cached(c, p, name, cache) || deallocate(c, cache, p);
     }
 
-    [[nodiscard]] bool deallocate_set_aside(large_block& b) noexcept { return !m_large.deallocate(b); }
-
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
-    // the bound does not allow it. If one of them is k_large, its blocks are `large.bytes` each. Strong guarantee. O(slabs).
+    // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
     struct large_shape {
         std::size_t bytes;
         std::size_t align;
     };
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
-    [[nodiscard]] bool reserve_large(std::size_t bytes, std::size_t align, std::size_t count);
 
-    // Returns all free memory: chunks and large blocks to upstream, the pages of free blocks to the system. Returns the number
+    // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
     // of bytes. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept;
 
@@ -116,7 +120,7 @@ public:
         unique_lock lock(m_caches.mutex());
         chunk* const all = m_caches.discard(m_slabs, under_way);
         lock.unlock();
-        m_slabs.deallocate(all, under_way);
+        m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
     }
 
     // Afterwards, no thread uses a cache, and deallocations are counted. Returns the number of blocks in use. Requires the lock
@@ -128,43 +132,117 @@ public:
 
     // Called before and after a fork.
     void before_fork() noexcept { m_upstream.before_fork(); }
-    void after_fork_in_child() noexcept { m_large.after_fork_in_child(); }
+    void after_fork_in_child() noexcept {
+        m_upstream.forget_others();
+        m_searches = 0;
+    }
 
 private:
+    // Free memory that is kept at least when a block of its own span is freed, and where no chunk is as short as the rest, at most.
+    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    static constexpr std::size_t k_kept_chunk_bytes = std::size_t{1} << 30;
+
+    // The result of `take`; while that is null, `grow` is called, which says whether another attempt may succeed. A failure of
+    // upstream is treated like a bound. `bytes`: of the block.
+    template <class Take, class Grow>
+    [[nodiscard]] void* allocate_or_grow(Take&& take, Grow&& grow, std::size_t bytes) {
+        for (;;) {
+            std::uint32_t const epoch = m_caches.bound_epoch();
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() && !m_upstream.may_give_soon(bytes, before) &&
+                !m_slabs.has_empty_chunk())
+                return nullptr;
+            POOLED_TRY {
+                if (grow()) continue;
+            }
+            POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
+                if (void* const block = search(take, grow, bytes)) return block;
+                POOLED_RETHROW;
+            }
+            return search(take, grow, bytes);
+        }
+    }
+    // At the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
+    // one moment.
+    template <class Take, class Grow>
+    [[nodiscard]] POOLED_NOINLINE void* search(Take& take, Grow& grow, std::size_t bytes) {
+        search_at_bound const searching(*this);
+        // A release that the system refuses ends a call, which is not to be taken for another thread's.
+        for (bool may_release = true;;) {
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            // A block that is longer than the free spans needs its own chunk.
+            bool const has_empty = may_release && m_slabs.has_empty_chunk();
+            bool const released = has_empty && m_slabs.release_chunks() != 0;
+            may_release = may_release && (released || !has_empty);
+            if (grow()) continue;
+            if (m_upstream.has_failed(bytes)) return nullptr;
+            if (!released && !m_upstream.wait_for_call(before)) return nullptr;
+        }
+    }
+    // While it exists, the pool is at its bound: a local pool's cache is empty, and a shared pool's caches are not used.
+    class search_at_bound {
+    public:
+        explicit search_at_bound(pool_memory& memory) noexcept : m_memory(memory) {
+            scoped_lock const lock(m_memory.m_caches.mutex());
+            ++m_memory.m_searches;
+            m_memory.m_caches.enter_bound();
+        }
+        ~search_at_bound() {
+            scoped_lock const lock(m_memory.m_caches.mutex());
+            if (m_memory.m_searches != 0) --m_memory.m_searches;
+            if (m_memory.m_searches == 0 && m_memory.m_caches.has_recycled()) m_memory.m_caches.leave_bound();
+        }
+        search_at_bound(search_at_bound const&) = delete;
+        search_at_bound& operator=(search_at_bound const&) = delete;
+
+    private:
+        pool_memory& m_memory;
+    };
+    // Entering takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request at the bound takes some 30 ns more.
+    // `served`: requests in a row.
+    void on_served(std::uint32_t served) noexcept {
+        if (served < k_served || served % k_served != 0) return;
+        scoped_lock const lock(m_caches.mutex());
+        if (m_searches == 0 && served / k_served > m_caches.count() / 8) m_caches.leave_bound();
+    }
+    static constexpr std::uint32_t k_served = 1024;
+
+    // Looks into the caches of other threads. Not for each of the slabs that are added when there are many threads: O(1), amortised.
     [[nodiscard]] bool steal(class_index c) noexcept {
+        if (m_caches.is_at_bound() || !m_caches.is_worth_stealing(c)) return false;
         scoped_lock const lock(m_caches.mutex());
         return m_caches.steal(c);
     }
     // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
     // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
-    // lately; if slabs are reserved for the class, all caches return all blocks.
+    // lately, and so do the central lists; if slabs are reserved for the class, all caches return all blocks.
     [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
+        if (m_caches.is_at_bound()) return m_slabs.has_free(c);
         if (cache != nullptr) m_caches.flush_unused(*cache);
+        m_caches.drain_recent();
         if (m_slabs.has_free(c)) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
         scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     // False when the owner of `cache` does not keep the block itself.
-    [[nodiscard]] bool set_aside(large_block& b, thread_cache* cache) noexcept {
+    [[nodiscard]] static bool put_cached(class_index c, void* block, char const* name,
+                                         thread_cache* cache) noexcept {
         if (cache == nullptr) return false;
         far_pass const pass(cache->pool_id);
         if (!pass || !cache->gate.enter()) return false;
-        bool const is_kept = cache->large.put(b);
-        if (is_kept) m_large.set_aside(b);
+        bool const is_hot = cache->classes[c].is_hot(block);
+        bool const is_kept = cache->push_large(c, block);
         cache->gate.leave();
+        if (is_hot) [[unlikely]]
+            fail_deallocation(name, block, "no large block in use starts there (double free, or another size)");
         return is_kept;
     }
-    [[nodiscard]] POOLED_NOINLINE bool deallocate_large(large_block& b, thread_cache* cache) noexcept {
-        on_slow_call(cache);
-        return !m_large.deallocate(b);
-    }
-    [[nodiscard]] bool steal_large(std::size_t bytes) noexcept {
-        scoped_lock const lock(m_caches.mutex());
-        return m_caches.steal_large(bytes);
-    }
-    [[nodiscard]] bool grow(class_index c);
-    [[nodiscard]] bool find_memory(class_index c);
+    [[nodiscard]] void* allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache);
+    [[nodiscard]] bool deallocate_exact(slab& s, thread_cache* cache) noexcept;
+    [[nodiscard]] bool reserve_exact(std::size_t bytes, std::size_t align, std::size_t count);
     std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
@@ -182,64 +260,45 @@ private:
 
     upstream m_upstream;
     slab_heap m_slabs;
-    large_heap m_large;
     cache_set m_caches;
     release_clock m_release_clock;
+    std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     bool m_touches_reserved;
 };
 
-// True when another attempt may succeed. A failure of upstream is treated like a bound.
-inline bool pool_memory::grow(class_index c) {
-    POOLED_TRY {
-        if (m_slabs.grow(c)) return true;
-    }
-    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
-        if (find_memory(c)) return true;
-        POOLED_RETHROW;
-    }
-    return find_memory(c);
-}
-
-// Called at the bound. Examines all classes at one moment, with all owners stopped, so that "exhausted" is reported only when
-// at that moment there was neither a free block nor a free slab, and no memory in transit from or to upstream.
-POOLED_NOINLINE inline bool pool_memory::find_memory(class_index c) {
-    for (;;) {
-        std::uint64_t const before = m_upstream.calls_ended();
-        bool const found = [&] {
-            scoped_lock const lock(m_caches.mutex());
-            return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
-        }();
-        if (found) return true;
-        // A block that is larger than a slab of this pool needs its own chunk.
-        bool const released =
-            m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks() != 0;
-        if (m_slabs.grow(c)) return true;
-        if (m_upstream.has_failed(m_slabs.slab_bytes())) return false;
-        if (!released && !m_upstream.wait_for_call(before)) return false;
-    }
-}
-
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
+    class_index const c = large_class_for(bytes, align);
+    if (c == k_exact) return allocate_exact(bytes, align, cache);
+    // The exact size may be reserved, or all that the bound allows.
+    std::size_t const exact = round_up(bytes, k_granule_bytes);
+    bool const may_be_exact = exact < k_geometry[c].block_bytes && m_upstream.is_bounded();
+    if (may_be_exact && m_slabs.is_reserved_for(k_exact))
+        if (slab* const s = m_slabs.take_exact(bytes, align)) return s->blocks;
+    void* const block = allocate(c, cache);
+    return block == nullptr && may_be_exact ? allocate_exact(bytes, align, cache) : block;
+}
+
+inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache) {
     on_slow_call(cache);
-    if (void* const p = m_large.take(bytes, align)) return p;
-    if (steal_large(bytes))
-        if (void* const p = m_large.take(bytes, align)) return p;
+    if (bytes > k_size_max / 4 || align > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), nullptr);
     if (bytes > m_upstream.max_bytes()) return nullptr;
-    POOLED_TRY {
-        if (void* const p = m_large.grow(bytes, align)) return p;
-    }
-    POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
-        if (release_free() == 0) POOLED_RETHROW;
-        return m_large.grow(bytes, align);
-    }
-    for (;;) {
-        std::uint64_t const before = m_upstream.calls_ended();
-        if (void* const p = m_large.take(bytes, align)) return p;
-        bool const released = release_free() != 0;
-        if (void* const p = m_large.grow(bytes, align)) return p;
-        if (m_upstream.has_failed(bytes)) return nullptr;
-        if (!released && !m_upstream.wait_for_call(before)) return nullptr;
-    }
+    return allocate_or_grow(
+        [&]() -> void* {
+            slab* const s = m_slabs.take_exact(bytes, align);
+            return s != nullptr ? s->blocks : nullptr;
+        },
+        [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
+}
+
+inline bool pool_memory::deallocate_exact(slab& s, thread_cache* cache) noexcept {
+    on_slow_call(cache);
+    m_slabs.put_exact(s);
+    // It may be most of the pool's memory, which is not kept for the period's end then.
+    std::size_t const free = m_slabs.free_bytes();
+    if (free > detail::max(k_kept_bytes, m_upstream.used() / 2) && !m_slabs.has_reservations() &&
+        m_slabs.release_chunks(free - k_kept_bytes) == 0 && free > k_kept_chunk_bytes)
+        m_slabs.release_chunks();
+    return m_slabs.end_exact();
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
@@ -248,47 +307,58 @@ inline std::size_t pool_memory::release_free() noexcept {
         scoped_lock const lock(m_caches.mutex());
         m_caches.steal_all([] { return true; });
     }
-    return m_large.release_idle(large_heap::idle::unreserved) + m_slabs.release_chunks();
+    return m_slabs.release_chunks();
 }
 
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
 inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
-    class_index const larger = a == k_large ? b : b == k_large ? a : detail::max(a, b);
-    class_index const smaller = a == k_large || b == k_large ? larger : detail::min(a, b);
-    std::size_t const block_bytes = k_geometry[larger].block_bytes;
-    if (!may_reserve(block_bytes, count)) return false;
-    slab_heap::attempt mine(m_slabs, {smaller, larger});
-    auto const free_in = [&](class_index c) {
-        scoped_lock const lock(m_caches[c]);
-        return m_caches[c].reserve(mine, count);
+    if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+    class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::max(a, b);
+    class_index const smaller = a == k_exact || b == k_exact ? larger : detail::min(a, b);
+    if (larger == k_exact) return reserve_exact(large.bytes, large.align, count);
+    auto const reserve_both = [&] {
+        if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
+        slab_heap::attempt mine(m_slabs, {smaller, larger});
+        auto const free_in = [&](class_index c) {
+            scoped_lock const lock(m_caches[c]);
+            return m_caches[c].reserve(mine, count);
+        };
+        {
+            scoped_lock const lock(m_caches.mutex());
+            m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
+            m_caches.steal(larger);
+        }
+        std::size_t const free_large = free_in(larger);
+        std::size_t const least =
+            count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
+        std::size_t wanted = least;
+        if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
+            wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+        auto const reserve_slabs = [&](std::size_t n) {
+            return m_slabs.reserve(mine, larger, n, m_touches_reserved);
+        };
+        // If all objects are of one class, a bound that is just large enough for them suffices.
+        bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
+                                 (wanted != least && reserve_slabs(least));
+        if (!is_reserved || ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)))
+            return false;
+        mine.settle();
+        return true;
     };
-    {
-        scoped_lock const lock(m_caches.mutex());
-        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
-        m_caches.steal(larger);
-    }
-    std::size_t const free_large = free_in(larger);
-    std::size_t const least =
-        count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
-    std::size_t wanted = least;
-    if (std::size_t const per_slab = k_geometry[larger].blocks_in(m_slabs.slab_bytes());
-        least != 0 && smaller != larger && per_slab != 0)
-        wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    auto const reserve_slabs = [&](std::size_t n) {
-        return m_slabs.reserve(mine, larger, n, m_touches_reserved);
-    };
-    // If all objects are of one class, a bound that is just large enough for them suffices.
-    bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
-                             (wanted != least && reserve_slabs(least));
-    if (!is_reserved || (large.bytes != 0 && !reserve_large(large.bytes, large.align, count))) return false;
-    mine.settle();
-    return true;
+    if (reserve_both()) return true;
+    bool const may_be_exact = smaller >= k_first_large && m_upstream.is_bounded();
+    return may_be_exact && reserve_exact(large.bytes, large.align, count);
 }
 
-inline bool pool_memory::reserve_large(std::size_t bytes, std::size_t align, std::size_t count) {
+inline bool pool_memory::reserve_exact(std::size_t bytes, std::size_t align, std::size_t count) {
     if (!may_reserve(bytes, count)) return false;
-    auto const reserve_blocks = [&] { return m_large.reserve(bytes, align, count, m_touches_reserved); };
-    return reserve_blocks() || (release_free() != 0 && reserve_blocks());
+    slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
+    auto const reserve_blocks = [&] {
+        return m_slabs.reserve_exact(mine, bytes, align, count, m_touches_reserved);
+    };
+    if (!reserve_blocks() && (release_free() == 0 || !reserve_blocks())) return false;
+    mine.settle();
+    return true;
 }
 
 // A request beyond the bound or the address space is refused before any chunk is requested.
@@ -301,7 +371,7 @@ inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const
 
 inline std::size_t pool_memory::trim() noexcept {
     m_slabs.forget_reservations();
-    std::size_t bytes = m_large.release_idle(large_heap::idle::all) + release_free();
+    std::size_t bytes = release_free();
     for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
         scoped_lock const lock(m_caches[c]);
         bytes += m_caches[c].purge();
@@ -315,10 +385,10 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
         scoped_lock const lock(m_caches.mutex());
         m_caches.steal_from_idle();
     }
-    m_large.release_idle(large_heap::idle::unused);
+    m_caches.drain_recent();
     std::size_t const unused = m_slabs.take_fewest_free();
-    std::size_t const released = m_slabs.release_chunks(unused * m_slabs.slab_bytes());
-    m_slabs.purge(unused - detail::min(unused, released / m_slabs.slab_bytes()));
+    std::size_t const released = m_slabs.release_chunks(unused);
+    m_slabs.purge(unused - detail::min(unused, released));
 }
 
 inline std::int64_t pool_memory::close() noexcept {
@@ -331,7 +401,7 @@ inline std::int64_t pool_memory::close() noexcept {
         m_caches.abandon_all();
         return true;
     });
-    return static_cast<std::int64_t>(in_use + m_large.close());
+    return static_cast<std::int64_t>(in_use + m_slabs.close());
 }
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
@@ -355,20 +425,17 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
         one.refills = list.refills();
         one.flushes = list.flushes();
         sum += one;
+        if (c < k_first_large) continue;
+        sum.large_in_use += one.in_use;
+        sum.large_bytes += one.in_use * one.block_bytes;
+        sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
     }
-    large_heap::counts large = m_large.count();
-    m_caches.for_each([&](thread_cache const& cache) {
-        if (cache.large.empty() || large.in_use == 0) return;
-        --large.in_use;
-        large.in_use_bytes -= detail::min<std::uint64_t>(large.in_use_bytes, cache.large.bytes());
-        large.idle_bytes += cache.large.total();
-    });
-    sum.large_in_use = large.in_use;
-    sum.large_bytes = large.in_use_bytes;
-    sum.large_cached_bytes = large.idle_bytes;
-    sum.in_use += large.in_use;
-    sum.high_water += large.high_water;
-    sum.bytes_in_use += large.in_use_bytes;
+    slab_heap::exact_counts const exact = m_slabs.count_exact();
+    sum.large_in_use += exact.in_use;
+    sum.large_bytes += exact.bytes;
+    sum.in_use += exact.in_use;
+    sum.high_water += exact.high_water;
+    sum.bytes_in_use += exact.bytes;
     sum.upstream_bytes = m_upstream.used();
     sum.upstream_calls = m_upstream.calls();
     sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
@@ -378,7 +445,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
 inline bool pool_memory::is_valid() noexcept {
     scoped_lock const lock(m_caches.mutex());
     m_caches.stop();
-    bool valid = m_slabs.is_valid() && m_large.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
+    bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
     for (class_index c = 0; c < k_class_count; ++c) {
         scoped_lock const class_lock(m_caches[c]);
         std::uint64_t held = 0;

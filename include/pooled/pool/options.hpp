@@ -40,17 +40,17 @@ struct pool_options {
     // Shown in statistics and errors; cut to 47 characters.
     std::string_view name = "pool";
 
-    // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (64 KiB, or 16 KiB
-    // when the bound is under 4 MiB), so add one slab for each size in use. The library's own records (some
-    // 5 KiB for each thread, 0.1 % of the memory) are not counted.
+    // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (most have 64 KiB, or
+    // 16 KiB when the bound is under 4 MiB), so add one slab for each size in use. The library's own records (some
+    // 6 KiB for each thread, 0.1 % of the memory) are not counted.
     std::size_t max_bytes = 0;
 
-    // How much is requested from upstream at a time: rounded up to whole slabs, reduced to what max_bytes still allows. 0: 2
-    // MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
+    // How much is requested from upstream at a time: rounded up to 16 KiB or to what a slab needs, reduced to what max_bytes still
+    // allows. 0: 2 MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
     std::size_t chunk_bytes = 0;
 
-    // Asks the system for huge pages, except for the pool's first chunk. Without effect with an upstream, or with chunks under
-    // 2 MiB.
+    // Asks the system for huge pages, except for the pool's first chunk, and while the system is slow to provide them
+    // (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
     bool huge_pages = true;
 
     // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the
@@ -59,8 +59,8 @@ struct pool_options {
 
     pooled::teardown teardown = pooled::teardown::immediate;
 
-    // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, empty chunks and large
-    // blocks to upstream, pages of empty slabs to the system. The pool checks this in calls that are slow anyway (a thread's
+    // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, empty chunks to
+    // upstream, pages of free memory to the system. The pool checks this in calls that are slow anyway (a thread's
     // cache is empty or full), so a pool that no thread uses keeps its memory until trim(), as does a pool with a reservation.
     // Zero or less: never.
     std::chrono::milliseconds release_unused_after{250};

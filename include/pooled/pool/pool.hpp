@@ -186,12 +186,11 @@ public:
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
         detail::checks::on_reserve(*m_core);
         detail::checks::on_request(m_core->id(), bytes, align);
-        class_index const c = class_for(bytes, align);
-        if (c != k_large) return detail::reserve_classes(*m_core, c, c, count);
-        detail::reserve_large(*m_core, bytes, align, count);
+        class_index const c = any_class_for(bytes, align);
+        detail::reserve_classes(*m_core, c, c, count, {bytes, align});
     }
 
-    // Returns free memory, including what other threads have cached: chunks without a block in use and large blocks to upstream
+    // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
     // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
     // reservations. O(threads + slabs + cached blocks).
     std::size_t trim() noexcept { return detail::trim(*m_core); }
@@ -216,8 +215,7 @@ public:
         detail::live_report(*m_core, out);
     }
 
-    // Whether `p` points into memory that this pool has taken from upstream, except the first 16 KiB of a freed large block,
-    // and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
+    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
     [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
 
     // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.

@@ -102,7 +102,6 @@ private:
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
-    static bool give_back_large(thread_cache& cache) noexcept;
 
     void prepare();
     [[nodiscard]] POOLED_API pool_core& find_default_core();
@@ -306,19 +305,6 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
-// Returns a kept large block to the heap, without a lock: it may call upstream. The block keeps its core alive. False: none.
-inline bool registry::give_back_large(thread_cache& cache) noexcept {
-    if (cache.large.empty()) return false;
-    far_pass const pass(cache.pool_id);
-    if (!pass || !cache.gate.enter()) return false;
-    large_block* const b = cache.large.remove();
-    cache.gate.leave();
-    if (b == nullptr) return false;
-    pool_core& core = *g_registry.find(cache.pool_id);
-    if (core.deallocate_set_aside(*b)) g_registry.destroy(core);
-    return true;
-}
-
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
@@ -326,9 +312,6 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far_gate.leave();
     for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
         cache->gate.leave();
-    for (thread_cache* cache = state.owned;
-         cache != nullptr;)  // upstream may use pools, and thereby free closed caches
-        cache = give_back_large(*cache) ? state.owned : cache->next_owned;
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);

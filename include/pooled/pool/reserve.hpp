@@ -23,25 +23,18 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// `count` objects of one type, each of them a block of class `a` or `b`; `large`: the request, if one of them is k_large. False
-// when the bound does not allow it; throws what upstream throws.
+// `count` objects of one type, each of them a block of class `a` or `b`, which are those of any_class_for(); `large`: the request, if
+// one of them is large. False when the bound does not allow it; throws what upstream throws.
 [[nodiscard]] POOLED_API bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
                                           pool_memory::large_shape large);
-[[nodiscard]] POOLED_API bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align,
-                                                std::size_t count);
 
 // The same; throws exhausted.
 inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
-                            pool_memory::large_shape large = {}) {
+                            pool_memory::large_shape large) {
     checks::on_reserve(core);
-    if (!detail::try_reserve(core, a, b, count, large))
-        core.throw_exhausted(saturating_multiply(
-            count, detail::max<std::size_t>(large.bytes, k_geometry[a != k_large ? a : b].block_bytes)));
-}
-inline void reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
-    checks::on_reserve(core);
-    if (!detail::try_reserve_large(core, bytes, align, count))
-        core.throw_exhausted(saturating_multiply(count, bytes));
+    if (detail::try_reserve(core, a, b, count, large)) return;
+    std::size_t const bytes = a < k_first_large ? k_geometry[a].block_bytes : large.bytes;
+    core.throw_exhausted(saturating_multiply(count, bytes));
 }
 
 POOLED_API std::size_t trim(pool_core& core) noexcept;
@@ -52,27 +45,19 @@ POOLED_API std::size_t trim(pool_core& core) noexcept;
 
 // Makes the calling thread's cache, and reserves memory for the caches of threads that will use the pool later, so that they
 // make no system call. Throws std::bad_alloc.
-inline void reserve_caches(pool_core& core) {
-    static constexpr std::size_t k_caches = 8;
+inline void reserve_caches(pool_core& core, class_index a, class_index b) {
     if (!core.is_local() && g_registry.attach(core) == nullptr) return;
-    g_metadata.reserve(sizeof(thread_cache), k_caches);
-    for (std::uint32_t n = cache_set::k_first_capacity; n <= k_max_cached_blocks;
-         n *= 2)  // each class's maximum
-        g_metadata.reserve(n * sizeof(void*), 2 * k_caches);
+    core.caches().reserve_arrays(a);
+    core.caches().reserve_arrays(b);
 }
 
 POOLED_CODE bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
                              pool_memory::large_shape large) {
     if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
-    detail::reserve_caches(core);
-    if (large.bytes != 0) large.bytes = saturating_add(large.bytes, k_guard_bytes);
+    POOLED_CHECK(is_power_of_two(large.align), k_bad_alignment);
+    detail::reserve_caches(core, a, b);
+    large.bytes = saturating_add(large.bytes, k_guard_bytes);
     return core.memory().reserve(a, b, count, large);
-}
-POOLED_CODE bool try_reserve_large(pool_core& core, std::size_t bytes, std::size_t align, std::size_t count) {
-    POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
-    if (detail::is_foreign(core)) return core.in_copy().reserve_large(core, bytes, align, count);
-    detail::reserve_caches(core);
-    return core.memory().reserve_large(saturating_add(bytes, k_guard_bytes), align, count);
 }
 
 POOLED_CODE std::size_t trim(pool_core& core) noexcept {
@@ -82,7 +67,7 @@ POOLED_CODE std::size_t trim(pool_core& core) noexcept {
 POOLED_CODE bool owns(pool_core const& core, void const* p) noexcept {
     if (detail::is_foreign(core)) return core.in_copy().owns(core, p);
     map_entry const entry = malloc_blocks::find(p);
-    return !entry.empty() && entry.pool_id() == core.id() && !entry.is_idle();
+    return !entry.empty() && entry.pool_id() == core.id();
 }
 
 #endif

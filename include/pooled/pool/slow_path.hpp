@@ -147,7 +147,7 @@ POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* blo
     detail::deallocate_in(g_registry.find(pool_id), c, block);
 }
 
-// For requests that the large block freed last does not serve. Out of line, so the caller needs no stack frame for it.
+// For requests that no cached large block serves. Out of line, so the caller needs no stack frame for it.
 POOLED_NOINLINE inline void* allocate_another_large(pool_core& core, std::size_t bytes, std::size_t align) {
     if (detail::is_foreign(core))
         return detail::allocate_foreign(core,
@@ -164,10 +164,10 @@ POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t
         return detail::allocate_another_large(core, bytes, align);
     if (pool_extension* const above = core.extension()) [[unlikely]]
         above->on_allocate();
-    void* const aside = core.memory().take_aside(bytes, align, find_cache(core));
-    void* const block = aside != nullptr ? aside : detail::allocate_another_large(core, bytes, align);
+    void* const cached = pool_memory::take_cached(bytes, align, find_cache(core));
+    void* const block = cached != nullptr ? cached : detail::allocate_another_large(core, bytes, align);
     if constexpr (k_hardened)
-        if (block != nullptr && bytes >= sizeof(std::uintptr_t)) free_mark::take_off(block);
+        if (block != nullptr) free_mark::take_off(block);
     return block;
 }
 

@@ -31,7 +31,7 @@ inline void on_deallocate_counted(void const* header, std::uint64_t count = 0) {
                               ? entry.empty() || (word != 0 && plain_class(word) == class_of(entry))
                               : g_block_types.knows(word);
     if (!is_known || (count != 0 && (word & count) == 0))
-        report(entry.pool_id(), header, k_no_owner, 0, bytes_of(class_of(entry)));
+        report(entry.pool_id(), header, k_no_owner, 0, bytes_of(entry));
 }
 
 #else

@@ -81,7 +81,7 @@ struct count_header {
         if (counts == k_sole && number < k_type_numbers)
             word.store(now - k_strong_one, std::memory_order_relaxed);
 #endif
-        if (number < k_class_count)
+        if (number < k_plain_numbers)
             detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
         else if (number < k_type_numbers) [[likely]]
             g_block_types.numbered(number).retire(this);

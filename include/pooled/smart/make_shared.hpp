@@ -258,14 +258,9 @@ template <sharing Sharing>
 template <class T>
 void basic_pool<Sharing>::reserve(std::size_t count) {
     auto const [shared, counted] = detail::reserve_shapes<T>();
-    class_index const a = class_for(shared.bytes, shared.align);
-    class_index const b = class_for(counted.bytes, counted.align);
-    if (a != k_large && b != k_large) return detail::reserve_classes(*m_core, a, b, count);
-    if (a == b)  // both are large: one block serves either
-        return reserve_bytes(count, detail::max(shared.bytes, counted.bytes),
-                             detail::max(shared.align, counted.align));
-    auto const [bytes, align] = a == k_large ? shared : counted;
-    detail::reserve_classes(*m_core, a, b, count, {bytes, align});
+    detail::reserve_classes(
+        *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align), count,
+        {detail::max(shared.bytes, counted.bytes), detail::max(shared.align, counted.align)});
 }
 
 template <class T>

@@ -11,7 +11,6 @@ namespace {
 
 using namespace pooled::detail;
 
-static_assert(k_small_slab_bytes == k_granule_bytes && k_slab_bytes % k_small_slab_bytes == 0);
 static_assert(k_default_chunk_bytes % k_slab_bytes == 0 && k_default_chunk_bytes % k_huge_page_bytes == 0);
 static_assert(k_max_pools - 1 == UINT16_MAX, "a pool's id takes 16 bits");
 

@@ -20,8 +20,7 @@ static_assert([] {
     class_geometry before{};
     for (class_geometry const g : k_geometry) {
         bool const is_right = g.block_bytes % 8 == 0 && g.block_bytes >= k_min_block_bytes &&
-                              g.cache_blocks % 2 == 0 && g.block_bytes % g.align == 0 &&
-                              g.index_of(k_slab_bytes - 1) == (k_slab_bytes - 1) / g.block_bytes;
+                              g.cache_blocks % 2 == 0 && g.block_bytes % g.align == 0;
         bool const ascends = g.block_bytes > before.block_bytes ||
                              (g.block_bytes == before.block_bytes && g.align > before.align);
         if (!is_right || !ascends) return false;
@@ -41,15 +40,40 @@ class_index smallest_that_fits(std::size_t bytes, std::size_t align) {
 }
 
 std::string first_difference(std::size_t align) {
-    for (std::size_t bytes = 0; bytes <= k_max_block_bytes + 64; ++bytes)
-        if (class_for(bytes, align) != smallest_that_fits(bytes, align))
-            return std::to_string(bytes) + " bytes";
+    for (std::size_t bytes = 0; bytes <= k_max_block_bytes + 64; ++bytes) {
+        class_index const c = smallest_that_fits(bytes, align);
+        if (class_for(bytes, align) != (c < k_first_large ? c : k_large)) return std::to_string(bytes) + " bytes";
+    }
     return "none";
 }
 
 TEST(size_class, is_the_smallest_that_holds_the_request_at_its_alignment) {
     for (std::size_t align = 1; align <= k_max_class_align; align *= 2)
         EXPECT_EQ(first_difference(align), "none") << "at alignment " << align;
+}
+
+// The smallest of all classes, as any_class_for() finds it without a table; k_exact where there is none.
+TEST(size_class, of_a_large_request_is_the_smallest_that_holds_it_at_its_alignment) {
+    for (std::size_t bytes = k_max_block_bytes - 3; bytes <= k_max_large_block_bytes + 3;
+         bytes += bytes < 600'000 ? 1 : bytes / 997)
+        for (std::size_t const align : {std::size_t{1}, k_max_class_align}) {
+            class_index const c = smallest_that_fits(bytes, align);
+            ASSERT_EQ(any_class_for(bytes, align), c != k_large ? c : k_exact) << bytes << " at " << align;
+        }
+    for (class_index c = k_first_large; c < k_class_count; ++c) {
+        EXPECT_EQ(any_class_for(k_geometry[c].block_bytes, 1), c);
+        EXPECT_EQ(any_class_for(k_geometry[c].block_bytes + 1, 1), c + 1 < k_class_count ? c + 1 : k_exact);
+        EXPECT_EQ(k_geometry[c].slab_granules * k_granule_bytes, k_geometry[c].block_bytes) << "a slab for each";
+    }
+    EXPECT_EQ(any_class_for(1, 2 * k_max_class_align), k_exact);
+    EXPECT_EQ(any_class_for(k_size_max, 1), k_exact);
+}
+
+TEST(size_class, wastes_a_granule_or_a_quarter_of_a_large_request_at_most) {
+    for (std::size_t bytes = k_max_block_bytes + 1; bytes <= k_max_large_block_bytes; bytes += 4093) {
+        std::size_t const wasted = k_geometry[large_class_for(bytes, 1)].block_bytes - bytes;
+        ASSERT_TRUE(wasted < k_granule_bytes || wasted * (bytes <= 512 * 1024 ? 8 : 4) <= bytes) << bytes;
+    }
 }
 
 TEST(size_class, sends_what_no_class_aligns_upstream) {
@@ -78,17 +102,29 @@ TEST(size_class, wastes_half_of_the_request_at_most_for_alignments_over_a_cache_
 
 TEST(size_class, gives_up_one_block_of_a_full_slab_at_most) {
     for (class_geometry const g : k_geometry) {
-        EXPECT_GE(g.blocks_in(k_slab_bytes) + 1, k_slab_bytes / g.block_bytes) << g.block_bytes;
-        EXPECT_GE(g.blocks_in(k_slab_bytes) * 16, k_slab_bytes / g.block_bytes * 15) << g.block_bytes;
-        for (std::size_t const bytes : {k_small_slab_bytes, std::size_t{g.block_bytes}})
-            EXPECT_EQ(g.blocks_in(bytes), bytes / g.block_bytes) << g.block_bytes;
+        std::size_t const bytes = g.slab_granules * k_granule_bytes;
+        EXPECT_GE(g.blocks_in(bytes) + 1, bytes / g.block_bytes) << g.block_bytes;
+        EXPECT_GE(g.blocks_in(bytes) * 16, bytes / g.block_bytes * 15) << g.block_bytes;
+        for (std::size_t const less : {k_granule_bytes, std::size_t{g.block_bytes}})
+            EXPECT_TRUE(less >= k_slab_bytes || g.blocks_in(less) == less / g.block_bytes)
+                << g.block_bytes << ": in a slab of a small pool";
+    }
+}
+
+TEST(size_class, leaves_at_most_a_sixteenth_of_its_slab_over) {
+    for (class_geometry const g : k_geometry) {
+        std::size_t const bytes = g.slab_granules * k_granule_bytes;
+        EXPECT_LE((bytes - std::size_t{g.blocks_in(bytes)} * g.block_bytes) * 16, bytes) << g.block_bytes;
+        EXPECT_TRUE(g.uses(bytes));
+        EXPECT_TRUE(g.block_bytes > k_max_block_bytes || (bytes >= k_slab_bytes && g.slab_granules <= k_max_slab_granules));
     }
 }
 
 TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
     for (class_geometry const g : k_geometry)
-        for (std::size_t bytes = k_granule_bytes; bytes <= k_slab_bytes; bytes += k_granule_bytes)
-            for (std::uintptr_t slab = 0; slab < 128 * bytes; slab += bytes) {
+        for (std::size_t bytes = g.least_granules() * k_granule_bytes; bytes <= g.slab_granules * k_granule_bytes;
+             bytes += k_granule_bytes)
+            for (std::uintptr_t slab = 0; slab < 128 * bytes; slab += k_granule_bytes) {
                 std::size_t const colour = g.colour_of(slab, bytes);
                 ASSERT_EQ(colour % g.align, 0U) << g.block_bytes;
                 ASSERT_LE(colour + std::size_t{g.blocks_in(bytes)} * g.block_bytes, bytes) << g.block_bytes;
@@ -101,16 +137,17 @@ TEST(size_class, spreads_the_first_lines_of_blocks_over_the_sets_of_a_cache) {
     for (class_geometry const g : k_geometry) {
         if (g.block_bytes < 256 || g.block_bytes > 4096 || g.align > k_cache_line) continue;
         std::set<std::size_t> sets;
-        for (std::uintptr_t slab = 0; slab < 64 * k_slab_bytes; slab += k_slab_bytes)
-            for (std::size_t i = 0; i < g.blocks_in(k_slab_bytes); ++i)
-                sets.insert((g.colour_of(slab, k_slab_bytes) + i * g.block_bytes) / k_cache_line % 64);
+        std::size_t const bytes = g.slab_granules * k_granule_bytes;
+        for (std::uintptr_t slab = 0; slab < 64 * bytes; slab += bytes)
+            for (std::size_t i = 0; i < g.blocks_in(bytes); ++i)
+                sets.insert((g.colour_of(slab, bytes) + i * g.block_bytes) / k_cache_line % 64);
         EXPECT_EQ(sets.size(), 64U) << g.block_bytes;
     }
 }
 
 TEST(size_class, finds_the_index_of_every_block_from_its_offset) {
     for (class_geometry const g : k_geometry)
-        for (std::uint32_t offset = 0; offset < k_slab_bytes; offset += 8)
+        for (std::uint32_t offset = 0; offset < k_max_slab_granules * k_granule_bytes; offset += 8)
             ASSERT_EQ(g.index_of(offset), offset / g.block_bytes)
                 << offset << " in blocks of " << g.block_bytes;
 }
@@ -119,12 +156,10 @@ TEST(size_class, lets_a_thread_cache_2_to_256_blocks_and_at_most_128_kib) {
     for (class_geometry const g : k_geometry) {
         EXPECT_GE(g.cache_blocks, 2U) << g.block_bytes;
         EXPECT_LE(g.cache_blocks, k_max_cached_blocks) << g.block_bytes;
-        EXPECT_LE(g.cache_blocks * std::size_t{g.block_bytes}, std::size_t{128} << 10) << g.block_bytes;
+        EXPECT_TRUE(g.block_bytes > k_max_block_bytes ||
+                    g.cache_blocks * std::size_t{g.block_bytes} <= std::size_t{128} << 10)
+            << g.block_bytes;
     }
-}
-
-TEST(size_class, needs_no_more_than_a_slab_for_its_largest_block) {
-    EXPECT_LE(2 * k_geometry.back().block_bytes, k_slab_bytes);
 }
 
 }  // namespace

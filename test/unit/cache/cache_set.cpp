@@ -22,6 +22,7 @@ class cache_set_test : public testing::Test {
 protected:
     static constexpr class_index k_class = class_for(48, 8);
     static constexpr class_index k_other = class_for(1500, 8);
+    static constexpr class_index k_large_class = large_class_for(100'000, 8);
     static constexpr std::uint32_t k_pool_id = 60'003;  // no pool of this program has it
 
     cache_set_test() {
@@ -56,14 +57,13 @@ protected:
     upstream from{&memory, 0, false};
     slab_heap heap{{.pool_id = k_pool_id,
                     .is_shared = true,
-                    .slab_bytes = k_slab_bytes,
+                    .has_small_slabs = false,
                     .chunk_bytes = 16 * k_slab_bytes,
                     .starts_small = false},
                    from};
     std::array<thread_state, 2> owners{};
     std::array<thread_cache, 2> caches;
-    large_heap large{k_pool_id, true, from};
-    cache_set set{{heap, "packets", k_pool_id, true}, large};
+    cache_set set{{heap, "packets", k_pool_id, true}};
 };
 
 TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
@@ -161,24 +161,95 @@ TEST_F(cache_set_test, gives_back_what_an_owner_did_not_need_lately) {
     EXPECT_LE(set[k_class].outside(), 1U);
 }
 
-TEST_F(cache_set_test, keeps_all_owners_out_until_it_lets_go) {
+TEST_F(cache_set_test, keeps_all_owners_out_until_the_last_one_lets_go) {
     thread_cache late;
     late.owner = &t_state;
     {
         std::scoped_lock const lock(set.mutex());
-        set.hold();
+        set.hold(cache_set::hold_for::extension);
         set.link(late);
         set.steal(k_class);  // resumes nobody
+        set.enter_bound();
+        set.let_go(cache_set::hold_for::extension);
     }
     for (thread_cache* const cache : {&caches[0], &caches[1], &late})
         EXPECT_FALSE(cache->gate.enter());
     std::scoped_lock const lock(set.mutex());
-    set.let_go();
+    set.leave_bound();
     for (thread_cache* const cache : {&caches[0], &caches[1], &late}) {
         EXPECT_TRUE(cache->gate.enter());
         cache->gate.leave();
     }
     set.retire(late);
+}
+
+TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
+    for (thread_cache& cache : caches)
+        give_back(cache, k_class, take(cache, k_class, 100));
+    std::uint32_t const epoch = set.bound_epoch();
+    EXPECT_FALSE(set.is_at_bound());
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.enter_bound();
+        set.enter_bound();
+    }
+    EXPECT_TRUE(set.is_at_bound());
+    EXPECT_NE(set.bound_epoch(), epoch);
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    void* const p = set.allocate(k_class, &caches[0]);
+    EXPECT_EQ(set[k_class].outside(), 1U) << "none in advance";
+    EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_FALSE(caches[0].gate.enter());
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.leave_bound();
+        set.leave_bound();
+    }
+    EXPECT_FALSE(set.is_at_bound());
+    ASSERT_TRUE(caches[0].gate.enter());
+    caches[0].gate.leave();
+    give_back(caches[0], k_class, take(caches[0], k_class, 100));
+    EXPECT_NE(set[k_class].outside(), 0U) << "caches are used again";
+    EXPECT_EQ(caches[1].classes[k_class].net_frees(), 1U) << "it freed a block for another thread";
+}
+
+TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_need_their_slabs) {
+    auto const blocks = take(caches[0], k_class, 600);
+    auto const keep_one = [&] {
+        EXPECT_TRUE(set.deallocate(k_class, nullptr, blocks[0]));
+        EXPECT_TRUE(set[k_class].has_recent());
+    };
+    keep_one();
+    set.drain_recent();
+    EXPECT_FALSE(set[k_class].has_recent());
+    EXPECT_EQ(set.allocate(k_class, nullptr), blocks[0]);
+    keep_one();
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.steal_all([] { return true; });
+    }
+    EXPECT_FALSE(set[k_class].has_recent());
+    give_back(caches[0], k_class, {blocks.begin() + 1, blocks.end()});
+}
+
+TEST_F(cache_set_test, keeps_no_block_of_a_large_class_that_its_owner_does_not_keep_itself) {
+    void* const p = set.allocate(k_large_class, &caches[0]);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(caches[0].classes[k_large_class].capacity(), 0U);
+    EXPECT_TRUE(set.deallocate(k_large_class, &caches[0], p));
+    EXPECT_EQ(set[k_large_class].slab_bytes(), 0U) << "any size may use its span";
+    EXPECT_EQ(set[k_large_class].retired_remote_frees(), 0U);
+}
+
+TEST_F(cache_set_test, steals_the_large_block_of_an_owner) {
+    void* const p = set.allocate(k_large_class, &caches[0]);
+    ASSERT_TRUE(caches[0].push_large(k_large_class, p));
+    EXPECT_EQ(caches[0].large_bytes, k_geometry[k_large_class].block_bytes);
+    std::scoped_lock const lock(set.mutex());
+    EXPECT_TRUE(set.steal(k_large_class));
+    EXPECT_EQ(caches[0].large_bytes, 0U);
+    EXPECT_EQ(set[k_large_class].slab_bytes(), 0U);
 }
 
 TEST_F(cache_set_test, gives_closed_caches_to_their_owners_to_free) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// The central free list of one class: refills with ascending addresses, flushes, and slabs that come from the heap and go
-// back to it at once when they are empty.
+// The central free list of one class: refills with what was flushed last and then with ascending addresses, and slabs that come from the
+// heap and go back to it at once when they are empty.
 
 #include "pooled/cache/central.hpp"
 
@@ -41,6 +41,12 @@ protected:
         EXPECT_TRUE(list->is_valid());
         return p;
     }
+    // To the slabs, behind what was flushed last.
+    void flush_to_slabs(std::vector<void*> const& blocks) {
+        flush(blocks);
+        std::scoped_lock const lock(*list);
+        list->drain_recent();
+    }
     void flush(std::vector<void*> const& blocks) {
         std::scoped_lock const lock(*list);
         list->flush(blocks);
@@ -59,13 +65,13 @@ protected:
     upstream from{&memory, 0, false};
     slab_heap heap{{.pool_id = k_pool_id,
                     .is_shared = true,
-                    .slab_bytes = k_slab_bytes,
+                    .has_small_slabs = false,
                     .chunk_bytes = 4 * k_slab_bytes,
                     .starts_small = false},
                    from};
+    central::context pool{heap, "packets", k_pool_id, true};
     // Its address is in no page map: only slabs are.
-    std::unique_ptr<central> list =
-        std::make_unique<central>(central::context{heap, "packets", k_pool_id, true}, k_class);
+    std::unique_ptr<central> list = std::make_unique<central>(pool, k_class);
     class_cache cache;
 };
 
@@ -125,8 +131,8 @@ TEST_F(central_test, returns_a_slab_whose_blocks_all_come_back_in_one_flush) {
 
 TEST_F(central_test, uses_the_slab_first_that_was_freed_into_last) {
     auto const blocks = take(4 * k_per_slab);
-    flush({blocks[3]});
-    flush({blocks[2 * k_per_slab]});
+    flush_to_slabs({blocks[3]});
+    flush_to_slabs({blocks[2 * k_per_slab]});
     EXPECT_EQ(take(2), (std::vector<void*>{blocks[2 * k_per_slab], blocks[3]}));
     flush(blocks);
 }
@@ -137,7 +143,7 @@ TEST_F(central_test, continues_with_the_slab_after_it_in_memory) {
     // One block of each slab becomes free, the lowest slab's last.
     std::vector<void*> kept;
     for (std::size_t const slab : {2U, 3U, 1U, 0U}) {
-        flush({blocks[slab * k_per_slab]});
+        flush_to_slabs({blocks[slab * k_per_slab]});
         kept.push_back(blocks[slab * k_per_slab]);
     }
     std::ranges::sort(kept);
@@ -232,6 +238,92 @@ TEST_F(central_test, knows_the_most_blocks_that_were_outside) {
     EXPECT_EQ(list->note_high_water(0), 100U);
 }
 
+TEST_F(central_test, knows_how_many_requests_it_has_served_since_it_had_nothing) {
+    auto const blocks = take(4 * k_per_slab);
+    EXPECT_EQ(list->served(), 4 * k_per_slab);
+    EXPECT_TRUE(take(1).empty());
+    EXPECT_EQ(list->served(), 0U);
+    flush(blocks);
+}
+
+// What was freed last is used first.
+
+TEST_F(central_test, gives_out_the_block_that_was_flushed_last) {
+    auto const blocks = take(4 * k_per_slab);
+    flush({blocks[3]});
+    flush({blocks[2 * k_per_slab], blocks[k_per_slab]});
+    EXPECT_EQ(take(3), (std::vector<void*>{blocks[k_per_slab], blocks[2 * k_per_slab], blocks[3]}));
+    flush(blocks);
+}
+
+TEST_F(central_test, fills_a_cache_with_the_newest_blocks_in_front_of_those_of_a_slab) {
+    auto const blocks = take(4 * k_per_slab);
+    flush_to_slabs({blocks[7], blocks[8], blocks[9], blocks[10], blocks[11], blocks[12]});
+    flush({blocks[100], blocks[200]});
+    std::vector<void*> filled{refill()};
+    while (void* const p = cache.pop())
+        filled.push_back(p);
+    EXPECT_EQ(filled, (std::vector<void*>{blocks[200], blocks[100], blocks[7], blocks[8], blocks[9], blocks[10],
+                                          blocks[11], blocks[12]}));
+    flush(blocks);
+}
+
+TEST_F(central_test, counts_recent_blocks_as_free) {
+    auto const blocks = take(4 * k_per_slab);
+    flush({blocks[3]});
+    EXPECT_TRUE(list->has_recent());
+    EXPECT_EQ(list->free(), 1U);
+    EXPECT_EQ(list->outside(), 4 * k_per_slab - 1);
+    EXPECT_EQ(take(1).front(), blocks[3]);
+    flush(blocks);
+}
+
+// An address that is kept keeps a slab from other classes.
+TEST_F(central_test, keeps_a_slab_for_at_most_a_sixteenth_of_the_blocks_outside) {
+    while (memory.bytes() / 1024 < 64 * k_per_slab)
+        ASSERT_TRUE(heap.grow(k_class));
+    auto blocks = take(64 * k_per_slab);
+    std::ranges::shuffle(blocks, std::mt19937(1));
+    while (!blocks.empty()) {
+        flush({blocks.back()});
+        blocks.pop_back();
+        std::size_t const slabs = list->slab_bytes() / k_slab_bytes;
+        ASSERT_LE(slabs, blocks.size() + blocks.size() / 16);
+        ASSERT_LE(list->free(), list->capacity());
+    }
+    EXPECT_FALSE(list->has_recent());
+    EXPECT_EQ(list->capacity(), 0U);
+}
+
+TEST_F(central_test, sets_the_bits_of_recent_blocks_before_it_purges_or_reserves) {
+    auto const blocks = take(4 * k_per_slab);
+    std::scoped_lock const lock(*list);
+    list->flush({&blocks[3], 1});
+    ASSERT_TRUE(list->has_recent());
+    list->purge();
+    EXPECT_FALSE(list->has_recent());
+    list->flush({&blocks[4], 1});
+    ASSERT_TRUE(list->has_recent());
+    {
+        slab_heap::attempt attempt(heap, {k_class, k_class});
+        EXPECT_EQ(list->reserve(attempt, 10), 2U);
+    }
+    EXPECT_FALSE(list->has_recent());
+    list->flush(span<void* const>(blocks).subspan(5));
+    list->flush({blocks.data(), 3});
+}
+
+TEST_F(central_test, keeps_no_recent_block_at_the_bound) {
+    auto const blocks = take(4 * k_per_slab);
+    pool.bound_epoch.add(1);
+    flush({blocks[3]});
+    EXPECT_FALSE(list->has_recent());
+    EXPECT_EQ(list->free(), 1U);
+    flush({blocks.begin(), blocks.begin() + 3});
+    flush({blocks.begin() + 4, blocks.end()});
+    pool.bound_epoch.add(1);
+}
+
 // Misuse that the heap finds in every build.
 
 using central_death_test = central_test;
@@ -274,13 +366,14 @@ TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {
     upstream tiny_source(&memory, 1000, false);
     slab_heap tiny({.pool_id = k_pool_id,
                     .is_shared = true,
-                    .slab_bytes = k_small_slab_bytes,
-                    .chunk_bytes = k_small_slab_bytes,
+                    .has_small_slabs = true,
+                    .chunk_bytes = k_granule_bytes,
                     .starts_small = false},
                    tiny_source);
     constexpr class_index k_48 = class_for(48, 8);
     ASSERT_TRUE(tiny.grow(k_48));
-    central small({tiny, "tiny", k_pool_id, true}, k_48);
+    central::context const tiny_pool{tiny, "tiny", k_pool_id, true};
+    central small(tiny_pool, k_48);
     std::scoped_lock const lock(small);
     void* const p = small.take_one();
     void* const behind = static_cast<std::byte*>(p) + 1008;

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace {
 
@@ -34,6 +36,24 @@ TEST(thread_state, finds_near_and_far_caches_by_the_pools_id) {
     EXPECT_EQ(state.near[near_slot(k_far_slot + 1)], nullptr)
         << "the slot that all far pools share stays empty";
     all.remove(*state.far);
+}
+
+TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
+    auto const cache = std::make_unique<thread_cache>();
+    std::array<std::byte, 4> blocks{};  // made up: never read
+    constexpr class_index k_100k = large_class_for(100'000, 16);
+    constexpr class_index k_12m = large_class_for(12 << 20, 16);
+    constexpr class_index k_4m = large_class_for(4 << 20, 16);
+    EXPECT_EQ(cache->pop_large(k_100k), nullptr);
+    EXPECT_TRUE(cache->push_large(k_12m, &blocks[0]));
+    EXPECT_TRUE(cache->push_large(k_100k, &blocks[1]));
+    EXPECT_FALSE(cache->push_large(k_100k, &blocks[2])) << "there is one";
+    EXPECT_FALSE(cache->push_large(k_4m, &blocks[3])) << "more than 16 MiB";
+    EXPECT_EQ(cache->pop_large(k_100k), &blocks[1]);
+    EXPECT_TRUE(cache->push_large(k_4m, &blocks[3]));
+    EXPECT_EQ(cache->pop_large(k_12m), &blocks[0]);
+    EXPECT_EQ(cache->pop_large(k_4m), &blocks[3]);
+    EXPECT_EQ(cache->large_bytes, 0U);
 }
 
 TEST(far_arrays, keep_what_is_in_them_when_they_grow) {

@@ -127,12 +127,12 @@ TYPED_TEST(own_resource, options_round_the_largest_block_up_to_a_block) {
     EXPECT_EQ(resource.options().largest_required_pool_block, 1024U);
 }
 
-TYPED_TEST(own_resource, aligned_to_more_than_a_page_comes_from_upstream) {
+TYPED_TEST(own_resource, aligned_to_more_than_16_kib_comes_from_upstream) {
     TypeParam resource(&this->upstream);
-    void* const p = resource.allocate(64, 8192);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 8192, 0U);
+    void* const p = resource.allocate(64, 32'768);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 32'768, 0U);
     EXPECT_EQ(this->upstream.blocks(), 1U);
-    resource.deallocate(p, 64, 8192);
+    resource.deallocate(p, 64, 32'768);
     EXPECT_EQ(this->upstream.blocks(), 0U);
 }
 

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -21,8 +22,12 @@ using namespace pooled::detail;
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr std::uint32_t k_pool_id = 60'001;  // no pool of this program has it
 
-chunk_source::shape shape_of(std::size_t slab_bytes, std::size_t chunk_bytes, bool starts_small = false) {
-    return {k_pool_id, true, slab_bytes, chunk_bytes, starts_small};
+chunk_source::shape shape_of(std::size_t chunk_bytes, bool starts_small = false) {
+    return {k_pool_id, true, false, chunk_bytes, starts_small};
+}
+chunk_source::request request_of(std::size_t bytes, std::size_t granules = 1) {
+    std::size_t const least = (bytes + k_granule_bytes - 1) / k_granule_bytes;
+    return {.least = least, .granules = std::max(least, granules), .bytes = bytes};
 }
 
 // Its chunks go back when it ends.
@@ -34,9 +39,10 @@ public:
     tested_source& operator=(tested_source const&) = delete;
 
     // Null when the bound is reached.
-    chunk* take(std::size_t block_bytes = 48) {
+    chunk* take(std::size_t block_bytes = 48) { return take(request_of(block_bytes)); }
+    chunk* take(chunk_source::request const& what) {
         upstream::call under_way(from());
-        chunk* const c = allocate(block_bytes, under_way);
+        chunk* const c = allocate(what, under_way);
         if (c != nullptr) m_taken.push_back(c);
         under_way.settle();
         return c;
@@ -45,7 +51,7 @@ public:
         upstream::call under_way(from());
         for (chunk* const c : m_taken) {
             under_way.begin(c->bytes);
-            deallocate(*c, under_way);
+            EXPECT_TRUE(deallocate(*c, under_way));
         }
         m_taken.clear();
     }
@@ -60,37 +66,37 @@ protected:
     upstream from{&memory, 0, false};
 };
 
-TEST_F(chunk_source_test, divides_a_chunk_into_free_slabs_and_the_last_one_may_be_shorter) {
-    tested_source source(shape_of(k_slab_bytes, 2 * k_slab_bytes + k_granule_bytes), from);
+TEST_F(chunk_source_test, makes_a_chunk_of_one_span_without_a_class) {
+    tested_source source(shape_of(9 * k_granule_bytes), from);
     chunk* const c = source.take();
     ASSERT_NE(c, nullptr);
-    ASSERT_EQ(c->slabs().size(), 3U);
+    EXPECT_EQ(c->granules, 9U);
     EXPECT_EQ(c->held, 0U);
     EXPECT_EQ(c->bytes, memory.bytes());
-    for (std::size_t i = 0; i < 3; ++i) {
-        slab const& s = c->slabs()[i];
-        EXPECT_EQ(s.memory(), c->base + i * k_slab_bytes);
-        EXPECT_EQ(s.bytes, i < 2 ? k_slab_bytes : k_granule_bytes);
-        EXPECT_EQ(s.owner, c);
-        EXPECT_EQ(s.size_class, k_no_class);
-        EXPECT_TRUE(s.is_valid());
-    }
+    slab const& s = c->records()[0];
+    EXPECT_EQ(s.granules, 9U);
+    EXPECT_EQ(s.bytes(), c->bytes);
+    EXPECT_EQ(s.memory(), c->base);
+    EXPECT_EQ(s.owner, c);
+    EXPECT_TRUE(s.is_free());
+    EXPECT_TRUE(s.is_valid());
 }
 
 TEST_F(chunk_source_test, describes_its_memory_in_the_page_map_until_it_goes_back) {
     for (bool const is_shared : {true, false}) {
-        tested_source source({k_pool_id, is_shared, k_slab_bytes, k_mib, false}, from);
+        tested_source source({k_pool_id, is_shared, false, k_mib, false}, from);
         chunk* const c = source.take();
         ASSERT_NE(c, nullptr);
         std::byte* const base = c->base;
-        for (slab& s : c->slabs())
-            for (std::size_t const offset : {std::size_t{0}, k_granule_bytes, k_slab_bytes - 1}) {
-                map_entry const entry = g_page_map.find(s.memory() + offset);
-                EXPECT_EQ(entry.slab_at(), &s);
-                EXPECT_EQ(entry.pool_id(), k_pool_id);
-                EXPECT_EQ(entry.is_local(), !is_shared);
-                EXPECT_FALSE(entry.is_large());
-            }
+        slab& used = c->record(3);
+        used.granules = 4;
+        source.assign(used);
+        for (std::size_t const granule : {0U, 2U, 3U, 6U, 7U, 63U}) {
+            map_entry const entry = g_page_map.find(base + granule * k_granule_bytes + 1000);
+            EXPECT_EQ(entry.slab_at(), &c->records()[granule >= 3 && granule < 7 ? 3 : 0]) << granule;
+            EXPECT_EQ(entry.pool_id(), k_pool_id);
+            EXPECT_EQ(entry.is_local(), !is_shared);
+        }
         source.give_all_back();
         EXPECT_TRUE(g_page_map.find(base).empty());
         EXPECT_TRUE(g_page_map.find(base + k_mib - 1).empty());
@@ -98,36 +104,58 @@ TEST_F(chunk_source_test, describes_its_memory_in_the_page_map_until_it_goes_bac
 }
 
 TEST_F(chunk_source_test, leaves_the_page_map_as_it_was_when_its_upstream_is_a_pool) {
-    tested_source outer(shape_of(k_slab_bytes, k_mib), from);
+    tested_source outer(shape_of(k_mib), from);
     chunk* const c = outer.take();
     ASSERT_NE(c, nullptr);
     // What a chunk of the pool has for upstream.
     std::pmr::monotonic_buffer_resource part(c->base, c->bytes, std::pmr::null_memory_resource());
     upstream within(&part, 0, false);
-    tested_source inner({k_pool_id + 1, true, k_slab_bytes, k_slab_bytes, false}, within);
+    tested_source inner({k_pool_id + 1, true, false, k_slab_bytes, false}, within);
     chunk* const small = inner.take();
     ASSERT_NE(small, nullptr);
     std::byte* const base = small->base;  // the buffer is used from either end
-    slab const* const before = &c->slabs()[static_cast<std::size_t>(base - c->base) / k_slab_bytes];
     EXPECT_EQ(g_page_map.find(base).pool_id(), k_pool_id + 1);
     inner.give_all_back();
-    EXPECT_EQ(g_page_map.find(base).slab_at(), before);
+    EXPECT_EQ(g_page_map.find(base).slab_at(), &c->records()[0]);
 }
 
 TEST_F(chunk_source_test, that_starts_small_doubles_its_chunks_up_to_the_largest) {
-    tested_source source(shape_of(k_slab_bytes, 2 * k_mib, true), from);
+    tested_source source(shape_of(2 * k_mib, true), from);
     std::vector<std::size_t> sizes;
     for (int i = 0; i < 9; ++i)
         sizes.push_back(source.take()->bytes >> 10);
     EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
 }
 
-TEST_F(chunk_source_test, gives_a_block_larger_than_its_slabs_a_chunk_of_one_slab) {
-    tested_source source(shape_of(k_small_slab_bytes, 4 * k_small_slab_bytes), from);
-    EXPECT_EQ(source.take(48)->slabs().size(), 4U);
-    chunk* const c = source.take(32'768);
-    ASSERT_EQ(c->slabs().size(), 1U);
-    EXPECT_EQ(c->slabs()[0].bytes, 32'768U);
+TEST_F(chunk_source_test, has_a_chunk_for_a_span_that_is_longer_than_its_chunks) {
+    tested_source source(shape_of(4 * k_granule_bytes), from);
+    EXPECT_EQ(source.take()->granules, 4U);
+    EXPECT_EQ(source.take(20 * k_granule_bytes)->granules, 20U);
+    EXPECT_EQ(source.take({.least = 1, .granules = 7, .bytes = 48})->granules, 7U) << "the length that is better";
+    EXPECT_EQ(memory.bytes(), 31 * k_granule_bytes);
+}
+
+TEST_F(chunk_source_test, has_a_chunk_of_its_own_for_a_span_with_a_larger_alignment) {
+    tested_source source(shape_of(k_mib), from);
+    chunk* const c = source.take(
+        {.least = 2, .granules = 2, .bytes = 2 * k_granule_bytes, .align = 16 * k_granule_bytes});
+    ASSERT_EQ(c->granules, 2U);
+    EXPECT_EQ(address_of(c->base) % (16 * k_granule_bytes), 0U);
+    EXPECT_EQ(memory.bytes(), 2 * k_granule_bytes);
+}
+
+TEST_F(chunk_source_test, gives_a_pool_with_small_slabs_a_granule_where_that_is_enough) {
+    chunk_source const small({k_pool_id, true, true, k_granule_bytes, false}, from);
+    chunk_source const usual(shape_of(k_mib), from);
+    for (class_index c = 0; c < k_class_count; ++c) {
+        class_geometry const& g = k_geometry[c];
+        EXPECT_EQ(usual.granules_for(c), g.slab_granules);
+        EXPECT_LE(small.granules_for(c), g.slab_granules);
+        EXPECT_GE(small.granules_for(c) * k_granule_bytes, g.block_bytes);
+        EXPECT_TRUE(g.uses(small.granules_for(c) * k_granule_bytes) || small.granules_for(c) == g.slab_granules)
+            << g.block_bytes;
+    }
+    EXPECT_EQ(small.granules_for(class_for(48, 8)), 1U);
 }
 
 // Refuses what is over `m_most` bytes, as fragmented memory does.
@@ -155,25 +183,25 @@ private:
 TEST_F(chunk_source_test, takes_smaller_chunks_of_an_upstream_that_has_no_larger_ones) {
     fragmented_upstream pieces(memory, 200'000);
     upstream fragmented(&pieces, 0, false);
-    tested_source source(shape_of(k_slab_bytes, k_mib), fragmented);
+    tested_source source(shape_of(k_mib), fragmented);
     EXPECT_EQ(source.take()->bytes, k_mib / 8);
     EXPECT_EQ(fragmented.used(), k_mib / 8) << "what was refused is not counted";
     source.give_all_back();
     EXPECT_EQ(fragmented.used(), 0U);
 }
 
-TEST_F(chunk_source_test, takes_no_chunk_that_is_smaller_than_a_slab) {
-    fragmented_upstream crumbs(memory, k_slab_bytes - 1);
+TEST_F(chunk_source_test, takes_no_chunk_that_is_smaller_than_a_block) {
+    fragmented_upstream crumbs(memory, 3 * k_granule_bytes);
     upstream fragmented(&crumbs, 0, false);
-    tested_source source(shape_of(k_slab_bytes, k_mib + k_granule_bytes), fragmented);
-    EXPECT_THROW(static_cast<void>(source.take()), std::bad_alloc);
+    tested_source source(shape_of(k_mib + k_granule_bytes), fragmented);
+    EXPECT_THROW(static_cast<void>(source.take(3 * k_granule_bytes + 1)), std::bad_alloc);
     EXPECT_EQ(fragmented.used(), 0U);
     EXPECT_EQ(memory.allocations(), 0U);
 }
 
 TEST_F(chunk_source_test, takes_whole_granules_of_what_a_bound_leaves) {
     upstream bounded(&memory, 3 * k_granule_bytes + 100, false);
-    tested_source source(shape_of(k_small_slab_bytes, 2 * k_small_slab_bytes), bounded);
+    tested_source source(shape_of(2 * k_granule_bytes), bounded);
     EXPECT_EQ(source.take()->bytes, 2 * k_granule_bytes);
     EXPECT_EQ(source.take(32'768), nullptr) << "what is left holds no such block";
     EXPECT_EQ(source.take()->bytes, k_granule_bytes);
@@ -183,7 +211,7 @@ TEST_F(chunk_source_test, takes_whole_granules_of_what_a_bound_leaves) {
 
 TEST_F(chunk_source_test, uses_a_bound_under_a_granule_to_the_smallest_block) {
     upstream bounded(&memory, 1000, false);
-    tested_source source(shape_of(k_small_slab_bytes, k_small_slab_bytes), bounded);
+    tested_source source(shape_of(k_granule_bytes), bounded);
     EXPECT_EQ(source.take()->bytes, 992U);
     EXPECT_EQ(source.take(16), nullptr);
 }
@@ -191,8 +219,8 @@ TEST_F(chunk_source_test, uses_a_bound_under_a_granule_to_the_smallest_block) {
 TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
     test::failing_upstream failing(memory);
     upstream source_of_memory(&failing, 0, false);
-    tested_source source(shape_of(k_slab_bytes, k_mib), source_of_memory);
-    std::size_t const piece = chunk::descriptor_bytes(k_mib / k_slab_bytes);
+    tested_source source(shape_of(k_mib), source_of_memory);
+    std::size_t const piece = chunk::descriptor_bytes(k_mib / k_granule_bytes);
     void* const next = g_metadata.allocate(piece);
     g_metadata.deallocate(next, piece);
     failing.fail_always(true);
@@ -203,7 +231,7 @@ TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
 }
 
 TEST_F(chunk_source_test, takes_nothing_when_there_is_no_memory_for_the_descriptors) {
-    tested_source source(shape_of(k_slab_bytes, std::size_t{1} << 54), from);  // 2^47 bytes of descriptors
+    tested_source source(shape_of(std::size_t{1} << 54), from);  // 2^40 granules
     EXPECT_THROW(source.take(), std::bad_alloc);
     EXPECT_EQ(memory.allocations(), 0U);
     EXPECT_EQ(from.used(), 0U);
@@ -220,7 +248,7 @@ TEST_F(chunk_source_test, gives_memory_back_that_the_page_map_cannot_hold) {
         bool do_is_equal(memory_resource const& other) const noexcept override { return this == &other; }
     } beyond;
     upstream source_of_memory(&beyond, 0, false);
-    tested_source source(shape_of(k_slab_bytes, k_mib), source_of_memory);
+    tested_source source(shape_of(k_mib), source_of_memory);
     EXPECT_THROW(source.take(), std::bad_alloc);
     EXPECT_EQ(beyond.out, 0);
     EXPECT_EQ(source_of_memory.used(), 0U);

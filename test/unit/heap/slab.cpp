@@ -2,6 +2,7 @@
 // The bitmap of a slab: which blocks are free, lowest first, and which addresses are not blocks in use. The memory that a
 // slab describes is never read or written, so the addresses here are made up.
 
+#include "pooled/heap/chunk.hpp"
 #include "pooled/heap/slab.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <set>
 #include <span>
@@ -24,9 +26,22 @@ constexpr std::uintptr_t k_base = 0x7f12'3456'0000;
 
 class slab_test : public testing::Test {
 protected:
+    static constexpr std::size_t k_most_granules = k_max_large_block_bytes / k_granule_bytes;
+
+    struct chunk_of_records {
+        chunk head;
+        std::array<slab, k_most_granules> records;
+    };
+
+    slab_test() {
+        head.base = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
+        head.granules = k_most_granules;
+    }
     void make(class_index c, std::size_t bytes = k_slab_bytes) {
-        one.blocks = reinterpret_cast<std::byte*>(k_base);  // NOLINT: never read
-        one.bytes = static_cast<std::uint32_t>(bytes);
+        head.bytes = bytes;
+        static_cast<void>(head.record(0));
+        one.granules = head.granules =
+            static_cast<std::uint32_t>((bytes + k_granule_bytes - 1) / k_granule_bytes);
         one.assign(c);
     }
     [[nodiscard]] std::vector<void*> take(std::uint32_t count) {
@@ -46,7 +61,9 @@ protected:
     }
     [[nodiscard]] std::size_t put(void* p) { return put({&p, 1}); }
 
-    slab one;
+    std::unique_ptr<chunk_of_records> memory = std::make_unique<chunk_of_records>();
+    chunk& head = memory->head;
+    slab& one = memory->records[0];
 };
 
 constexpr class_index k_48 = class_for(48, 8);
@@ -58,8 +75,10 @@ TEST_F(slab_test, without_a_class_has_no_blocks) {
 }
 
 TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
-    for (std::size_t const bytes : {k_slab_bytes, k_small_slab_bytes, std::size_t{1024}, std::size_t{16}})
-        for (class_index c = 0; c < k_class_count; ++c) {
+    for (class_index c = 0; c < k_class_count; ++c)
+        for (std::size_t const bytes :
+             {k_geometry[c].slab_granules * k_granule_bytes, k_geometry[c].least_granules() * k_granule_bytes,
+              k_slab_bytes, std::size_t{1024}, std::size_t{16}}) {
             if (k_geometry[c].block_bytes > bytes) continue;
             make(c, bytes);
             ASSERT_EQ(one.total, k_geometry[c].blocks_in(bytes));
@@ -222,8 +241,59 @@ TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     }
 }
 
-TEST(slab, has_a_bit_for_each_block_of_the_smallest_class) {
-    EXPECT_LE(k_slab_bytes / k_geometry.front().block_bytes, slab::k_words * slab::k_word_bits);
+TEST_F(slab_test, with_one_exact_block_begins_at_its_offset_until_that_is_free) {
+    head.bytes = 3 * k_granule_bytes;
+    head.record(0).granules = 3;
+    one.purged = 7;
+    one.assign_exact(4096);
+    EXPECT_TRUE(one.is_large_block(one.memory() + 4096));
+    EXPECT_FALSE(one.is_large_block(one.memory()));
+    EXPECT_EQ(one.block_bytes(), 3 * k_granule_bytes - 4096);
+    EXPECT_EQ(one.purged, 0U) << "the caller may write to all of it";
+    EXPECT_FALSE(one.is_free());
+    one.unassign();
+    EXPECT_TRUE(one.is_free());
+    EXPECT_EQ(address_of(one.blocks), k_base);
+    EXPECT_TRUE(one.is_valid());
+}
+
+TEST_F(slab_test, of_a_large_class_holds_one_large_block) {
+    constexpr class_index k_large_class = large_class_for(100'000, 16);
+    make(k_large_class, k_geometry[k_large_class].block_bytes);
+    EXPECT_EQ(one.total, 1U);
+    EXPECT_TRUE(one.is_large_block(one.blocks));
+    EXPECT_FALSE(one.is_large_block(one.blocks + 64));
+    one.unassign();
+    make(k_48);
+    EXPECT_FALSE(one.is_large_block(one.blocks));
+}
+
+TEST(slab, has_bits_in_each_granules_record_for_the_smallest_blocks_there) {
+    EXPECT_EQ(k_granule_bytes / k_geometry.front().block_bytes, slab::k_words * slab::k_word_bits);
+}
+
+// A purged page holds no byte of a block that is not free.
+TEST_F(slab_test, notes_which_pages_are_used_when_blocks_are_taken) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    make(k_48);
+    for (std::uint32_t i = 0; i < one.granules; ++i)
+        memory->records[i].purged = slab::pages_in(0, 0, k_granule_bytes);
+    one.note_purged();
+    static_cast<void>(take(86));  // 4128 bytes
+    EXPECT_EQ(one.purged, slab::k_any_purged | 0b1100U);
+    static_cast<void>(take(one.total - 1));
+    EXPECT_EQ(one.purged, 0U) << "there is no page left to look for";
+    for (std::uint32_t i = 1; i < one.granules; ++i)
+        EXPECT_EQ(memory->records[i].purged, 0U);
+}
+
+TEST(slab, knows_which_pages_of_a_granule_lie_within_a_range) {
+    EXPECT_EQ(slab::pages_in(0, 0, k_granule_bytes), 0b1111U);
+    EXPECT_EQ(slab::pages_in(0, 1, k_granule_bytes), 0b1110U);
+    EXPECT_EQ(slab::pages_in(0, 0, k_granule_bytes - 1), 0b0111U);
+    EXPECT_EQ(slab::pages_in(1, 5000, k_granule_bytes + 4096), 0b0001U);
+    EXPECT_EQ(slab::pages_in(2, 5000, k_granule_bytes + 4096), 0U);
+    EXPECT_EQ(slab::pages_in(0, 100, 4000), 0U);
 }
 
 TEST(slab_list, adds_in_front_and_removes_anywhere) {

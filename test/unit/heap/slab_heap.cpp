@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The memory of a pool in slabs, without threads' caches: who gets a slab, when chunks are taken and returned,
+// The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned,
 // reservations, and that an upstream that fails changes nothing.
 
 #include "pooled/heap/slab_heap.hpp"
@@ -14,6 +14,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
+#include <new>
 #include <random>
 #include <vector>
 
@@ -24,15 +26,16 @@ using namespace pooled::detail;
 constexpr class_index k_48 = class_for(48, 8);
 constexpr class_index k_1500 = class_for(1500, 8);
 constexpr class_index k_32k = class_for(32768, 8);
+constexpr class_index k_256k = large_class_for(256 * 1024, 8);
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr std::uint32_t k_pool_id = 60'000;  // no pool of this program has it
 
-slab_heap::shape shape_of(std::size_t slab_bytes, std::size_t chunk_bytes, bool starts_small = false) {
+slab_heap::shape shape_of(std::size_t chunk_bytes, bool has_small_slabs = false) {
     return {.pool_id = k_pool_id,
             .is_shared = true,
-            .slab_bytes = slab_bytes,
+            .has_small_slabs = has_small_slabs,
             .chunk_bytes = chunk_bytes,
-            .starts_small = starts_small};
+            .starts_small = false};
 }
 
 using class_pair = std::array<class_index, 2>;
@@ -44,6 +47,12 @@ bool reserve(slab_heap& heap, class_pair classes, class_index c, std::size_t cou
     bool const is_done = heap.reserve(mine, c, count, touch);
     if (is_done) mine.settle();
     return is_done;
+}
+
+// As a pool does it.
+bool put_exact(slab_heap& heap, slab& s) {
+    heap.put_exact(s);
+    return heap.end_exact();
 }
 
 class slab_heap_test : public testing::Test {
@@ -58,12 +67,25 @@ protected:
         return *s;
     }
 
+    [[nodiscard]] slab& take_exact_or_grow(slab_heap& heap, std::size_t bytes, std::size_t align) {
+        slab* s = heap.take_exact(bytes, align);
+        if (s == nullptr) {
+            EXPECT_TRUE(heap.grow_exact(bytes, align));
+            s = heap.take_exact(bytes, align);
+        }
+        EXPECT_TRUE(heap.is_valid());
+        EXPECT_EQ(address_of(s->blocks) % align, 0U);
+        EXPECT_GE(s->block_bytes(), bytes);
+        EXPECT_TRUE(s->is_large_block(s->blocks));
+        return *s;
+    }
+
     test::counting_upstream memory;
     upstream from{&memory, 0, false};
 };
 
 TEST_F(slab_heap_test, has_nothing_at_first) {
-    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    slab_heap heap(shape_of(k_mib), from);
     EXPECT_EQ(heap.take(k_48), nullptr);
     EXPECT_FALSE(heap.has_free(k_48));
     EXPECT_EQ(heap.release_chunks(), 0U);
@@ -72,7 +94,7 @@ TEST_F(slab_heap_test, has_nothing_at_first) {
 }
 
 TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
-    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    slab_heap heap(shape_of(k_mib), from);
     slab& first = take_or_grow(heap, k_48);
     EXPECT_EQ(memory.bytes(), k_mib);
     for (std::size_t i = 1; i < k_mib / k_slab_bytes; ++i) {
@@ -84,30 +106,138 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-TEST_F(slab_heap_test, gives_an_empty_slab_to_any_other_class) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+TEST_F(slab_heap_test, gives_an_empty_span_to_any_other_class) {
+    slab_heap heap(shape_of(k_max_large_block_bytes), from);
     for (class_index c = 0; c < k_class_count; ++c) {
         slab& s = take_or_grow(heap, c);
         EXPECT_EQ(s.size_class, c);
-        EXPECT_EQ(s.total, k_geometry[c].blocks_in(k_slab_bytes));
+        EXPECT_EQ(s.total, k_geometry[c].blocks_in(s.bytes()));
         heap.put(s);
         EXPECT_TRUE(heap.is_valid());
     }
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-TEST_F(slab_heap_test, gives_a_block_larger_than_its_slabs_a_chunk_of_its_own) {
-    slab_heap heap(shape_of(k_small_slab_bytes, k_small_slab_bytes), from);
+TEST_F(slab_heap_test, joins_empty_slabs_for_a_large_block_and_divides_its_span_again) {
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    for (int round = 0; round < 3; ++round) {
+        std::vector<slab*> small;
+        for (int i = 0; i < 4; ++i)
+            small.push_back(&take_or_grow(heap, k_1500));
+        EXPECT_FALSE(heap.has_free(k_256k));
+        for (std::size_t const i : {2U, 0U, 3U, 1U})
+            heap.put(*small[i]);
+        slab& large = take_or_grow(heap, k_256k);
+        EXPECT_EQ(large.total, 1U);
+        EXPECT_EQ(g_page_map.find(large.memory() + 4 * k_slab_bytes - 1).slab_at(), &large);
+        heap.put(large);
+    }
+    EXPECT_EQ(memory.allocations(), 1U);
+}
+
+TEST_F(slab_heap_test, makes_small_slabs_of_granules_in_a_small_pool) {
+    slab_heap heap(shape_of(k_granule_bytes, true), from);
     slab& small = take_or_grow(heap, k_48);
-    EXPECT_EQ(small.bytes, k_small_slab_bytes);
+    EXPECT_EQ(small.bytes(), k_granule_bytes);
     heap.put(small);
     slab& large = take_or_grow(heap, k_32k);
-    EXPECT_GE(large.bytes, 32768U);
+    EXPECT_EQ(large.bytes(), 2 * k_granule_bytes) << "a chunk of its own";
     EXPECT_EQ(large.total, 1U);
 }
 
+// A remainder of three granules: a seventh of it or none is left over, or a third.
+TEST_F(slab_heap_test, makes_a_shorter_slab_where_little_is_left_over_or_the_bound_allows_no_more) {
+    slab_heap heap(shape_of(7 * k_granule_bytes), from);
+    static_cast<void>(take_or_grow(heap, k_48));
+    EXPECT_FALSE(heap.has_free(k_32k));
+    EXPECT_EQ(take_or_grow(heap, k_48).bytes(), 3 * k_granule_bytes);
+
+    upstream bounded(&memory, 7 * k_granule_bytes, false);
+    slab_heap tight(shape_of(7 * k_granule_bytes), bounded);
+    static_cast<void>(take_or_grow(tight, k_48));
+    slab& s = take_or_grow(tight, k_32k);
+    EXPECT_EQ(s.bytes(), 3 * k_granule_bytes);
+    EXPECT_EQ(s.total, 1U);
+}
+
+// Refuses what is over 40,000 bytes, as fragmented memory does.
+TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_class) {
+    struct : std::pmr::memory_resource {
+        std::pmr::memory_resource* next = nullptr;
+        void* do_allocate(std::size_t bytes, std::size_t align) override {
+            if (bytes > 40'000) throw std::bad_alloc();
+            return next->allocate(bytes, align);
+        }
+        void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+            next->deallocate(p, bytes, align);
+        }
+        [[nodiscard]] bool do_is_equal(memory_resource const& other) const noexcept override {
+            return this == &other;
+        }
+    } fragmented;
+    fragmented.next = &memory;
+    upstream source(&fragmented, 0, false);
+    slab_heap heap(shape_of(k_mib), source);
+    for (class_index c = 0; c < k_first_large; ++c) {
+        ASSERT_TRUE(heap.grow(c));
+        slab* const s = heap.take(c);
+        ASSERT_NE(s, nullptr) << "of blocks of " << k_geometry[c].block_bytes;
+        EXPECT_TRUE(heap.is_valid());
+    }
+}
+
+// Blocks that no class serves.
+
+TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_alignment) {
+    slab_heap heap(shape_of(k_mib), from);
+    std::vector<slab*> used;
+    for (std::size_t const bytes : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, 20 * k_mib + 1})
+        for (std::size_t align = 1; align <= 4 * k_mib; align *= 2)
+            used.push_back(&take_exact_or_grow(heap, bytes, align));
+    EXPECT_EQ(heap.count_exact().in_use, used.size());
+    for (std::size_t i = 0; i < used.size(); i += 2)
+        EXPECT_TRUE(put_exact(heap, *used[i]));
+    EXPECT_TRUE(heap.is_valid());
+    for (std::size_t i = 1; i < used.size(); i += 2)
+        EXPECT_TRUE(put_exact(heap, *used[i]));
+    EXPECT_TRUE(heap.is_valid());
+    EXPECT_EQ(heap.count_exact().in_use, 0U);
+    EXPECT_EQ(heap.count_exact().bytes, 0U);
+    EXPECT_EQ(heap.count_exact().high_water, used.size());
+    EXPECT_EQ(heap.release_chunks(), memory.most_bytes()) << "all of it was in use at once";
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST_F(slab_heap_test, uses_the_span_of_a_freed_block_again_for_any_size) {
+    slab_heap heap(shape_of(k_mib), from);
+    slab& s = take_exact_or_grow(heap, 20 * k_mib, 16);
+    std::byte* const at = s.blocks;
+    EXPECT_TRUE(put_exact(heap, s));
+    EXPECT_EQ(take_exact_or_grow(heap, 5 * k_mib, 32'768).memory(), at + free_spans::skip_to(s, 32'768));
+    EXPECT_NE(heap.take(k_256k), nullptr);
+    EXPECT_EQ(memory.allocations(), 1U);
+}
+
+TEST_F(slab_heap_test, refuses_what_no_address_space_holds) {
+    slab_heap heap(shape_of(k_mib), from);
+    for (std::size_t const bytes : {k_size_max / 4, std::size_t{1} << 47})
+        EXPECT_THROW(static_cast<void>(heap.grow_exact(bytes, 16)), std::bad_alloc);
+    EXPECT_EQ(memory.allocations(), 0U);
+    EXPECT_TRUE(heap.is_valid());
+}
+
+TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
+    slab_heap heap(shape_of(k_mib), from);
+    slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
+    slab& b = take_exact_or_grow(heap, 20 * k_mib, 16);
+    EXPECT_TRUE(put_exact(heap, a));
+    heap.put_exact(b);
+    EXPECT_EQ(heap.close(), 1U) << "it counts until its thread is done with the heap";
+    EXPECT_FALSE(heap.end_exact()) << "the caller counts it";
+}
+
 TEST_F(slab_heap_test, returns_only_chunks_without_a_slab_in_use) {
-    slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+    slab_heap heap(shape_of(2 * k_slab_bytes), from);
     slab& a = take_or_grow(heap, k_48);
     slab& b = take_or_grow(heap, k_48);
     slab& c = take_or_grow(heap, k_1500);
@@ -127,7 +257,7 @@ TEST_F(slab_heap_test, returns_only_chunks_without_a_slab_in_use) {
 
 TEST_F(slab_heap_test, returns_everything_when_destroyed_also_slabs_in_use) {
     {
-        slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+        slab_heap heap(shape_of(k_mib), from);
         static_cast<void>(take_or_grow(heap, k_48));
         ASSERT_TRUE(reserve(heap, for_classes(k_1500, k_1500), k_1500, 500, false));
     }
@@ -135,15 +265,15 @@ TEST_F(slab_heap_test, returns_everything_when_destroyed_also_slabs_in_use) {
     EXPECT_EQ(from.used(), 0U);
 }
 
-TEST_F(slab_heap_test, knows_the_fewest_slabs_that_were_free_in_a_period) {
-    slab_heap heap(shape_of(k_slab_bytes, 8 * k_slab_bytes), from);
+TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
+    slab_heap heap(shape_of(8 * k_slab_bytes), from);
     slab& a = take_or_grow(heap, k_48);
     static_cast<void>(heap.take_fewest_free());
     slab& b = take_or_grow(heap, k_48);
     slab& c = take_or_grow(heap, k_48);
     heap.put(b);
-    EXPECT_EQ(heap.take_fewest_free(), 5U);
-    EXPECT_EQ(heap.take_fewest_free(), 6U) << "the next period begins with what is free now";
+    EXPECT_EQ(heap.take_fewest_free(), 5 * k_slab_bytes);
+    EXPECT_EQ(heap.take_fewest_free(), 6 * k_slab_bytes) << "the next period begins with what is free now";
     heap.put(a);
     heap.put(c);
     heap.release_chunks();
@@ -154,7 +284,7 @@ TEST_F(slab_heap_test, knows_the_fewest_slabs_that_were_free_in_a_period) {
 TEST_F(slab_heap_test, within_a_bound_takes_what_is_left_and_then_no_more) {
     upstream bounded(&memory, 5 * k_granule_bytes + 100, false);
     {
-        slab_heap heap(shape_of(k_small_slab_bytes, 2 * k_small_slab_bytes), bounded);
+        slab_heap heap(shape_of(2 * k_granule_bytes, true), bounded);
         for (int i = 0; i < 5; ++i)
             static_cast<void>(take_or_grow(heap, k_48));
         EXPECT_FALSE(heap.grow(k_48));
@@ -166,7 +296,7 @@ TEST_F(slab_heap_test, within_a_bound_takes_what_is_left_and_then_no_more) {
 TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
     test::failing_upstream failing(memory);
     upstream source(&failing, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes, k_mib), source);
+    slab_heap heap(shape_of(k_mib), source);
     failing.fail_always(true);
     EXPECT_THROW(static_cast<void>(heap.grow(k_48)), test::injected_failure);
     failing.fail_always(false);
@@ -177,25 +307,33 @@ TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
 }
 
 TEST_F(slab_heap_test, purges_pages_only_of_memory_from_the_system) {
-    slab_heap heap(shape_of(k_slab_bytes, k_mib), from);
+    slab_heap heap(shape_of(k_mib), from);
     heap.put(take_or_grow(heap, k_48));
     EXPECT_EQ(heap.purge(), 0U);
 }
 
-TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
+[[nodiscard]] std::size_t purged_pages(slab const& s) {
+    std::size_t pages = 0;
+    for (std::size_t i = 0; i < s.granules; ++i)
+        pages += static_cast<std::size_t>(
+            std::popcount(static_cast<unsigned>((&s)[i].purged & ~unsigned{slab::k_any_purged})));
+    return pages;
+}
+
+TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     upstream from(nullptr, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), from);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
     slab& a = *heap.take(k_48);
     slab& b = *heap.take(k_48);
-    platform::touch_pages(a.memory(), a.bytes);
-    platform::touch_pages(b.memory(), b.bytes);
+    platform::touch_pages(a.memory(), a.bytes());
+    platform::touch_pages(b.memory(), b.bytes());
     heap.put(a);
-    ASSERT_EQ(test::resident_pages(a.memory(), a.bytes), a.bytes / platform::k_page_bytes);
+    ASSERT_EQ(test::resident_pages(a.memory(), a.bytes()), a.bytes() / platform::k_page_bytes);
     EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
-    EXPECT_EQ(test::resident_pages(a.memory(), a.bytes), 0U);
-    EXPECT_EQ(test::resident_pages(b.memory(), b.bytes), b.bytes / platform::k_page_bytes) << "it is in use";
+    EXPECT_EQ(test::resident_pages(a.memory(), a.bytes()), 0U);
+    EXPECT_EQ(test::resident_pages(b.memory(), b.bytes()), b.bytes() / platform::k_page_bytes) << "it is in use";
     EXPECT_EQ(heap.purge(), 0U) << "a second time there is nothing to give";
     heap.put(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
@@ -210,55 +348,74 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_slabs_back_once) {
 // Of those that the system has: it would not give back a part of one.
 TEST(slab_heap_of_system_memory, counts_whole_pages_alone_as_given_back) {
     upstream from(nullptr, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_1500));
     slab& s = *heap.take(k_1500);
     auto const [first, end] =
         platform::whole_pages(address_of(s.memory()) + 6144, k_slab_bytes - 6144, platform::page_bytes());
     std::size_t const whole = first < end ? end - first : 0;
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), whole);
-    EXPECT_EQ(static_cast<std::size_t>(std::popcount(s.purged_pages)), whole / platform::k_page_bytes);
+    EXPECT_EQ(purged_pages(s), whole / platform::k_page_bytes);
     heap.put(s);
 }
 
 TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
     if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
+    constexpr class_index k_1k = class_for(1024, 1024);  // slabs without colours
     upstream from(nullptr, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
-    ASSERT_TRUE(heap.grow(k_1500));
-    slab& s = *heap.take(k_1500);
+    slab_heap heap(shape_of(k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_1k));
+    slab& s = *heap.take(k_1k);
     constexpr std::size_t k_page = platform::k_page_bytes;
     std::vector<void*> blocks;
-    static_cast<void>(s.take(4, [&](std::byte* p) { blocks.push_back(p); }));  // 6 KiB
+    static_cast<void>(s.take(6, [&](std::byte* p) { blocks.push_back(p); }));
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), k_slab_bytes - 2 * k_page);
     EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), 0U);
-    static_cast<void>(
-        s.take(2, [&](std::byte* p) { blocks.push_back(p); }));  // up to 9 KiB: into the third page
+    static_cast<void>(s.take(3, [&](std::byte* p) { blocks.push_back(p); }));  // into the third page
     void* const* const end = blocks.data() + blocks.size();
-    ASSERT_EQ(s.put(blocks.data(), end, k_geometry[k_1500]), end);
+    ASSERT_EQ(s.put(blocks.data(), end, k_geometry[k_1k]), end);
     EXPECT_EQ(heap.purge(s, 0, k_slab_bytes), 3 * k_page)
         << "those that were handed out since, or never purged";
     heap.put(s);
     EXPECT_EQ(heap.purge(), 0U) << "also when it is of no class any more";
 }
 
-TEST(slab_heap_of_system_memory, purges_those_first_that_were_free_longest) {
+TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_is_divided) {
+    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
     upstream from(nullptr, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
-    slab& a = *heap.take(k_48);
-    slab& b = *heap.take(k_48);
-    heap.put(b);
-    heap.put(a);
-    EXPECT_EQ(heap.purge(1), k_slab_bytes);
-    EXPECT_NE(b.purged_pages, 0U);
-    EXPECT_EQ(a.purged_pages, 0U);
+    EXPECT_EQ(heap.purge(), 4 * k_slab_bytes);
+    slab& s = *heap.take(k_48);
+    EXPECT_EQ(heap.purge(), 0U);
+    heap.put(s);
+    EXPECT_EQ(heap.purge(), 0U) << "no block was used";
+    slab& exact = *heap.take_exact(2 * k_slab_bytes, 16);
+    EXPECT_TRUE(put_exact(heap, exact));
+    EXPECT_EQ(heap.purge(), 2 * k_slab_bytes) << "the caller may have written to all of it";
+}
+
+TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
+    upstream from(nullptr, 0, false);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
+    ASSERT_TRUE(heap.grow(k_48));
+    std::vector<slab*> slabs;
+    for (int i = 0; i < 4; ++i)
+        slabs.push_back(heap.take(k_48));
+    for (std::size_t const i : {0U, 1U, 3U})
+        heap.put(*slabs[i]);
+    EXPECT_EQ(heap.purge(1), k_granule_bytes);
+    EXPECT_EQ(purged_pages(*slabs[0]), k_granule_bytes / platform::k_page_bytes);
+    EXPECT_NE(slabs[0]->last_record().purged, 0U);
+    EXPECT_EQ(purged_pages(*slabs[3]), 0U);
+    EXPECT_EQ(heap.purge(k_slab_bytes), k_slab_bytes);
+    EXPECT_EQ(heap.purge(), 2 * k_slab_bytes - k_granule_bytes);
 }
 
 // Reservations.
 
 TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, 3 * (k_slab_bytes / 1536), false));
     EXPECT_TRUE(heap.has_reservations());
     EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
@@ -280,7 +437,7 @@ TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
 }
 
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 1, false));
     slab* const used = heap.take(k_48);
     ASSERT_NE(used, nullptr);
@@ -292,7 +449,7 @@ TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
 }
 
 TEST_F(slab_heap_test, reserves_free_slabs_before_it_asks_upstream) {
-    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), from);
+    slab_heap heap(shape_of(4 * k_slab_bytes), from);
     ASSERT_TRUE(heap.grow(k_48));
     ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
     EXPECT_EQ(memory.allocations(), 1U);
@@ -303,7 +460,7 @@ TEST_F(slab_heap_test, reserves_free_slabs_before_it_asks_upstream) {
 
 TEST_F(slab_heap_test, is_as_before_when_a_reservation_goes_over_the_bound) {
     upstream bounded(&memory, 4 * k_slab_bytes, false);
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), bounded);
+    slab_heap heap(shape_of(k_slab_bytes), bounded);
     slab& used = take_or_grow(heap, k_1500);
     std::size_t const before = memory.bytes();
     EXPECT_FALSE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
@@ -315,7 +472,7 @@ TEST_F(slab_heap_test, is_as_before_when_a_reservation_goes_over_the_bound) {
 }
 
 TEST_F(slab_heap_test, reserves_a_slab_in_use_only_as_long_as_the_attempt_may_succeed) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     slab& used = take_or_grow(heap, k_48);
     {
         slab_heap::attempt fails(heap, for_classes(k_48, k_48));
@@ -330,7 +487,7 @@ TEST_F(slab_heap_test, reserves_a_slab_in_use_only_as_long_as_the_attempt_may_su
 }
 
 TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     {
         slab_heap::attempt first(heap, for_classes(k_48, k_48));
         slab_heap::attempt second(heap, for_classes(k_48, k_48));
@@ -345,7 +502,7 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
 }
 
 TEST_F(slab_heap_test, joins_what_is_reserved_for_the_same_classes) {
-    slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), from);
+    slab_heap heap(shape_of(k_slab_bytes), from);
     for (std::size_t slabs = 1; slabs <= 3; ++slabs)
         ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, slabs * (k_slab_bytes / 1536), false));
     EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
@@ -356,9 +513,10 @@ TEST_F(slab_heap_test, joins_what_is_reserved_for_the_same_classes) {
 
 TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reservation) {
     for (std::size_t n = 1; n <= 5; ++n) {
-        test::failing_upstream failing(memory, n + 1);
+        test::failing_upstream failing(memory);  // one that fails once is asked for less
+        failing.fail_from(n + 1);
         upstream source(&failing, 0, false);
-        slab_heap heap(shape_of(k_slab_bytes, k_slab_bytes), source);
+        slab_heap heap(shape_of(k_slab_bytes), source);
         ASSERT_TRUE(heap.grow(k_48));
         EXPECT_THROW(static_cast<void>(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false)),
                      test::injected_failure);
@@ -366,38 +524,107 @@ TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reser
         EXPECT_FALSE(heap.has_reservations());
         EXPECT_EQ(source.used(), memory.bytes());
         EXPECT_LE(memory.bytes(), k_slab_bytes);
+        failing.fail_from(0);
         EXPECT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false));
         EXPECT_TRUE(heap.is_valid());
     }
+}
+
+// Of blocks that no class serves.
+
+[[nodiscard]] bool reserve_exact(slab_heap& heap, std::size_t bytes, std::size_t align, std::size_t count) {
+    slab_heap::attempt mine(heap, for_classes(k_exact, k_exact));
+    bool const is_done = heap.reserve_exact(mine, bytes, align, count, false);
+    if (is_done) mine.settle();
+    return is_done;
+}
+
+TEST_F(slab_heap_test, has_a_reserved_span_for_each_of_as_many_blocks) {
+    slab_heap heap(shape_of(k_mib), from);
+    ASSERT_TRUE(reserve_exact(heap, 3 * k_slab_bytes, 4 * k_slab_bytes, 5));
+    std::size_t const calls = memory.allocations();
+    for (int round = 0; round < 2; ++round) {
+        std::vector<slab*> used;
+        for (int i = 0; i < 5; ++i)
+            used.push_back(&take_exact_or_grow(heap, 3 * k_slab_bytes, 4 * k_slab_bytes));
+        for (slab* const s : used)
+            EXPECT_TRUE(put_exact(heap, *s));
+        EXPECT_EQ(heap.release_chunks(), 0U);
+    }
+    EXPECT_EQ(memory.allocations(), calls);
+    heap.forget_reservations();
+    heap.release_chunks();
+    EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST_F(slab_heap_test, keeps_reserved_blocks_from_requests_of_other_sizes) {
+    slab_heap heap(shape_of(k_mib), from);
+    ASSERT_TRUE(reserve_exact(heap, 20 * k_mib, 16, 1));
+    static_cast<void>(take_exact_or_grow(heap, 100'000, 32'768));
+    std::size_t const calls = memory.allocations();
+    static_cast<void>(take_exact_or_grow(heap, 20 * k_mib, 16));
+    EXPECT_EQ(memory.allocations(), calls);
+}
+
+TEST_F(slab_heap_test, counts_reserved_spans_only_where_they_are_aligned_as_is_asked) {
+    slab_heap heap(shape_of(k_mib), from);
+    static_cast<void>(take_exact_or_grow(heap, k_granule_bytes, 1));  // what follows is aligned to a granule alone
+    ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, 1, 3));
+    ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, k_slab_bytes, 3));
+    ASSERT_TRUE(reserve_exact(heap, 0, k_slab_bytes, 3));
+    std::size_t const calls = memory.allocations();
+    for (int i = 0; i < 3; ++i)
+        static_cast<void>(take_exact_or_grow(heap, k_slab_bytes, k_slab_bytes));
+    EXPECT_EQ(memory.allocations(), calls);
+}
+
+TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
+    slab_heap heap(shape_of(4 * k_mib), from);
+    static_cast<void>(take_exact_or_grow(heap, k_granule_bytes, 1));
+    ASSERT_TRUE(reserve_exact(heap, 2 * k_mib, 1, 1));
+    slab& s = take_exact_or_grow(heap, k_slab_bytes, 16 * k_slab_bytes);
+    EXPECT_EQ(s.memory() + s.colour(), s.blocks);
+    EXPECT_EQ(g_page_map.find(s.blocks).slab_at(), &s);
+    EXPECT_TRUE(put_exact(heap, s));
+    EXPECT_TRUE(heap.is_valid());
 }
 
 TEST(slab_heap_of_system_memory, touches_reserved_pages_when_asked_and_else_none) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     upstream from(nullptr, 0, false);
     for (bool const touch : {false, true}) {
-        slab_heap heap(shape_of(k_slab_bytes, 2 * k_slab_bytes), from);
+        slab_heap heap(shape_of(2 * k_slab_bytes), from);
         ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), touch));
         for (int i = 0; i < 2; ++i) {
             slab const* const s = heap.take(k_48);
             ASSERT_NE(s, nullptr);
-            EXPECT_EQ(test::resident_pages(s->memory(), s->bytes),
-                      touch ? s->bytes / platform::k_page_bytes : 0U);
+            EXPECT_EQ(test::resident_pages(s->memory(), s->bytes()),
+                      touch ? s->bytes() / platform::k_page_bytes : 0U);
         }
         EXPECT_TRUE(heap.is_valid());
     }
+}
+
+void put_any(slab_heap& heap, slab& s) {
+    if (s.size_class == k_exact)
+        EXPECT_TRUE(put_exact(heap, s));
+    else
+        heap.put(s);
 }
 
 TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now_and_then) {
     std::mt19937 random(11);
     test::failing_upstream failing(memory);
     upstream source(&failing, 40 * k_slab_bytes, false);
-    slab_heap heap(shape_of(k_slab_bytes, 4 * k_slab_bytes), source);
+    slab_heap heap(shape_of(4 * k_slab_bytes), source);
     std::vector<slab*> used;
     for (int step = 0; step < 5000; ++step) {
         if (random() % 8 == 0) failing.fail_at_next_call();
-        auto const c = static_cast<class_index>(random() % k_class_count);
+        auto const c = static_cast<class_index>(random() % (k_first_large + 16));
+        std::size_t const bytes = random() % (8 * k_slab_bytes);
+        std::size_t const align = std::size_t{1} << random() % 18;
         try {
-            switch (random() % 12) {
+            switch (random() % 14) {
             case 0:
                 heap.release_chunks(random() % 4 == 0 ? k_size_max : random() % 10 * k_slab_bytes);
                 break;
@@ -405,24 +632,32 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 heap.forget_reservations();
                 break;
             case 2:
-                static_cast<void>(reserve(heap, for_classes(c, c), c, random() % 2000, false));
+                static_cast<void>(random() % 4 == 0 ? reserve_exact(heap, bytes, align, random() % 4)
+                                                    : reserve(heap, for_classes(c, c), c, random() % 2000, false));
                 break;
             case 3:
                 static_cast<void>(heap.take_fewest_free());
                 break;
             case 4:
-                static_cast<void>(heap.grow(c));
+                static_cast<void>(random() % 4 == 0 ? heap.grow_exact(bytes, align) : heap.grow(c));
                 break;
             case 5:
+                if (slab* const s = heap.take_exact(bytes, align)) {
+                    ASSERT_EQ(address_of(s->blocks) % align, 0U);
+                    ASSERT_GE(s->block_bytes(), bytes);
+                    used.push_back(s);
+                }
+                break;
             case 6:
             case 7:
             case 8:
+            case 9:
                 if (slab* const s = heap.take(c)) used.push_back(s);
                 break;
             default:
                 if (used.empty()) break;
                 std::swap(used[random() % used.size()], used.back());
-                heap.put(*used.back());
+                put_any(heap, *used.back());
                 used.pop_back();
             }
         } catch (test::injected_failure const&) {  // NOLINT: what failed must have changed nothing
@@ -432,7 +667,7 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
         ASSERT_LE(memory.bytes(), 40 * k_slab_bytes);
     }
     for (slab* const s : used)
-        heap.put(*s);
+        put_any(heap, *s);
     heap.forget_reservations();
     heap.release_chunks();
     EXPECT_EQ(memory.bytes(), 0U);

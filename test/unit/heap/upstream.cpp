@@ -26,7 +26,7 @@ using pooled::detail::upstream;
 
 void* take(upstream& from, std::size_t bytes, std::size_t align) {
     upstream::call under_way(from);
-    void* const p = from.allocate(bytes, align, under_way);
+    void* const p = from.allocate(bytes, align, under_way, true);
     under_way.settle();
     return p;
 }
@@ -34,7 +34,7 @@ void* take(upstream& from, std::size_t bytes, std::size_t align) {
 void give(upstream& to, void* p, std::size_t bytes, std::size_t align) {
     upstream::call under_way(to);
     under_way.begin(bytes);
-    to.deallocate(p, bytes, align, under_way);
+    EXPECT_TRUE(to.deallocate(p, bytes, align, under_way));
 }
 
 TEST(upstream, counts_what_is_out_and_how_often_it_was_asked) {
@@ -129,29 +129,61 @@ TEST(upstream, does_not_wait_within_a_call_of_its_own) {
     EXPECT_FALSE(source.wait_for_call(source.calls_ended()));
 }
 
+TEST(upstream, may_give_soon_what_the_bound_allows_or_what_is_in_transit) {
+    test::counting_upstream memory;
+    upstream source(&memory, 4 * k_granule_bytes, true);
+    void* const p = take(source, 3 * k_granule_bytes, k_granule_bytes);
+    std::uint64_t const before = source.calls_ended();
+    EXPECT_TRUE(source.may_give_soon(k_granule_bytes, before));
+    EXPECT_FALSE(source.may_give_soon(k_granule_bytes + 1, before)) << "two granules";
+    give(source, p, 3 * k_granule_bytes, k_granule_bytes);
+    void* const all = take(source, 4 * k_granule_bytes, k_granule_bytes);
+    EXPECT_TRUE(source.may_give_soon(1, before)) << "a call has ended since";
+    EXPECT_FALSE(source.may_give_soon(1, source.calls_ended()));
+    {
+        upstream::call under_way(source);
+        under_way.begin();
+        EXPECT_TRUE(source.may_give_soon(1, source.calls_ended()));
+    }
+    give(source, all, 4 * k_granule_bytes, k_granule_bytes);
+}
+
+TEST(upstream, knows_how_much_of_what_returns_was_recorded_again) {
+    test::counting_upstream memory;
+    upstream source(&memory, 0, true);
+    void* const p = take(source, 1000, k_granule_bytes);
+    {
+        upstream::call under_way(source);
+        under_way.begin(1000);
+        under_way.settle(600);
+        EXPECT_TRUE(source.deallocate(p, 1000, k_granule_bytes, under_way));
+    }
+    EXPECT_EQ(source.used(), 0U);
+}
+
 TEST(upstream, forgets_in_a_forked_child_what_other_threads_were_moving_and_no_more) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
     test::counting_upstream memory;
     upstream source(&memory, 0, true);
     void* const settled = take(source, 1000, k_granule_bytes);
     upstream::call mine(source);
-    void* const coming = source.allocate(200, k_granule_bytes, mine);
+    void* const coming = source.allocate(200, k_granule_bytes, mine, true);
     std::latch is_inside(3);
     std::latch is_over(1);
     std::thread taker([&] {
         upstream::call other(source);
-        void* const p = source.allocate(30'000, k_granule_bytes, other);
+        void* const p = source.allocate(30'000, k_granule_bytes, other, true);
         is_inside.arrive_and_wait();
         is_over.wait();
-        source.deallocate(p, 30'000, k_granule_bytes, other);
+        EXPECT_TRUE(source.deallocate(p, 30'000, k_granule_bytes, other));
     });
     std::thread giver([&] {
         void* const p = take(source, 500, k_granule_bytes);
         upstream::call other(source);
-        other.begin(500, true);
+        other.begin(500);
         is_inside.arrive_and_wait();
         is_over.wait();
-        source.deallocate(p, 500, k_granule_bytes, other);
+        EXPECT_TRUE(source.deallocate(p, 500, k_granule_bytes, other));
     });
     is_inside.arrive_and_wait();
     EXPECT_EQ(source.used(), 31'700U);
@@ -164,11 +196,11 @@ TEST(upstream, forgets_in_a_forked_child_what_other_threads_were_moving_and_no_m
     }
     pid_t const child = ::fork();
     if (child == 0) {
-        bool ok = source.forget_others() == 1 && source.used() == 1200;
+        source.forget_others();
+        bool ok = source.used() == 1200;
         pooled::detail::g_fork_gate.forget_others();
         pooled::detail::g_fork_gate.end();
-        source.deallocate(coming, 200, k_granule_bytes, mine);
-        ok = ok && source.used() == 1000;
+        ok = ok && source.deallocate(coming, 200, k_granule_bytes, mine) && source.used() == 1000;
         mine.~call();
         ::_exit(ok && !source.wait_for_call(source.calls_ended()) ? 0 : 1);
     }

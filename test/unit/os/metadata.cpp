@@ -62,7 +62,7 @@ TEST(metadata, gives_back_the_region_that_has_no_piece_in_use) {
         unsigned char state = 0;
         mapped += ::mincore(reinterpret_cast<void*>(page), 1, &state) == 0 ? 1 : 0;  // NOLINT: an address
     }
-    EXPECT_LE(mapped, (std::size_t{64} << 10) / k_piece) << "one region is kept";
+    EXPECT_LE(mapped, (std::size_t{128} << 10) / k_piece) << "one region is kept";
     EXPECT_GT(mapped, 0U);
 }
 

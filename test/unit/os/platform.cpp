@@ -124,6 +124,37 @@ TEST(platform, releases_only_whole_pages_within_a_range) {
     platform::unmap_pages(p, 8 * k_page);
 }
 
+// The first touch of a huge page can take milliseconds. After such a one, none is asked for until a moment.
+TEST(platform, takes_no_huge_page_for_a_while_after_a_slow_one) {
+    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
+    constexpr std::size_t k_bytes = std::size_t{2} << 20;
+    std::int64_t const before = platform::g_small_pages_until.load();
+    for (bool const was_slow : {true, false}) {
+        void* const p = platform::map_pages(k_bytes, k_bytes);
+        ASSERT_NE(p, nullptr);
+        platform::g_small_pages_until = was_slow ? platform::coarse_time() + 60'000'000'000 : 0;
+        platform::take_huge_pages(p, k_bytes);
+        EXPECT_EQ(test::resident_pages(p, platform::k_page_bytes), was_slow ? 0U : 1U);
+        EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+    }
+    platform::g_small_pages_until = before;
+}
+
+TEST(platform, maps_memory_beside_what_it_mapped_before) {
+    constexpr std::size_t k_bytes = std::size_t{2} << 20;
+    std::vector<std::byte*> mapped;
+    for (int i = 0; i < 16; ++i)
+        mapped.push_back(static_cast<std::byte*>(platform::map_pages(k_bytes, k_bytes)));
+    std::size_t beside = 0;
+    for (std::size_t i = 1; i < mapped.size(); ++i)
+        beside += mapped[i] + k_bytes == mapped[i - 1] ? 1 : 0;
+    EXPECT_GE(beside, 12U) << "few are mappings of their own to the kernel";
+    EXPECT_TRUE(platform::unmap_pages(mapped[5], k_bytes));
+    EXPECT_EQ(platform::map_pages(k_bytes, k_bytes), mapped[5]) << "a gap is filled again";
+    for (std::byte* const p : mapped)
+        EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
+}
+
 TEST(platform, has_a_clock_that_goes_on) {
     std::int64_t const begin = platform::coarse_time();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));

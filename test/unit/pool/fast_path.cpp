@@ -22,7 +22,7 @@ void fill_and_empty_every_cache(Pool& pool) {
     for (int round = 0; round < 2; ++round)
         for (class_geometry const g : k_geometry) {
             std::vector<void*> blocks;
-            for (std::uint32_t i = 0; i < 2 * g.cache_blocks + 3; ++i)
+            for (std::uint32_t i = 0; i < 2U * g.cache_blocks + 3; ++i)
                 blocks.push_back(pool.allocate(g.block_bytes, 8));
             for (void* const p : blocks)
                 pool.deallocate(p, g.block_bytes, 8);

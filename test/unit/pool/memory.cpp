@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,13 +27,13 @@ constexpr class_index k_48 = class_for(48, 8);
 constexpr class_index k_1500 = class_for(1500, 8);
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr std::size_t k_large_bytes = 100'000;
+constexpr class_index k_large_class = large_class_for(k_large_bytes, 16);
+constexpr std::size_t k_exact_bytes = k_max_large_block_bytes + 1;
 constexpr std::uint32_t k_pool_id = 60'010;  // no pool of this program has it
 
 static_assert(default_chunk_bytes(0) == k_default_chunk_bytes);
 static_assert(default_chunk_bytes(k_granule_bytes) == k_granule_bytes);
 static_assert(default_chunk_bytes(8 * k_mib) == k_mib / 2);
-static_assert(slab_bytes_for(0) == k_slab_bytes && slab_bytes_for(k_small_pool_bytes) == k_slab_bytes);
-static_assert(slab_bytes_for(k_small_pool_bytes - 1) == k_small_slab_bytes);
 
 // The memory of a shared pool with the caches of two threads that do not run.
 class pool_memory_test : public testing::Test {
@@ -64,11 +65,20 @@ protected:
 
     // As the owner of the cache does: the fast path, then the slow one.
     [[nodiscard]] void* take(std::size_t i, class_index c) {
-        void* const cached = caches[i].classes[c].pop();
+        void* cached = nullptr;
+        if (caches[i].gate.enter()) {
+            cached = caches[i].classes[c].pop();
+            caches[i].gate.leave();
+        }
         return cached != nullptr ? cached : memory->allocate(c, &caches[i]);
     }
     void give(std::size_t i, class_index c, void* block) {
-        EXPECT_TRUE(caches[i].classes[c].push(block) || memory->deallocate(c, &caches[i], block));
+        if (caches[i].gate.enter()) {
+            bool const is_cached = caches[i].classes[c].push(block);
+            caches[i].gate.leave();
+            if (is_cached) return;
+        }
+        EXPECT_TRUE(memory->deallocate(c, &caches[i], block));
     }
     [[nodiscard]] std::vector<void*> take_all(std::size_t i, class_index c) {
         std::vector<void*> all;
@@ -81,11 +91,14 @@ protected:
             give(i, c, p);
     }
     [[nodiscard]] void* take_large(std::size_t i) {
-        void* const aside = memory->take_aside(k_large_bytes, 16, &caches[i]);
-        return aside != nullptr ? aside : memory->allocate_large(k_large_bytes, 16, &caches[i]);
+        void* const cached = pool_memory::take_cached(k_large_bytes, 16, &caches[i]);
+        return cached != nullptr ? cached : memory->allocate_large(k_large_bytes, 16, &caches[i]);
     }
     void give_large(std::size_t i, void* p) {
         EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]));
+    }
+    [[nodiscard]] bool reserve_large(std::size_t count) {
+        return memory->reserve(k_large_class, k_large_class, count, {k_large_bytes, 16});
     }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;
@@ -134,6 +147,16 @@ protected:
         close();
         make(k_mib);
     }
+    // Replaces a block until threads use their caches again. Returns how often.
+    std::size_t leave_bound(class_index c, void*& block) {
+        std::size_t served = 0;
+        for (; memory->caches().is_at_bound() && served < 100'000; ++served) {
+            give(0, c, block);
+            block = take(0, c);
+            EXPECT_NE(block, nullptr);
+        }
+        return served;
+    }
 };
 
 TEST_F(bounded_pool_memory, gives_all_of_its_bound_to_either_class_by_turns) {
@@ -150,10 +173,14 @@ TEST_F(bounded_pool_memory, gives_all_of_its_bound_to_either_class_by_turns) {
 }
 
 TEST_F(bounded_pool_memory, finds_the_last_free_block_in_another_threads_cache) {
-    auto const all = take_all(0, k_48);
-    give(1, k_48, all.back());
-    EXPECT_EQ(take(0, k_48), all.back());
-    EXPECT_EQ(take(0, k_48), nullptr);
+    auto all = take_all(0, k_48);
+    for (int round = 0; round < 2; ++round) {
+        leave_bound(k_48, all.back());
+        give(1, k_48, all.back());
+        EXPECT_EQ(stats().cached, 1U);
+        EXPECT_EQ(take(0, k_48), all.back());
+        EXPECT_EQ(take(0, k_48), nullptr);
+    }
     give_all(0, k_48, all);
 }
 
@@ -172,12 +199,83 @@ TEST_F(bounded_pool_memory, turns_idle_large_blocks_into_slabs_and_back) {
     give_large(0, again);
 }
 
+// The pool's mode at its bound.
+
+TEST_F(bounded_pool_memory, keeps_no_block_in_a_cache_once_it_has_reported_exhaustion) {
+    auto const all = take_all(0, k_48);
+    EXPECT_TRUE(memory->caches().is_at_bound());
+    for (std::size_t i = 0; i < 100; ++i)
+        give(i % 2, k_48, all[i]);
+    EXPECT_EQ(stats().cached, 0U);
+    EXPECT_EQ(stats().free, 100U);
+    void* const p = take(1, k_48);
+    EXPECT_EQ(stats().cached, 0U) << "none in advance";
+    give(0, k_48, p);
+    for (std::size_t i = 100; i < all.size(); ++i)
+        give(0, k_48, all[i]);
+}
+
+// The first report stops all threads; the others are one look each.
+TEST_F(bounded_pool_memory, asks_nobody_when_it_reports_exhaustion_again) {
+    auto const all = take_all(0, k_48);
+    std::uint32_t const epoch = memory->caches().bound_epoch();
+    std::size_t const calls = failing.calls();
+    for (int i = 0; i < 3000; ++i) {
+        EXPECT_EQ(memory->allocate(k_48, &caches[i % 2]), nullptr);
+        EXPECT_EQ(memory->allocate(k_1500, nullptr), nullptr);
+        EXPECT_EQ(take_large(0), nullptr);
+    }
+    EXPECT_EQ(memory->caches().bound_epoch(), epoch);
+    EXPECT_EQ(failing.calls(), calls);
+    give_all(0, k_48, all);
+}
+
+TEST_F(bounded_pool_memory, uses_its_caches_again_once_it_has_served_some_thousand_requests) {
+    auto all = take_all(0, k_48);
+    std::size_t const served = leave_bound(k_48, all.back());
+    EXPECT_GE(served, 1000U);
+    EXPECT_LE(served, 10'000U);
+    give_all(0, k_48, all);
+    EXPECT_NE(stats().cached, 0U);
+}
+
+TEST_F(bounded_pool_memory, does_not_leave_that_mode_while_requests_fail) {
+    auto all = take_all(0, k_48);
+    std::uint32_t const epoch = memory->caches().bound_epoch();
+    for (int i = 0; i < 20'000; ++i) {
+        give(0, k_48, all.back());
+        all.back() = take(0, k_48);
+        ASSERT_NE(all.back(), nullptr);
+        if (i % 500 == 0) {
+            EXPECT_EQ(take(1, k_48), nullptr) << i;
+        }
+    }
+    EXPECT_EQ(memory->caches().bound_epoch(), epoch);
+    give_all(0, k_48, all);
+}
+
+TEST_F(bounded_pool_memory, finds_memory_of_any_size_that_becomes_free_at_the_bound) {
+    auto small = take_all(0, k_48);
+    give_all(1, k_48, small);
+    EXPECT_TRUE(memory->caches().is_at_bound());
+    void* const large = take_large(0);
+    ASSERT_NE(large, nullptr);
+    auto const packets = take_all(1, k_1500);
+    EXPECT_GE(packets.size() * 1536 + k_geometry[k_large_class].block_bytes, k_mib * 9 / 10);
+    give_large(0, large);
+    void* const again = take_large(1);
+    EXPECT_NE(again, nullptr);
+    EXPECT_EQ(take_large(1), nullptr);
+    give_large(1, again);
+    give_all(0, k_1500, packets);
+}
+
 TEST_F(pool_memory_test, is_as_before_when_upstream_throws) {
     failing.fail_always(true);
     EXPECT_THROW(static_cast<void>(take(0, k_48)), test::injected_failure);
     EXPECT_THROW(static_cast<void>(take_large(0)), test::injected_failure);
     EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, 1000)), test::injected_failure);
-    EXPECT_THROW(static_cast<void>(memory->reserve_large(k_large_bytes, 16, 3)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(reserve_large(3)), test::injected_failure);
     EXPECT_TRUE(memory->is_valid());
     EXPECT_EQ(memory->from().used(), 0U);
     EXPECT_EQ(stats().in_use, 0U);
@@ -196,13 +294,13 @@ TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
     void* const large = take_large(0);
     give_large(1, large);
     failing.fail_always(true);
-    EXPECT_EQ(take_large(0), large) << "the one that the other thread keeps";
-    failing.fail_at_next_call();
+    void* const again = take_large(0);
+    ASSERT_NE(again, nullptr) << "the one that the other thread freed";
     failing.fail_always(false);
-    void* const next = take_large(0);  // after all free blocks were returned
-    ASSERT_NE(next, nullptr);
+    void* const next = take_large(0);
+    ASSERT_NE(next, nullptr) << "upstream has memory again";
     give_large(0, next);
-    give_large(0, large);
+    give_large(0, again);
 }
 
 TEST_F(pool_memory_test, ends_reservations_when_it_is_trimmed) {
@@ -212,26 +310,60 @@ TEST_F(pool_memory_test, ends_reservations_when_it_is_trimmed) {
 }
 
 TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_alone) {
+    auto const take_cached = [&](std::size_t bytes, std::size_t align, thread_cache* cache) {
+        return pool_memory::take_cached(bytes, align, cache);
+    };
     void* const p = take_large(0);
     give_large(0, p);
     EXPECT_EQ(stats().large_in_use, 0U);
     EXPECT_GE(stats().large_cached_bytes, k_large_bytes);
-    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[1]), nullptr);
-    EXPECT_EQ(memory->take_aside(k_large_bytes + 1, 16, &caches[0]), nullptr);
-    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, nullptr), nullptr);
-    EXPECT_EQ(memory->take_aside(k_large_bytes, k_mib, &caches[0]), nullptr)
-        << "it stays when it does not fit";
-    EXPECT_EQ(memory->take_aside(k_large_bytes, 16, &caches[0]), p);
+    EXPECT_EQ(take_cached(k_large_bytes, 16, &caches[1]), nullptr);
+    EXPECT_EQ(take_cached(2 * k_large_bytes, 16, &caches[0]), nullptr);
+    EXPECT_EQ(take_cached(k_large_bytes, 16, nullptr), nullptr);
+    EXPECT_EQ(take_cached(k_large_bytes, k_mib, &caches[0]), nullptr) << "it stays when it does not fit";
+    EXPECT_EQ(take_cached(k_large_bytes, 16, &caches[0]), p);
     EXPECT_EQ(stats().large_in_use, 1U);
     give_large(0, p);
-    EXPECT_EQ(take_large(1), p) << "before upstream is asked";
+    std::size_t const calls = failing.calls();
+    void* const next = take_large(1);
+    EXPECT_EQ(failing.calls(), calls) << "what another thread keeps is used before upstream is asked";
+    give_large(1, next);
+}
+
+TEST_F(pool_memory_test, has_a_span_for_a_block_that_no_class_serves) {
+    void* const p = memory->allocate_large(k_exact_bytes, 16, &caches[0]);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(stats().large_in_use, 1U);
+    EXPECT_EQ(stats().large_bytes, round_up(k_exact_bytes, k_granule_bytes)) << "whole blocks";
+    EXPECT_EQ(stats().in_use, 1U);
+    EXPECT_EQ(stats().high_water, 1U);
     give_large(1, p);
+    EXPECT_EQ(stats().large_in_use, 0U);
+    void* const small = take(0, k_48);
+    EXPECT_EQ(upstream_memory.allocations(), 1U) << "its memory serves any size";
+    give(0, k_48, small);
+    for (std::size_t const bytes : {k_size_max, k_size_max / 4 + 1})
+        EXPECT_THROW(static_cast<void>(memory->allocate_large(bytes, 16, nullptr)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(memory->allocate_large(16, k_size_max / 2 + 1, nullptr)), std::bad_alloc);
+}
+
+TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_spans_of_their_own) {
+    for (std::size_t const count : {2U, 4U, 12U}) {
+        std::vector<void*> all;
+        while (all.size() < count)
+            all.push_back(memory->allocate_large(2 * k_exact_bytes, 16, nullptr));  // never touched
+        std::size_t const most = upstream_memory.bytes();
+        for (void* const p : all)
+            EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", nullptr));
+        EXPECT_LE(upstream_memory.bytes(), std::max(std::size_t{64} << 20, most / 2) + 3 * k_exact_bytes);
+        memory->trim();
+    }
 }
 
 TEST_F(pool_memory_test, has_what_was_reserved_without_upstream_for_both_classes_of_a_type) {
     constexpr std::size_t k_count = 5000;
     ASSERT_TRUE(memory->reserve(k_48, k_1500, k_count));
-    ASSERT_TRUE(memory->reserve_large(k_large_bytes, 16, 3));
+    ASSERT_TRUE(reserve_large(3));
     failing.fail_always(true);
     std::array<std::vector<void*>, 2> all;
     for (std::size_t i = 0; i < k_count; ++i)
@@ -260,7 +392,7 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
 
 TEST_F(pool_memory_test, refuses_to_reserve_what_no_address_space_holds) {
     EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, k_size_max / 2)), std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(memory->reserve_large(k_large_bytes, 16, k_size_max / 2)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(reserve_large(k_size_max / 2)), std::bad_alloc);
     EXPECT_EQ(failing.calls(), 0U);
 }
 

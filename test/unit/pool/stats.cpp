@@ -153,17 +153,17 @@ TYPED_TEST(stats_of, upstream_are_what_upstream_itself_counts) {
     EXPECT_EQ(pool.stats().upstream_calls, upstream.allocations());
 }
 
-TYPED_TEST(stats_of, large_blocks_count_with_the_bytes_that_were_asked) {
+TYPED_TEST(stats_of, large_blocks_count_with_their_whole_blocks) {
     TypeParam pool;
     void* const a = pool.allocate(100'000);
-    void* const b = pool.allocate(10, 8192);
+    void* const b = pool.allocate(10, 32'768);
     pooled::pool_stats const s = pool.stats();
     EXPECT_EQ(s.large_in_use, 2U);
-    EXPECT_EQ(s.large_bytes, 100'010U);
+    EXPECT_EQ(s.large_bytes, 8U * 16'384U);
     EXPECT_EQ(s.in_use, 2U);
-    EXPECT_EQ(s.bytes_in_use, 100'010U);
+    EXPECT_EQ(s.bytes_in_use, s.large_bytes);
     pool.deallocate(a, 100'000);
-    pool.deallocate(b, 10, 8192);
+    pool.deallocate(b, 10, 32'768);
     EXPECT_EQ(pool.stats().large_in_use, 0U);
     EXPECT_EQ(pool.stats().large_bytes, 0U);
     EXPECT_EQ(pool.stats().bytes_in_use, 0U);
@@ -353,10 +353,10 @@ TYPED_TEST(stats_of, high_water_covers_large_allocations) {
         blocks.push_back(pool.allocate(k_large_bytes));
     for (void* const p : blocks)
         pool.deallocate(p, k_large_bytes);
-    void* const other = pool.allocate(2 * k_large_bytes);
+    void* const other = pool.allocate(k_large_bytes);
     EXPECT_EQ(pool.stats().in_use, 1U);
     EXPECT_EQ(pool.stats().high_water, 3U);
-    pool.deallocate(other, 2 * k_large_bytes);
+    pool.deallocate(other, k_large_bytes);
 }
 
 TYPED_TEST(stats_of, high_water_is_exact_also_when_blocks_are_used_again) {

@@ -107,7 +107,7 @@ TYPED_TEST(make_unique_from, a_pool_frees_a_large_object_through_its_base) {
     struct large : first_base {
         char bytes[100'000];
     };
-    struct alignas(16384) wide : second_base {
+    struct alignas(32768) wide : second_base {
         char bytes[16];
     };
     pooled::unique_ptr<first_base> const p = this->pool.template make_unique<large>();

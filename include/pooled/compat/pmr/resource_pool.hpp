@@ -4,7 +4,7 @@
 // The implementation of a pool_resource: a pool of this library, and pieces of upstream for requests that the pool does not
 // serve. The members of pool_resource are defined at the end.
 //
-//   allocate ─▶ over largest_required_pool_block, or aligned to more than 4 KiB? ─▶ a piece of upstream
+//   allocate ─▶ over largest_required_pool_block, or aligned to more than 16 KiB? ─▶ a piece of upstream
 //            └▶ a block of its size class ─▶ from the pool's caches and slabs
 //                                         └▶ from small chunks, where a slab is too large: see small_chunks.hpp
 //
