@@ -36,12 +36,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_default_pool_id = 1;
+inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
 // The functions that other copies call.
@@ -81,6 +83,8 @@ public:
             return *core;
         return find_default_core();
     }
+    // The same with other options; false when the core exists already, or is another copy's. Also throws std::invalid_argument.
+    [[nodiscard]] POOLED_API bool configure_default_core(pool_options const& options);
 
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
@@ -232,9 +236,24 @@ POOLED_CODE pool_core& registry::find_default_core() {
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
     scoped_lock const lock(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
-    if (foreign == nullptr) return insert(k_default_pool_id, {.name = "default"}, sharing::shared);
+    if (foreign == nullptr) return insert(k_default_pool_id, {.name = k_default_pool_name}, sharing::shared);
     m_cores.add(k_default_pool_id, *foreign);
     return *foreign;
+}
+
+POOLED_CODE bool registry::configure_default_core(pool_options const& options) {
+    if (options.teardown != teardown::immediate)
+        POOLED_THROW(std::invalid_argument(
+            "pooled: configure_default_pool: teardown must be immediate, which is compiled into the drops of the "
+            "default pool; use a reclaim_scope, or a pool of its own"));
+    prepare();
+    if (&detail::directory().oldest_of(m_copy.abi) != &m_copy) return false;
+    scoped_lock const lock(m_mutex);
+    if (find(k_default_pool_id) != nullptr) return false;
+    pool_options chosen = options;
+    if (chosen.name == pool_options().name) chosen.name = k_default_pool_name;
+    static_cast<void>(insert(k_default_pool_id, chosen, sharing::shared));
+    return true;
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
