@@ -33,8 +33,7 @@ TEST(configure_default_pool, applies_its_options_to_the_first_use_and_all_later_
                   try {
                       for (;;)
                           all.push_back(pooled::make_shared<int[]>(250));
-                  } catch (pooled::exhausted const&) {
-                  }
+                  } catch (pooled::exhausted const&) {}
                   if (all.size() < 500 || all.size() > 1050) return 2;
                   if (upstream.bytes() == 0 || upstream.bytes() > 1U << 20) return 3;
                   return pooled::default_pool().name() == "mine" ? 0 : 4;

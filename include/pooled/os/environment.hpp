@@ -39,12 +39,14 @@ POOLED_STATE(std::atomic<int>, g_allows_huge_pages, {0});
     bool const is_digit = value != nullptr && (value[0] == '0' || value[0] == '1') && value[1] == '\0';
     allows = is_digit && value[0] == '0' ? -1 : 1;
     int unread = 0;
-    bool const is_first = g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
+    bool const is_first =
+        g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
     if (is_first && value != nullptr && !is_digit)
-        std::fprintf(stderr,
-                     "pooled: the environment variable %s is \"%.32s\" and is ignored; 0 turns huge pages off, 1 is "
-                     "the default\n",
-                     k_name, value);
+        std::fprintf(
+            stderr,
+            "pooled: the environment variable %s is \"%.32s\" and is ignored; 0 turns huge pages off, 1 is "
+            "the default\n",
+            k_name, value);
     return allows == 1;
 }
 

@@ -4,6 +4,7 @@
 // The process-wide pool. Created at its first use, or before that by configure_default_pool(), and never destroyed, so it works
 // before main, in static and thread-local destructors, and in atexit handlers.
 
+#include "pooled/base/error.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/pool/options.hpp"
@@ -12,6 +13,7 @@
 
 #include <atomic>
 #include <new>
+#include <stdexcept>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
@@ -22,6 +24,7 @@ POOLED_STATE(std::atomic<pool*>, g_default_pool, {nullptr});
 // Its destructor never runs.
 struct default_pool_access {
     [[nodiscard]] POOLED_API static pool& make();
+    [[nodiscard]] POOLED_API static bool configure(pool_options const& options);
 };
 
 #if POOLED_HAS_CODE
@@ -38,6 +41,18 @@ POOLED_CODE pool& default_pool_access::make() {
         return *made;
     g_metadata.deallocate(memory, sizeof(pool));
     return *winner;
+}
+
+POOLED_CODE bool default_pool_access::configure(pool_options const& options) {
+    if (options.teardown != teardown::immediate)
+        POOLED_THROW(std::invalid_argument("pooled: configure_default_pool: teardown must be immediate, "
+                                           "because that is compiled into each drop; use a "
+                                           "reclaim_scope, or a pool of your own"));
+    pool_options named = options;
+    if (named.name == pool_options().name) named.name = k_default_pool_name;
+    bool is_new = false;
+    static_cast<void>(g_registry.find_default_core(named, is_new));
+    return is_new;
 }
 
 #endif
@@ -57,7 +72,7 @@ POOLED_CODE pool& default_pool_access::make() {
 // then that one's. Thread-safe. Throws std::invalid_argument for options that make no sense, and for a teardown other than
 // immediate; std::bad_alloc.
 [[nodiscard]] inline bool configure_default_pool(pool_options const& options) {
-    return detail::g_registry.configure_default_core(options);
+    return detail::default_pool_access::configure(options);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

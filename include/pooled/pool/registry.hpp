@@ -36,7 +36,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -81,10 +80,11 @@ public:
     [[nodiscard]] pool_core& default_core() {
         if (pool_core* const core = find(k_default_pool_id)) [[likely]]
             return *core;
-        return find_default_core();
+        bool is_new = false;
+        return find_default_core({.name = k_default_pool_name}, is_new);
     }
-    // The same with other options; false when the core exists already, or is another copy's. Also throws std::invalid_argument.
-    [[nodiscard]] POOLED_API bool configure_default_core(pool_options const& options);
+    // The same, made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
+    [[nodiscard]] POOLED_API pool_core& find_default_core(pool_options const& options, bool& is_new);
 
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
@@ -109,7 +109,6 @@ private:
     static bool give_back_large(thread_cache& cache) noexcept;
 
     void prepare();
-    [[nodiscard]] POOLED_API pool_core& find_default_core();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
@@ -230,30 +229,16 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
     return core;
 }
 
-POOLED_CODE pool_core& registry::find_default_core() {
+POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, bool& is_new) {
     prepare();
     memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
     scoped_lock const lock(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
-    if (foreign == nullptr) return insert(k_default_pool_id, {.name = k_default_pool_name}, sharing::shared);
+    is_new = foreign == nullptr;
+    if (is_new) return insert(k_default_pool_id, options, sharing::shared);
     m_cores.add(k_default_pool_id, *foreign);
     return *foreign;
-}
-
-POOLED_CODE bool registry::configure_default_core(pool_options const& options) {
-    if (options.teardown != teardown::immediate)
-        POOLED_THROW(std::invalid_argument(
-            "pooled: configure_default_pool: teardown must be immediate, which is compiled into the drops of the "
-            "default pool; use a reclaim_scope, or a pool of its own"));
-    prepare();
-    if (&detail::directory().oldest_of(m_copy.abi) != &m_copy) return false;
-    scoped_lock const lock(m_mutex);
-    if (find(k_default_pool_id) != nullptr) return false;
-    pool_options chosen = options;
-    if (chosen.name == pool_options().name) chosen.name = k_default_pool_name;
-    static_cast<void>(insert(k_default_pool_id, chosen, sharing::shared));
-    return true;
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
