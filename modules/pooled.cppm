@@ -26,6 +26,7 @@ namespace pooled_module {
 export namespace pooled {
 
 // pool/
+using pooled::configure_default_pool;
 using pooled::default_pool;
 using pooled::exhausted;
 using pooled::exhaustion_hook;

@@ -331,7 +331,10 @@ SETTINGS: dict[str, list[tuple[str, str, str]]] = {
 } | {
     "docs/trace-format.md": [
         ("a processor time of N µs or more", "bench/profile/recorder/clock.hpp", r"k_noted_ns = (\d+)'000;"),
-    ]
+    ],
+    "docs/object-pool.md": [
+        ("offered at most N µs before", "include/pooled/object/wait_queue.hpp", r"k_take_back_ns = (\d+)'000;"),
+    ],
 }
 
 # Which figures are measured: decimals, and what has a unit of time or counts times, instructions or a percentage.

@@ -198,6 +198,9 @@ pooled::pool all{{.name = "all", .max_bytes = 256 << 20}};
 pooled::pool audio{{.name = "audio", .upstream = all.resource()}};
     expect(audio.make_shared<int>(1) != nullptr && all.stats().in_use != 0);
 
+bool const is_new = pooled::configure_default_pool({.max_bytes = std::size_t{1} << 30, .huge_pages = false});
+    expect(!is_new || pooled::default_pool().stats().max_bytes == std::size_t{1} << 30);
+
 pooled::local_pool nodes{{.name = "nodes"}};
 pooled::local_rc_ptr<Packet> n = nodes.make_rc<Packet>();           // counts without atomics
     expect(n.use_count() == 1);

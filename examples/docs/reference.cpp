@@ -77,6 +77,11 @@ void default_pool() {
     pooled::default_pool().trim();
 }
 
+void configure_default_pool() {
+    bool is_configured = pooled::configure_default_pool({.max_bytes = 1 << 30, .huge_pages = false});
+    assert(!is_configured);  // it was used above
+}
+
 void pool_options() {
     std::pmr::monotonic_buffer_resource upstream;
     pooled::pool_options options{.name = "orders", .max_bytes = 1 << 20, .upstream = &upstream};
@@ -369,6 +374,7 @@ int main() {
     for (void (*example)() : {pool,
                               local_pool,
                               default_pool,
+                              configure_default_pool,
                               pool_options,
                               exhaustion_hook,
                               teardown,

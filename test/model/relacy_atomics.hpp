@@ -151,6 +151,9 @@ struct relacy_atomics {
         ++sleeping::at(&state).all;
     }
     static void relax() { rl::yield(1, $); }
+    static std::int64_t time() {
+        return rl::rand(2) * 1'000'000;
+    }  // whether a limit is over: the model chooses
     static void pause(unsigned) { rl::yield(1, $); }
     template <class T>
     [[nodiscard]] static T& per_thread(T&) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // The threads that wait for an object (object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
-// lock, and what to do under it, are those of object_stock: wait() and put(). Objects are numbers: slots that are not read.
+// lock, and what to do under it, are those of object_stock: wait(), take() and put(). Objects are numbers: slots that are not read.
 //
 //   granting    two waiters, one of whose waits may end by itself, and a thread that releases two objects
+//   overtaking  a waiter that is stopped, and a thread that releases an object and may take it back
+//   returning   a waiter, and a thread that releases an object, may take it back, and releases it again
 //   stopping    a waiter that another thread stops while a third one releases an object
 //   controls    the same with one part left out: Relacy must find the fault
 //
@@ -49,7 +51,7 @@ struct until_woken {
 
 template <class Atomics, left_out Omits>
 struct stock {
-    using queue = pooled::detail::basic_wait_queue<Atomics>;
+    using queue = pooled::detail::basic_wait_queue<Atomics, 1>;
     using waiter = typename queue::waiter;
 
     rl::mutex lock;
@@ -75,22 +77,33 @@ struct stock {
         }
         waiters.push(self);
         lock.unlock($);
-        sleep(self);
-        if (self.is_granted()) return bool(self.granted());
+        for (;;) {
+            bool const gives_up = !sleep(self);
+            if (Omits == left_out::second_look && gives_up) return false;
+            lock.lock($);
+            bool const is_settled = waiters.settle(self, gives_up);
+            lock.unlock($);
+            if (is_settled) return bool(self.granted());
+        }
+    }
+
+    bool take() {
         lock.lock($);
-        bool const is_granted = Omits != left_out::second_look && self.is_granted();
-        bool const has = is_granted && bool(self.granted());
-        if (!is_granted) waiters.remove(self);
+        bool has = idle($) > 0;
+        if (has)
+            idle($) = idle($) - 1;
+        else
+            has = bool(waiters.take_back());
         lock.unlock($);
         return has;
     }
 
     void put() {
+        waiter* to_wake = nullptr;
         lock.lock($);
-        waiter* const granted = waiters.grant_first(grant{nullptr, 1});
-        if (granted == nullptr) idle($) = idle($) + 1;
+        if (!waiters.grant_first(grant{nullptr, 1}, to_wake)) idle($) = idle($) + 1;
         lock.unlock($);
-        waiter::wake(granted);
+        waiter::wake(to_wake);
     }
 };
 
@@ -110,7 +123,7 @@ struct granting : rl::test_suite<granting<Atomics, Omits, Expected>, 3, Expected
             return;
         }
         typename stock<Atomics, Omits>::waiter self;
-        had[index]($) = all.wait(self, [](auto& one) { one.wait(any_deadline()); }) ? 1 : 0;
+        had[index]($) = all.wait(self, [](auto& one) { return one.wait(any_deadline()); }) ? 1 : 0;
     }
     // No object is lost, none is given twice.
     void after() { RL_ASSERT(had[0]($) + had[1]($) + all.idle($) == 2); }
@@ -127,11 +140,49 @@ struct stopping : rl::test_suite<stopping<Atomics, Omits, Expected>, 3, Expected
         had($) = 0;
     }
     void thread(unsigned index) {
-        if (index == 0) had($) = all.wait(self, [](auto& one) { one.wait(until_woken()); }) ? 1 : 0;
+        if (index == 0) had($) = all.wait(self, [](auto& one) { return one.wait(until_woken()); }) ? 1 : 0;
         if (index == 1) self.stop();
         if (index == 2) all.put();
     }
     void after() { RL_ASSERT(had($) + all.idle($) == 1); }
+};
+
+template <class Atomics, left_out Omits, rl::test_result_e Expected>
+struct overtaking : rl::test_suite<overtaking<Atomics, Omits, Expected>, 3, Expected> {
+    stock<Atomics, Omits> all;
+    typename stock<Atomics, Omits>::waiter self;
+    rl::var<int> had;
+    rl::var<int> overtook;
+
+    void before() {
+        all.begin_iteration(1);
+        had($) = overtook($) = 0;
+    }
+    void thread(unsigned index) {
+        if (index == 0) had($) = all.wait(self, [](auto& one) { return one.wait(until_woken()); }) ? 1 : 0;
+        if (index == 1) self.stop();
+        if (index == 2) {
+            all.put();
+            overtook($) = all.take() ? 1 : 0;  // only the stop ends the wait then
+        }
+    }
+    void after() { RL_ASSERT(had($) + overtook($) + all.idle($) == 1); }
+};
+
+template <class Atomics, left_out Omits, rl::test_result_e Expected>
+struct returning : rl::test_suite<returning<Atomics, Omits, Expected>, 2, Expected> {
+    stock<Atomics, Omits> all;
+
+    void before() { all.begin_iteration(1); }
+    void thread(unsigned index) {
+        if (index == 0) {
+            typename stock<Atomics, Omits>::waiter self;
+            RL_ASSERT(all.wait(self, [](auto& one) { return one.wait(until_woken()); }));
+        } else {
+            all.put();
+            if (all.take()) all.put();
+        }
+    }
 };
 
 constexpr auto k_success = rl::test_result_success;
@@ -148,6 +199,11 @@ int main() {
         "an object goes to one waiter, or is idle, whenever waits end", k_iterations);
     ok &= model::run<stopping<relacy_atomics, left_out::nothing, k_success>>(
         "a waiter that is stopped or granted wakes, and loses no object", k_iterations);
+
+    ok &= model::run<overtaking<relacy_atomics, left_out::nothing, k_success>>(
+        "a waiter whose object was taken back can be stopped", k_iterations);
+    ok &= model::run<returning<relacy_atomics, left_out::nothing, k_success>>(
+        "a waiter whose object was taken back is woken again", k_iterations);
 
     ok &= model::run<stopping<no_wake_up, left_out::nothing, k_endless>>(
         "without a call of wake a waiter sleeps for ever", k_iterations);

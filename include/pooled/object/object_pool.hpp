@@ -151,8 +151,9 @@ public:
         return get<rc>(k_or_empty, std::forward<Args>(args)...);
     }
 
-    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. In a local pool no other thread can
-    // release an object, so they return at once.
+    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. A released object goes to the first
+    // waiter; for 50 µs at most, threads that acquire before that thread has woken may take it. In a local pool no other thread
+    // can release an object, so they return at once.
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>

@@ -9,7 +9,7 @@
 // The stock is in one of two modes.
 //   cached    each thread keeps idle objects in its cache and takes no lock
 //   central   all owners are kept out of their caches and all idle objects are in the stock: under the lock it is known that
-//             there is no other, and a release goes to the first waiter
+//             there is no other, and a release goes to the first waiter. Until that thread has woken, another one may take it
 // A thread that finds m_used empty enters central mode before it takes a fresh object, builds one, reports "exhausted" or waits.
 // So no idle object stays in a cache, and no more objects are built than were in use at once. Entering costs a system call when
 // there are other threads, so the stock stays in central mode until k_central_hits acquisitions in a row found an idle object. A
@@ -17,7 +17,7 @@
 //
 // Invariants: m_objects = m_used.capacity + fresh + being built <= bound
 //             in use = m_used.outside − Σ held of the caches
-//             someone waits ⇒ central mode, nothing idle, m_objects == bound
+//             someone waits without a grant ⇒ central mode, nothing idle, m_objects == bound
 // Locks: the core's, then m_mutex. Any thread may call; user code and upstream are never called under a lock. O(1), but for
 // entering a mode, take_idle(), close() and count(): O(threads + idle objects).
 
@@ -163,17 +163,17 @@ grant object_stock::wait(DeadlinePolicy const& deadline) {
         }
         enter_central_mode();
     }
-    self.wait(deadline);
-    if (self.is_granted()) return self.granted();
-    scoped_lock const own(m_mutex);
-    if (self.is_granted()) return self.granted();
-    m_waiters.remove(self);
-    return {};
+    for (;;) {
+        bool const gives_up = !self.wait(deadline);
+        scoped_lock const own(m_mutex);
+        if (m_waiters.settle(self, gives_up)) return self.granted();
+    }
 }
 
 #if POOLED_HAS_CODE
 
-// Requires the lock. Empty: no object is idle in the stock (in central mode: anywhere), and none may be built.
+// Requires the lock. Empty: no object is idle in the stock (in central mode: anywhere), none may be built, and no waiter may be
+// overtaken.
 POOLED_CODE grant object_stock::take_locked(thread_cache* cache) noexcept {
     if (slot* const idle = uses(cache) ? m_used.pop(cache->recycled) : m_used.pop()) {
         ++m_hits;
@@ -186,6 +186,7 @@ POOLED_CODE grant object_stock::take_locked(thread_cache* cache) noexcept {
         return {fresh};
     }
     std::size_t const count = next_growth();
+    if (count == 0) return m_waiters.take_back();
     m_objects += count;
     return {nullptr, count};
 }
@@ -219,19 +220,18 @@ POOLED_CODE grant object_stock::take() {
 POOLED_CODE bool object_stock::put(slot& s) noexcept {
     if (m_caches.push_far(s)) return true;
     thread_cache* const cache = m_caches.attach();
-    waiter* granted = nullptr;
+    waiter* to_wake = nullptr;
     {
         scoped_lock const own(m_mutex);
         if (s.generation != generation()) return false;
-        granted = m_waiters.grant_first({&s});
-        if (granted == nullptr) {
+        if (!m_waiters.grant_first({&s}, to_wake)) {
             if (uses(cache))
                 m_used.push(s, cache->recycled);
             else
                 m_used.push(s);
         }
     }
-    waiter::wake(granted);
+    waiter::wake(to_wake);
     return true;
 }
 
@@ -255,31 +255,29 @@ POOLED_CODE void object_stock::add_rebuilt(slot& s) noexcept {
 }
 
 POOLED_CODE void object_stock::add_fresh(slot& s) noexcept {
-    waiter* granted = nullptr;
+    waiter* to_wake = nullptr;
     {
         scoped_lock const own(m_mutex);
         s.generation = generation();
         ++m_built;
-        granted = m_waiters.grant_first({&s});
-        if (granted != nullptr)
+        if (m_waiters.grant_first({&s}, to_wake))
             m_used.add_outside();
         else
             m_fresh.push(s);
     }
-    waiter::wake(granted);
+    waiter::wake(to_wake);
 }
 
 POOLED_CODE bool object_stock::remove(counted how) noexcept {
-    waiter* granted = nullptr;
+    waiter* to_wake = nullptr;
     bool is_last = false;
     {
         scoped_lock const own(m_mutex);
         if (how == counted::as_used) m_used.remove_outside();
-        granted = m_waiters.grant_first({nullptr, 1});  // m_objects then counts the waiter's object
-        if (granted == nullptr) --m_objects;
+        if (!m_waiters.grant_first({nullptr, 1}, to_wake)) --m_objects;  // it counts the waiter's object
         is_last = m_is_abandoned && m_objects == 0;
     }
-    waiter::wake(granted);
+    waiter::wake(to_wake);
     return is_last;
 }
 

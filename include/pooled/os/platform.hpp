@@ -6,7 +6,7 @@
 //   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
-//   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, coarse_time
+//   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
 //
 // Implemented for POSIX. On Linux the barrier is membarrier(2); elsewhere it is a sequentially consistent fence, and so is
 // std_atomics::light_barrier(). Any thread may call any function.
@@ -172,22 +172,26 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
     return has == 1;
 }
 
-// Nanoseconds since an unspecified moment, with a resolution of a few milliseconds; cheap.
-[[nodiscard]] inline std::int64_t coarse_time() noexcept {
+[[nodiscard]] inline std::int64_t read_clock(clockid_t clock) noexcept {
     timespec now{};
-#ifdef CLOCK_MONOTONIC_COARSE
-    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-#else
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
+    ::clock_gettime(clock, &now);
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+// Nanoseconds since an unspecified moment.
+[[nodiscard]] inline std::int64_t time() noexcept { return platform::read_clock(CLOCK_MONOTONIC); }
+
+// The same with a resolution of a few milliseconds; cheap.
+[[nodiscard]] inline std::int64_t coarse_time() noexcept {
+#ifdef CLOCK_MONOTONIC_COARSE
+    return platform::read_clock(CLOCK_MONOTONIC_COARSE);
+#else
+    return platform::time();
+#endif
 }
 
 // Processor time of the calling thread, in nanoseconds: exact, and without the time in which other threads ran.
 [[nodiscard]] inline std::int64_t thread_time() noexcept {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    return platform::read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 POOLED_STATE(std::atomic<std::int64_t>, g_small_pages_until, {0});
@@ -345,6 +349,7 @@ struct platform_atomics : std_atomics {
     static void wake_one(std::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }
     static void wake_all(std::atomic<std::uint32_t>& state) noexcept { platform::wake_all(state); }
     static void relax() noexcept { platform::relax(); }
+    [[nodiscard]] static std::int64_t time() noexcept { return platform::time(); }
     static void pause(unsigned attempt) noexcept { platform::pause(attempt); }
     // A thread_local object of the calling thread.
     template <class T>

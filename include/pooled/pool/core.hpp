@@ -17,6 +17,7 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
+#include "pooled/os/environment.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/dead_pools.hpp"
@@ -75,8 +76,9 @@ class core_resource : public std::pmr::memory_resource {
 class pool_core final : public core_resource<pool_core> {
 public:
     // Throws std::bad_alloc, and std::invalid_argument for options that make no sense.
-    [[nodiscard]] static pool_core& create(pool_options const& options, sharing kind, std::uint32_t id,
+    [[nodiscard]] static pool_core& create(pool_options options, sharing kind, std::uint32_t id,
                                            registry& made_by, core_functions const& functions) {
+        options.huge_pages = detail::allows_huge_pages() && options.huge_pages;
         if (options.chunk_bytes > k_max_chunk_bytes)
             POOLED_THROW(std::invalid_argument(
                 "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));

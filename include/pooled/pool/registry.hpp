@@ -42,6 +42,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline constexpr std::uint32_t k_default_pool_id = 1;
+inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
 // The functions that other copies call.
@@ -79,8 +80,11 @@ public:
     [[nodiscard]] pool_core& default_core() {
         if (pool_core* const core = find(k_default_pool_id)) [[likely]]
             return *core;
-        return find_default_core();
+        bool is_new = false;
+        return find_default_core({.name = k_default_pool_name}, is_new);
     }
+    // The same, made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
+    [[nodiscard]] POOLED_API pool_core& find_default_core(pool_options const& options, bool& is_new);
 
     // Whether another copy of the library made the core.
     [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
@@ -104,7 +108,6 @@ private:
     void free_closed_caches(thread_state& state) noexcept;
 
     void prepare();
-    [[nodiscard]] POOLED_API pool_core& find_default_core();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     static void before_fork() noexcept;
@@ -225,13 +228,14 @@ inline pool_core& registry::insert(std::uint32_t id, pool_options const& options
     return core;
 }
 
-POOLED_CODE pool_core& registry::find_default_core() {
+POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, bool& is_new) {
     prepare();
     memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
     scoped_lock const lock(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
-    if (foreign == nullptr) return insert(k_default_pool_id, {.name = "default"}, sharing::shared);
+    is_new = foreign == nullptr;
+    if (is_new) return insert(k_default_pool_id, options, sharing::shared);
     m_cores.add(k_default_pool_id, *foreign);
     return *foreign;
 }

@@ -105,8 +105,7 @@ TEST(until_stopped, stops_a_waiter_when_a_stop_is_requested) {
     pooled::detail::waiter w;
     EXPECT_EQ(policy.remaining(), k_longest_sleep);
     source.request_stop();
-    w.wait(policy);
-    EXPECT_FALSE(w.is_granted());
+    EXPECT_FALSE(w.wait(policy));
 }
 
 #endif

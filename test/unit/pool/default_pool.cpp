@@ -27,6 +27,11 @@ TEST(default_pool, is_the_same_on_every_thread) {
     EXPECT_EQ(pooled::default_pool().name(), "default");
 }
 
+TEST(default_pool, cannot_be_configured_once_an_object_was_made) {
+    EXPECT_FALSE(pooled::configure_default_pool({.max_bytes = 1 << 20}));
+    EXPECT_EQ(pooled::default_pool().stats().max_bytes, 0U);
+}
+
 TEST(default_pool, serves_the_free_functions) {
     pooled::pool& pool = pooled::default_pool();
     auto const before = pool.stats().in_use;
