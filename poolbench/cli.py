@@ -22,7 +22,7 @@ from poolbench.options import Speech, stop_on_signal
 EPILOG = """\b
 Examples:
   poolbench doctor                     what this machine has, and what is missing
-  poolbench run --profile quick        measure everything: about ten minutes and the build
+  poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare before.jsonl after.jsonl --fail-above 5%
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn

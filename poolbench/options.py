@@ -117,9 +117,9 @@ def _complete_variant(incomplete: str) -> list[str]:
 
 
 def _complete_malloc(incomplete: str) -> list[str]:
-    from poolbench.system.mallocs import DEFAULT, PACKAGES
+    from poolbench.system.mallocs import NAMES
 
-    return _starting_with([DEFAULT, *PACKAGES], incomplete)
+    return _starting_with(NAMES, incomplete)
 
 
 def _complete_toolchain(incomplete: str) -> list[str]:

@@ -31,6 +31,7 @@ from poolbench.plan.selection import short
 
 NONE = "–"
 PIPE_WIDTH = 180
+MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,12 @@ def deciding(rows: Iterable[HeadlineRow]) -> str:
 
 
 def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
-    """A row a work: every malloc under make_shared, ours, the limit."""
+    """A row a work: make_shared on the mallocs, ours, the limit."""
     rows = list(rows)
     mallocs = list(dict.fromkeys(name for row in rows for name in row.mallocs))
+    best = len(mallocs) > MOST_MALLOC_COLUMNS  # in place of all but glibc
+    if best:
+        mallocs = [name for name in mallocs if name == "glibc"]
     handles = [name for name in OUR_HANDLES if any(name in row.ours for row in rows)]
     table = []
     for row in rows:
@@ -195,6 +199,7 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
             [
                 row.headline.work,
                 *[number(row.mallocs[name]["median"]) if name in row.mallocs else NONE for name in mallocs],
+                *([f"{number(row.mallocs[row.best]['median'])} ({row.best})"] if best else []),
                 *[number(row.ours[name]["median"]) if name in row.ours else NONE for name in handles],
                 lead_text(row.over_glibc),
                 lead_text(row.over_best) if row.over_best else f"not measured on {', '.join(row.not_measured)}",
@@ -203,7 +208,15 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
         )
     return Sheet(
         "Nanoseconds per object: std::make_shared on each malloc, and pooled",
-        ["work", *mallocs, *[OUR_HANDLES[name] for name in handles], "glibc ÷ pooled", "best malloc ÷ pooled", "limit"],
+        [
+            "work",
+            *mallocs,
+            *(["best malloc"] if best else []),
+            *[OUR_HANDLES[name] for name in handles],
+            "glibc ÷ pooled",
+            "best malloc ÷ pooled",
+            "limit",
+        ],
         table,
         "medians of interleaved process runs; in brackets the 95% interval of the quotient; glibc: the better of new "
         "and make_shared; ahead, behind: by 5% at least, over the whole interval; even: all of it within 5%; "

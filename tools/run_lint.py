@@ -117,7 +117,7 @@ def check_python() -> bool:
 
 
 def check_shell() -> bool:
-    return run("bash", "-n", "tools/setup") and run("bash", "-n", ".ci/run")
+    return all(run("bash", "-n", script) for script in ("tools/setup", "tools/build_mallocs", ".ci/run"))
 
 
 def check_workflows() -> bool:

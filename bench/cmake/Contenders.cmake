@@ -107,5 +107,10 @@ set(POOLED_CONTENDERS_e13_large new make_shared pmr_synchronized pmr_unsynchroni
   pooled_instance pooled_local pooled_rc)
 # The programs have these two options.
 set(POOLED_CONTENDERS_e14_programs make_shared pooled)
+# The block pools and Boost's request a thousand blocks at a time, or search a list to free one.
+set(POOLED_CONTENDERS_e16_first_fill new make_shared boost_fast_pool pmr_synchronized tbb_scalable raw_new pooled
+  pooled_instance pooled_small_pages pooled_rc)
+# They have a bound.
+set(POOLED_CONTENDERS_e17_at_bound malloc_counter pooled)
 # The original's classes, and those of the same names in compat/.
 set(POOLED_CONTENDERS_boost_pool boost_original pooled_compat)

@@ -9,7 +9,7 @@ const register_workload k_workload{{
     .name = "e1_list_churn",
     .purpose = "lists of nodes of five sizes, dropped whole and refilled",
     .operation = "one node pushed (and, in time, dropped)",
-    .variants = {"text", "code"},
+    .variants = {"text", "text_moved", "code"},
 }};
 
 }  // namespace

@@ -2,9 +2,13 @@
 // E1: 1,000 linked lists for each of five node sizes; lists are dropped whole and replaced by new nodes.
 // After L. Barth, "Efficiently allocating lots of std::shared_ptr".
 //
-// text: an iteration drops list i mod 1,000 of every size and pushes 1,000 nodes of each size, interleaved.
-// code: what the published program does: an iteration drops the same, but pushes 1,000 nodes of one size,
-//       in turn; five times as many iterations; the lists shrink to about 200 nodes.
+// text        an iteration drops list i mod 1,000 of every size and pushes 1,000 nodes of each size, interleaved
+// text_moved  the same, but the head is moved into the new node: the old head is not touched
+// code        what the published program does: an iteration drops the same, but pushes 1,000 nodes of one size, in turn;
+//             five times as many iterations; the lists shrink to about 200 nodes
+//
+// A push is as published: `node->next = head; head = node`. The copy counts the old head's owners up and down, so it costs
+// a miss of the cache where the old head is no longer in it. Pointers that cannot be copied are moved in every variant.
 #pragma once
 
 #include "contender/contender.hpp"
@@ -13,6 +17,7 @@
 #include "support/registry.hpp"
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,20 +47,22 @@ struct node_data<0> {};
 // 16-byte link for every kind of pointer: nodes of 16, 32, 48, 64 and 80 bytes, as published, for raw pointers too.
 template <class C, std::size_t S>
 struct node {
-    explicit node(typename C::template pointer<node> successor) : next(std::move(successor)) {}
+    node() {}  // user-provided: nobody zeroes the data
     node(const node&) = delete;
     node& operator=(const node&) = delete;
 
-    alignas(16) typename C::template pointer<node> next;
+    alignas(16) typename C::template pointer<node> next{};
     [[no_unique_address]] node_data<S> data;
 };
 
-template <class C, class Sizes = std::make_index_sequence<k_sizes>>
+enum class push_by { copy, move };
+
+template <class C, push_by By, class Sizes = std::make_index_sequence<k_sizes>>
 class lists;
 
 // All lists of one contender, and the two operations of the experiment.
-template <class C, std::size_t... S>
-class lists<C, std::index_sequence<S...>> {
+template <class C, push_by By, std::size_t... S>
+class lists<C, By, std::index_sequence<S...>> {
 public:
     explicit lists(C& from) : m_contender(from) {}
     lists(const lists&) = delete;
@@ -69,7 +76,14 @@ public:
     void push(std::size_t list) {
         static_assert(sizeof(node<C, Size>) == 16 * (Size + 1));
         auto& first = std::get<Size>(m_heads)[list];
-        first = m_contender.template make<node<C, Size>>(std::move(first));
+        auto fresh = m_contender.template make<node<C, Size>>();
+        if constexpr (By == push_by::copy && std::copyable<head<Size>>) {
+            fresh->next = first;
+            first = fresh;
+        } else {
+            fresh->next = std::move(first);
+            first = std::move(fresh);
+        }
     }
 
     // One node of each size, smallest first; takes k_sizes choices.
@@ -116,9 +130,9 @@ inline std::vector<std::uint16_t> random_lists(std::uint64_t count, random_sourc
     return choices;
 }
 
-template <contender C>
-measurement run(const parameters& p) {
-    const bool text = p.variant == "text";
+template <contender C, push_by By>
+measurement churn(const parameters& p) {
+    const bool text = p.variant != "code";
     const std::uint64_t iterations = scaled(text ? k_text_iterations : k_code_iterations, p.scale);
     const std::uint64_t full_ramp_up = text || p.scale >= 1 ? k_ramp_up_nodes : k_code_nodes;
     const std::uint64_t ramp_up = is_tiny(p.scale) ? scaled(k_ramp_up_nodes, p.scale) : full_ramp_up;
@@ -130,7 +144,7 @@ measurement run(const parameters& p) {
     start_and_join_one_thread();
 
     auto from = std::make_unique<C>();
-    auto all = std::make_unique<lists<C>>(*from);
+    auto all = std::make_unique<lists<C, By>>(*from);
     for (std::uint64_t i = 0; i < ramp_up; ++i)
         all->push_all_sizes(&first[i * k_sizes]);
 
@@ -156,6 +170,11 @@ measurement run(const parameters& p) {
         (void)from.release();
     }
     return {seconds, iterations * choices_per_iteration, {}};
+}
+
+template <contender C>
+measurement run(const parameters& p) {
+    return p.variant == "text_moved" ? churn<C, push_by::move>(p) : churn<C, push_by::copy>(p);
 }
 
 }  // namespace bench::e1_list_churn

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -68,6 +69,12 @@ malloc_in_use mapped_malloc() {
         }
     }
     return found;
+}
+
+double process_cpu_seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 std::size_t resident_bytes() {

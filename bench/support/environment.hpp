@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// What the process really runs with: compiler, standard library, optimisation, the malloc mapped, memory in use.
+// What the process really runs with: compiler, standard library, optimisation, the malloc mapped, memory and processor time in use.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,8 @@ struct malloc_in_use {
 // Reads /proc/self/maps: an LD_PRELOAD path that does not exist is ignored by the loader with exit
 // status 0, so only the mapped files show which malloc was measured.
 malloc_in_use mapped_malloc();
+
+double process_cpu_seconds();  // user and system time of all threads so far
 
 std::size_t resident_bytes();       // now, from /proc/self/statm
 std::size_t peak_resident_bytes();  // so far, from getrusage

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-"""A figure with an interval of each cell, as a Polars frame: one row a cell and measure."""
+"""A figure with an interval of each cell, as a Polars frame: one row a cell and measure.
+
+The figure is the median of the processes or, of a measure whose name ends in "_worst", the largest. That has no
+interval: another process might be worse, and more processes find worse ones."""
 
 from __future__ import annotations
 
@@ -36,14 +39,18 @@ def collect(results: Results) -> dict[tuple[Cell, str], list[float]]:
     return found
 
 
+WORST = "_worst"
+
+
 def estimates(results: Results) -> pl.DataFrame:
     found = collect(results)
-    values = list(found.values())
+    values = [[max(samples)] if measure.endswith(WORST) else samples for (_, measure), samples in found.items()]
+    runs = map(len, found.values())
     rows = [
-        {**{name: getattr(cell, name) for name in KEY}, "measure": measure, "values": samples, "n": len(samples),
+        {**{name: getattr(cell, name) for name in KEY}, "measure": measure, "values": samples, "n": n,
          "median": stats.median(samples), "low": low, "high": high}
-        for ((cell, measure), samples), (low, high) in zip(
-            found.items(), stats.all_intervals(np.median, values) if values else [], strict=True)
+        for (cell, measure), samples, n, (low, high) in zip(
+            found, values, runs, stats.all_intervals(np.median, values) if values else [], strict=True)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=SCHEMA)
 

@@ -5,7 +5,8 @@ was published. A new workload needs such a file and nothing else; without one it
     title, question, source         words for the report
     limits = ["raw", ...]           contenders that only show how far one could get
     families = { name = ["raw", ...] }  contenders of one kind: tables fold them into one row, which can be unfolded
-    figures = { name = "heading" }  what a result tells beside its time
+    figures = { name = "heading" }  what a result tells beside its time; of a name that ends in "_worst", the largest of
+                                    all processes is shown, of others the median
     measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
     base    = { variant = name }    the contender that ratios are taken against, where it is not make_shared
     [[cells]]     a part of the matrix: every combination of its lists. `quick` and `full` are its scale in that

@@ -11,10 +11,15 @@ COLOURS = {
     "tcmalloc": "#2f7ed8",
     "jemalloc": "#1a9850",
     "mimalloc": "#a05fd0",
+    "mimalloc2": "#c2407f",
+    "mimalloc3": "#7d6bd9",
+    "snmalloc": "#0d8a8a",
+    "rpmalloc": "#8a6d3b",
+    "jemalloc-crate": "#5f8f1a",
     "limit": "#b08800",
     "make_shared": "#808080",
 }
-OTHER_COLOURS = ["#c2407f", "#0d8a8a", "#8a6d3b", "#5b7083", "#d1495b", "#4f6bed", "#6b8e23"]
+OTHER_COLOURS = ["#b5527f", "#2a8f8f", "#94762f", "#5b7083", "#d1495b", "#4f6bed", "#6b8e23"]
 UNDECIDED = "#8b949e"
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "stroke"]
 

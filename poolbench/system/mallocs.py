@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from poolbench import where
+
+BUILT = where.builds() / "mallocs"  # what tools/build_mallocs built
 LIBRARY_DIRECTORIES = (
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -26,9 +29,16 @@ LIBRARY_PATTERNS = {
     "tcmalloc": (r"libtcmalloc_minimal\.so\.\d+", r"libtcmalloc\.so\.\d+"),
     "jemalloc": (r"libjemalloc\.so\.\d+",),
     "mimalloc": (r"libmimalloc\.so\.\d+(\.\d+)?",),
+    # Built here. The pinned version is in the file's name.
+    "mimalloc2": (r"libmimalloc2\.so\.2\.\d+\.\d+",),
+    "mimalloc3": (r"libmimalloc3\.so\.3\.\d+\.\d+",),
+    "snmalloc": (r"libsnmalloc\.so\.[\d.]+",),
+    "rpmalloc": (r"librpmalloc\.so\.[\d.]+\+\w+",),
+    "jemalloc-crate": (r"libjemalloc-crate\.so\.[\d.]+",),
 }
 PACKAGES = {"tcmalloc": "libtcmalloc-minimal4", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}
 DEFAULT = "glibc"
+NAMES = [DEFAULT, *LIBRARY_PATTERNS]
 
 # Asked of the library itself, in a process that has it preloaded.
 VERSION_PROGRAM = """
@@ -37,10 +47,10 @@ lib, name = ctypes.CDLL(None), sys.argv[1]
 if name == "tcmalloc":
     lib.tc_version.restype = ctypes.c_char_p
     print(lib.tc_version(None, None, None).decode())
-elif name == "mimalloc":
-    v = lib.mi_version()
-    print(f"{v // 100}.{v // 10 % 10}.{v % 10}")
-elif name == "jemalloc":
+elif name.startswith("mimalloc"):
+    v = lib.mi_version()  # 209 is 2.0.9; since 2.3, 20302 is 2.3.2
+    print(f"{v // 10000}.{v // 100 % 100}.{v % 100}" if v >= 10000 else f"{v // 100}.{v // 10 % 10}.{v % 10}")
+elif name.startswith("jemalloc"):
     text, size = ctypes.c_char_p(), ctypes.c_size_t(8)
     assert lib.mallctl(b"version", ctypes.byref(text), ctypes.byref(size), None, 0) == 0
     print(text.value.decode().split("-")[0])
@@ -68,7 +78,7 @@ def _from_ldconfig() -> list[str]:
 
 def library_files() -> list[str]:
     files = _from_ldconfig()
-    for directory in LIBRARY_DIRECTORIES:
+    for directory in (BUILT, *LIBRARY_DIRECTORIES):
         try:
             files += [str(p) for p in Path(directory).iterdir()]
         except OSError:
@@ -92,7 +102,7 @@ def version_of(name: str, path: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         pass
     # Better the number in the file's name than none.
-    numbers = re.search(r"\.so\.([\d.]+)$", os.path.realpath(path))
+    numbers = re.search(r"\.so\.([\d.]+(?:\+\w+)?)$", os.path.realpath(path))
     return numbers.group(1) if numbers else "unknown"
 
 
@@ -106,6 +116,14 @@ def c_library() -> str:
     return found.group(1) if found else "unknown"
 
 
+def _how_to_get(name: str) -> str:
+    if name in PACKAGES:
+        return f"{name} is not installed (Debian: {PACKAGES[name]})"
+    if where.in_checkout():
+        return f"{name} is not built (tools/build_mallocs builds it where cargo is installed)"
+    return f"{name} is not there (name its library: --malloc {name}=PATH)"
+
+
 def find(files: Iterable[str] | None = None) -> tuple[list[Malloc], dict[str, str]]:
     """The mallocs installed, glibc first, and for each one missing a sentence that says how to get it."""
     files = library_files() if files is None else list(files)
@@ -117,7 +135,7 @@ def find(files: Iterable[str] | None = None) -> tuple[list[Malloc], dict[str, st
         if paths:
             found.append(Malloc(name, paths[0], version_of(name, paths[0])))
         else:
-            missing[name] = f"{name} is not installed (Debian: {PACKAGES[name]})"
+            missing[name] = _how_to_get(name)
     return found, missing
 
 

@@ -91,7 +91,13 @@ def session(**rest) -> dict:
     return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
 
 
-MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
+MALLOCS = [
+    "glibc",
+    "tcmalloc",
+    "jemalloc",
+    "mimalloc",
+    *("mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc-crate"),
+]
 
 
 def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
@@ -104,7 +110,7 @@ def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
 
 
 def quick_cells() -> list[Cell]:
-    """Those of a quick run of everything that is described, on four mallocs."""
+    """Those of a quick run of everything that is described, on every malloc that the set-up provides."""
     return matrix.cells_of("quick", quick_programs(), MALLOCS, description.load())
 
 

@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import math
 import random
 
 import polars as pl
@@ -41,6 +42,14 @@ def test_a_cell_has_a_row_a_measure_with_its_median_and_interval(tmp_path):
     frame = estimate.estimates(results(tmp_path, {support.cell(): [1, 2, 3, 4, 9]}, bytes=64))
     assert frame["measure"].to_list() == ["ns_per_op", "bytes"]
     assert frame.row(0, named=True) | {"n": 5, "median": 3, "low": 1, "high": 9} == frame.row(0, named=True)
+
+
+def test_of_a_worst_figure_the_largest_counts_and_no_interval_is_claimed(tmp_path):
+    made = tmp_path / "r.jsonl"
+    samples = [support.sample(support.cell(), 5, figures={"cpu_ns_worst": value}) for value in (9, 140, 12)]
+    frame = estimate.estimates(read(support.write(made, support.session(), *samples)))
+    worst = frame.filter(pl.col("measure") == "cpu_ns_worst").row(0, named=True)
+    assert (worst["median"], worst["n"], worst["high"]) == (140, 3, math.inf)
 
 
 def test_a_filter_takes_a_value_a_list_or_all():
@@ -212,6 +221,15 @@ WORK = {"w": Description("w", "W", headlines=[Headline("work", {})])}
 def headline(tmp_path, values, installed=()):
     (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), WORK, installed)
     return row
+
+
+def test_a_summary_of_many_mallocs_names_the_best_in_one_column(tmp_path):
+    names = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "snmalloc"]
+    values = {support.cell("make_shared", name): noisy(40.0 - at) for at, name in enumerate(names)}
+    row = headline(tmp_path, {**values, support.cell("pooled"): noisy(10.0)}, names)
+    sheet = tables.summary_sheet([row])
+    assert sheet.columns[:4] == ["work", "glibc", "best malloc", "pooled"]
+    assert sheet.rows[0][2] == f"{tables.number(row.mallocs['snmalloc']['median'])} (snmalloc)"
 
 
 def test_there_is_no_best_malloc_while_an_installed_one_was_not_measured(tmp_path):

@@ -19,8 +19,23 @@ def test_a_malloc_that_is_not_installed_is_missed_by_name(tmp_path):
     debug.touch()
     found, missing = mallocs.find([str(library), str(debug), os.fspath(tmp_path / "libmimalloc.so.2")])
     assert [m.name for m in found] == ["glibc", "jemalloc"]
-    assert set(missing) == {"tcmalloc", "mimalloc"}
-    assert "libtcmalloc-minimal4" in missing["tcmalloc"]
+    assert set(missing) == set(mallocs.NAMES) - {"glibc", "jemalloc"}
+    assert "libtcmalloc-minimal4" in missing["tcmalloc"] and "tools/build_mallocs" in missing["snmalloc"]
+
+
+@pytest.mark.real_machine
+def test_a_malloc_that_was_built_here_stands_beside_the_installed_one(tmp_path):
+    names = ["libmimalloc.so.2", "libmimalloc2.so.2.3.2", "libjemalloc-crate.so.5.3.1", "librpmalloc.so.0.2.3+b097fd0"]
+    for name in names:
+        (tmp_path / name).touch()
+    found, _ = mallocs.find([str(tmp_path / name) for name in names])
+    assert [(m.name, os.path.basename(m.path)) for m in found[1:]] == [
+        ("mimalloc", "libmimalloc.so.2"),
+        ("mimalloc2", "libmimalloc2.so.2.3.2"),
+        ("rpmalloc", "librpmalloc.so.0.2.3+b097fd0"),
+        ("jemalloc-crate", "libjemalloc-crate.so.5.3.1"),
+    ]
+    assert found[3].version == "0.2.3+b097fd0"  # it has no function that tells
 
 
 def test_a_library_named_by_the_user_goes_before_the_one_found():

@@ -53,6 +53,9 @@ class SetupTest(unittest.TestCase):
             each.mkdir(parents=True)
         shutil.copy(SETUP, self.checkout / "tools/setup")
         (self.checkout / "tools/requirements.txt").write_text("")
+        mallocs = self.checkout / "tools/build_mallocs"  # test_build_mallocs.py
+        mallocs.write_text('#!/bin/sh\ntouch "$STATE/mallocs"\n')
+        mallocs.chmod(0o755)
         (self.checkout / "poolbench/pyproject.toml").write_text("")
         for name, body in STAND_INS.items():
             shim = shims / name
@@ -173,6 +176,13 @@ class SetupTest(unittest.TestCase):
         self.without(*REQUIRED)
         self.assertEqual(self.setup(POOLED_SETUP="off"), 0, self.said)
         self.assertNotIn("apt-get", self.calls())
+
+    def test_mallocs_are_built_to_measure_and_for_nothing_else(self):
+        self.assertEqual(self.setup("bench", POOLED_SETUP="off"), 0, self.said)
+        self.assertTrue((self.state / "mallocs").exists())
+        (self.state / "mallocs").unlink()
+        self.assertEqual(self.setup("lint", POOLED_SETUP="off"), 0, self.said)
+        self.assertFalse((self.state / "mallocs").exists())
 
     def test_an_unknown_goal_is_an_error(self):
         self.assertEqual(self.setup("everything"), 1)
