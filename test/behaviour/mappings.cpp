@@ -96,8 +96,8 @@ TEST_P(mappings_of, a_pool_do_not_grow_when_every_other_block_is_dropped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(blocks_of, mappings_of,
-                         testing::Values(std::size_t{1500}, std::size_t{40'000}, std::size_t{300'000}, 2 * k_mib,
-                                         20 * k_mib),
+                         testing::Values(std::size_t{1500}, std::size_t{40'000}, std::size_t{300'000},
+                                         2 * k_mib, 20 * k_mib),
                          [](auto const& tested) { return std::to_string(tested.param) + "_bytes"; });
 
 class a_system_that_takes_no_memory_back : public testing::Test {

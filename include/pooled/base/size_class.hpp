@@ -114,7 +114,8 @@ struct class_geometry {
     if (block_bytes > k_max_block_bytes) best = g.least_granules();
     // A slab that is full but for its colours stays: a longer one would have one colour for more blocks.
     bool const is_full = best * k_granule_bytes % block_bytes == 0;
-    for (std::size_t n = best; !is_full && n <= k_max_slab_granules && rest(best) * 50 > best * k_granule_bytes; ++n)
+    for (std::size_t n = best;
+         !is_full && n <= k_max_slab_granules && rest(best) * 50 > best * k_granule_bytes; ++n)
         if (rest(n) * best < rest(best) * n) best = n;
     g.slab_granules = static_cast<std::uint16_t>(best);
     return g;

@@ -221,7 +221,8 @@ public:
         scoped_lock const lock(m_mutex);
         for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
             if (one <= k_first_large && !m_has_arrays[one]) {
-                for_each_array(one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
+                for_each_array(
+                    one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
                 m_has_arrays[one] = true;
             }
     }

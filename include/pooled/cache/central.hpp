@@ -22,6 +22,7 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
+#include "pooled/base/bits.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/base/span.hpp"
@@ -111,14 +112,16 @@ public:
 
     // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
-        if (m_pool.is_at_bound()) return put(blocks);
+        if (blocks.empty()) return;
+        bool const dense = are_dense(blocks);
+        if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
         std::uint64_t const in_use = outside() - detail::min<std::uint64_t>(outside(), blocks.size());
         auto const limit =
             static_cast<std::size_t>(detail::min<std::uint64_t>(in_use / 16, recent_blocks::k_most));
-        if (limit > m_recent.capacity()) m_recent.reserve(limit);
+        if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::min(limit, m_recent.capacity());
-        if (blocks.size() > kept) {
-            drain_recent();
+        if (dense || blocks.size() > kept) {
+            drain_recent(dense ? kept : 0);
             return put(blocks);
         }
         drain_recent(kept - blocks.size());
@@ -239,6 +242,12 @@ public:
 
 private:
     static constexpr unsigned k_attempts_at_bound = 64;
+
+    // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
+    [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
+        std::uintptr_t const near = 4 * blocks.size() * k_geometry[m_class].block_bytes;
+        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + near <= 2 * near;
+    }
 
     // Sets their bits.
     void put(span<void* const> blocks) noexcept {

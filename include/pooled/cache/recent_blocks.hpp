@@ -77,8 +77,8 @@ public:
     void drain(std::size_t kept, Put&& put) noexcept {
         while (m_count > kept) {
             std::uint32_t const first = at(0);
-            auto const run = static_cast<std::uint32_t>(
-                detail::min<std::size_t>(m_count - kept, m_capacity - first));
+            auto const run =
+                static_cast<std::uint32_t>(detail::min<std::size_t>(m_count - kept, m_capacity - first));
             span<void* const> const oldest(m_ring + first, run);
             m_count = m_count - run;
             m_begin = at(run);
@@ -90,7 +90,9 @@ public:
     void clear() noexcept { m_count = 0; }
 
 private:
-    [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept { return (m_begin + i) & (m_capacity - 1); }
+    [[nodiscard]] std::uint32_t at(std::uint32_t i) const noexcept {
+        return (m_begin + i) & (m_capacity - 1);
+    }
 
     void** m_ring = nullptr;
     std::uint32_t m_capacity = 0;

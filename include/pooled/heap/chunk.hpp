@@ -9,6 +9,7 @@
 // Invariant: held = its granules that are in use or reserved; a chunk with held == 0 can return to upstream.
 // Guarded by the lock of the heap.
 
+#include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
 #include "pooled/base/span.hpp"
 #include "pooled/config.hpp"
@@ -30,7 +31,9 @@ struct alignas(k_cache_line) chunk {
     std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
-    std::size_t align = k_granule_bytes;  // with which upstream was asked
+    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
+    bool may_be_small = false;   // it should have huge pages, and may have small ones
+    observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
 #if POOLED_CHECKED
     bool was_live = false;  // the live map's former bit for the first byte, as `outer`
 #endif
@@ -64,6 +67,16 @@ struct alignas(k_cache_line) chunk {
         return s.owner->index_of(s) + s.granules == s.owner->granules ? nullptr : &s + s.granules;
     }
 };
+
+inline void slab::note_purged() noexcept {
+    purged &= static_cast<std::uint8_t>(~k_any_purged);
+    if (!owner->has_purged) return;
+    for (std::uint32_t i = 0; i < granules; ++i)
+        if (this[i].purged != 0) {
+            purged |= k_any_purged;
+            return;
+        }
+}
 
 inline std::size_t slab::bytes() const noexcept {
     std::size_t const all = granules * k_granule_bytes;

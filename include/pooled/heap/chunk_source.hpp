@@ -87,7 +87,8 @@ public:
     // `under_way` must be settled once other threads can find the chunk.
     [[nodiscard]] chunk* allocate(request const& what, upstream::call& under_way) {
         // Whole granules, so that owns() answers exactly; but a bound under one granule is usable, too.
-        std::size_t const unit = m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
+        std::size_t const unit =
+            m_upstream.max_bytes() < k_granule_bytes ? k_min_block_bytes : k_granule_bytes;
         std::size_t const least = round_up(what.bytes, unit);
         std::size_t bytes = what.align > k_granule_bytes
                                 ? least
@@ -107,7 +108,7 @@ public:
 #if POOLED_CHECKED
         g_live_map.set(c.base, c.was_live);
 #endif
-        if (!m_upstream.deallocate(c.base, c.bytes, c.align, under_way)) {
+        if (!m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way)) {
             assign(c.records()[0]);
             return false;
         }
@@ -168,7 +169,8 @@ private:
         auto* const c = ::new (descriptor) chunk;
         c->base = static_cast<std::byte*>(base);
         c->bytes = bytes;
-        c->align = what.align;
+        c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
+        c->may_be_small = is_dense && m_upstream.wants_huge_pages(bytes);
         c->number = detail::next_region();
         c->outer = g_page_map.find(base);
 #if POOLED_CHECKED

@@ -44,7 +44,8 @@ public:
     // granule: O(spans).
     [[nodiscard]] slab* find(std::size_t least, std::size_t bytes, std::size_t align = 1) const noexcept {
         if (m_taken != nullptr && align <= k_granule_bytes)
-            if (slab* const next = chunk::after(*m_taken); is_listed(next) && next->granules >= least) return next;
+            if (slab* const next = chunk::after(*m_taken); is_listed(next) && next->granules >= least)
+                return next;
         for (std::size_t bin = next_bin(bin_of(least)); bin != k_bins; bin = next_bin(bin + 1))
             for (slab* s = m_bins[bin].first(); s != nullptr; s = s->next) {
                 if (s->granules >= least && skip_to(*s, align) + bytes <= s->bytes()) return s;
@@ -173,7 +174,9 @@ private:
         return last.granules != 0 && (&last - (last.granules - 1))->is_free();
     }
 
-    static void set_length(slab& s, std::size_t count) noexcept { s.granules = static_cast<std::uint32_t>(count); }
+    static void set_length(slab& s, std::size_t count) noexcept {
+        s.granules = static_cast<std::uint32_t>(count);
+    }
     void list(slab& s, std::size_t count) noexcept {
         set_length(s, count);
         set_length(s.last_record(), count);

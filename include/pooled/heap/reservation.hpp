@@ -39,14 +39,16 @@ struct reservation {
     }
     // The same for one block that no class serves: its span is as long, or a granule longer, since the headers of one type's forms
     // differ by a few words. O(free spans that do not fit).
-    [[nodiscard]] slab* find_exact(std::size_t granules, std::size_t bytes, std::size_t align) const noexcept {
+    [[nodiscard]] slab* find_exact(std::size_t granules, std::size_t bytes,
+                                   std::size_t align) const noexcept {
         for (slab* s = free.first(); s != nullptr; s = s->next)
             if (fits_exact(*s, granules, bytes, align)) return s;
         return nullptr;
     }
     [[nodiscard]] static bool fits_exact(slab const& s, std::size_t granules, std::size_t bytes,
                                          std::size_t align) noexcept {
-        return s.granules - granules <= 1 && bytes <= s.bytes() && (address_of(s.memory()) & (align - 1)) == 0;
+        return s.granules - granules <= 1 && bytes <= s.bytes() &&
+               (address_of(s.memory()) & (align - 1)) == 0;
     }
 };
 

@@ -117,8 +117,7 @@ struct alignas(k_cache_line) slab {
         size_class = static_cast<std::uint8_t>(k_exact);
         total = 1;
         blocks += offset;
-        for (std::uint32_t i = 0; i < granules; ++i)
-            this[i].purged = 0;
+        on_touch(0, bytes());
     }
 
     // Requires a class, and all blocks free.
@@ -149,20 +148,15 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
-    void note_purged() noexcept {
-        purged &= static_cast<std::uint8_t>(~k_any_purged);
-        for (std::uint32_t i = 0; i < granules; ++i)
-            if (this[i].purged != 0) {
-                purged |= k_any_purged;
-                return;
-            }
-    }
+    // Sets k_any_purged as the records say. Defined in chunk.hpp.
+    void note_purged() noexcept;
     // The pages of granule `i` that lie within [first, end): one bit for each.
     [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
                                                          std::size_t end) noexcept {
         std::size_t const from = detail::clamp(first, i * k_granule_bytes, (i + 1) * k_granule_bytes);
         std::size_t const to = detail::clamp(end, from, (i + 1) * k_granule_bytes);
-        std::size_t const a = (from - i * k_granule_bytes + platform::k_page_bytes - 1) / platform::k_page_bytes;
+        std::size_t const a =
+            (from - i * k_granule_bytes + platform::k_page_bytes - 1) / platform::k_page_bytes;
         std::size_t const b = (to - i * k_granule_bytes) / platform::k_page_bytes;
         return static_cast<std::uint8_t>(a < b ? (1U << b) - (1U << a) : 0);
     }

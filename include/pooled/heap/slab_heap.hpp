@@ -164,7 +164,9 @@ public:
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
     // The same for take_exact().
-    [[nodiscard]] bool grow_exact(std::size_t bytes, std::size_t align) { return grow(exact_request(bytes, align)); }
+    [[nodiscard]] bool grow_exact(std::size_t bytes, std::size_t align) {
+        return grow(exact_request(bytes, align));
+    }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {
@@ -266,6 +268,26 @@ public:
         return bytes;
     }
 
+    // Chunks that are nearly all in use get huge pages if they have small ones, for some milliseconds: a pool that filled while huge
+    // pages were slow to get has them later. O(chunks); not under the lock.
+    void collapse() noexcept {
+        std::int64_t left = k_collapse_time;
+        while (left > 0 && platform::are_huge_pages_quick()) {
+            chunk* found = nullptr;
+            {
+                scoped_lock const lock(m_mutex);
+                for (chunk* c = m_chunks; c != nullptr && found == nullptr; c = c->next)
+                    if (c->may_be_small && c->held >= c->granules / 8 * 7) found = c;
+                if (found == nullptr) return;
+                found->may_be_small = false;
+                ++found->held;  // so that the chunk stays
+            }
+            left -= detail::max<std::int64_t>(platform::collapse_pages(found->base, found->bytes), 1);
+            scoped_lock const lock(m_mutex);
+            if (--found->held == 0) m_empty_chunks.add(1);
+        }
+    }
+
     // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
         if (!m_source.from().is_system()) return 0;
@@ -286,6 +308,7 @@ public:
             if (fresh != 0 && s.size_class < k_class_count) s.marks.forget(s, i, fresh);
         }
         if (s.size_class < k_class_count) s.purged |= slab::k_any_purged;
+        s.owner->has_purged = true;
         return pages * platform::k_page_bytes;
     }
 
@@ -323,6 +346,8 @@ public:
     }
 
 private:
+    static constexpr std::int64_t k_collapse_time = 5'000'000;  // of a period of 250 ms
+
     // What reserve() makes.
     struct reserved_shape {
         chunk_source::request request;

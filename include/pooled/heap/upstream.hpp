@@ -132,6 +132,9 @@ public:
         platform::release_pages(static_cast<std::byte*>(p), mapped(bytes));
     }
 
+    [[nodiscard]] bool wants_huge_pages(std::size_t bytes) const noexcept {
+        return m_huge_pages && is_system() && bytes >= k_huge_page_bytes;
+    }
     // Only pages of the operating system can be returned individually, and touched in advance.
     [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
     [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
@@ -241,7 +244,7 @@ private:
             mapped(bytes), detail::max(align, is_long ? k_huge_page_bytes : k_granule_bytes));
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
-        if (m_huge_pages && is_long && may_be_huge) platform::take_huge_pages(p, bytes);
+        if (may_be_huge && wants_huge_pages(bytes)) platform::take_huge_pages(p, bytes);
         return p;
     }
 

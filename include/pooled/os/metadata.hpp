@@ -60,7 +60,8 @@ public:
 
 private:
     static constexpr std::size_t k_region_bytes = std::size_t{128} << 10;
-    static constexpr std::size_t k_largest_piece = std::size_t{25} << 10;  // the descriptor of a chunk of 2 MiB
+    static constexpr std::size_t k_largest_piece = std::size_t{25}
+                                                   << 10;  // the descriptor of a chunk of 2 MiB
     static constexpr std::size_t k_unit = 2 * k_cache_line;
     static constexpr std::size_t k_lists = k_largest_piece / k_unit;
 
@@ -138,7 +139,7 @@ private:
 
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};
-    std::array<std::uint32_t, k_lists> m_empty{};  // regions without a piece in use
+    std::array<std::uint32_t, k_lists> m_empty{};     // regions without a piece in use
     std::array<std::uint32_t, k_lists> m_reserved{};  // pieces
 };
 

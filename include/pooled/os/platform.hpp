@@ -3,7 +3,7 @@
 
 // The whole interface to the operating system: to port the library, port this file.
 //
-//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages
+//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages, collapse_pages
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
 //   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
@@ -41,6 +41,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
 inline constexpr int k_futex_wait = 128;       // FUTEX_WAIT_PRIVATE
 inline constexpr int k_futex_wake = 129;       // FUTEX_WAKE_PRIVATE
 inline constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+inline constexpr int k_collapse = 25;          // MADV_COLLAPSE
 inline constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
 
 struct machine_memory {  // sysinfo(2)
@@ -194,23 +195,48 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
     return platform::read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-POOLED_STATE(std::atomic<std::int64_t>, g_small_pages_until, {0});
-
-// Asks for huge pages for fresh pages that begin at a multiple of 2 MiB, if these are quick to get. The system may ignore it.
+// Huge pages, as far as they are quick to get.
 //
 // The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
-// back and must supply 512 small pages again. So the first page is touched here and timed. After a slow one, small pages are used for
-// twenty times as long: slow touches take at most a twentieth of the time. The state is the machine's: one for all pools.
+// back and must supply 512 small pages again. So each huge page that the library asks for is timed. After a slow one, small pages are used
+// for twenty times as long: slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
+POOLED_STATE(std::atomic<std::int64_t>, g_small_pages_until, {0});
+POOLED_STATE(std::atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
+inline constexpr std::int64_t k_slow_huge_page = 1'500'000;
+inline constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 2 µs at most
+
+[[nodiscard]] inline bool are_huge_pages_quick() noexcept {
+    return platform::coarse_time() >= g_small_pages_until.load(std::memory_order_relaxed);
+}
+// Calls get(), which gets a huge page from the system. Returns the time it took.
+template <class Get>
+std::int64_t time_huge_page(Get&& get) noexcept {
+    std::int64_t const begin = platform::thread_time();
+    get();
+    std::int64_t const took = platform::thread_time() - begin;
+    if (took >= k_least_huge_page) g_has_huge_pages.store(true, std::memory_order_relaxed);
+    if (took >= k_slow_huge_page)
+        g_small_pages_until.store(platform::coarse_time() + 20 * took, std::memory_order_relaxed);
+    return took;
+}
+
+// Asks for huge pages for fresh pages that begin at a multiple of 2 MiB, and touches the first one. The system may ignore it.
 inline void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_HUGEPAGE
-    static constexpr std::int64_t k_slow = 1'500'000;
-    std::int64_t const now = platform::coarse_time();
-    if (now < g_small_pages_until.load(std::memory_order_relaxed)) return;
+    if (!are_huge_pages_quick()) return;
     ::madvise(p, bytes, MADV_HUGEPAGE);
-    std::int64_t const begin = platform::thread_time();
-    *static_cast<std::byte volatile*>(p) = std::byte{0};
-    std::int64_t const took = platform::thread_time() - begin;
-    if (took >= k_slow) g_small_pages_until.store(now + 20 * took, std::memory_order_relaxed);
+    platform::time_huge_page([p] { *static_cast<std::byte volatile*>(p) = std::byte{0}; });
+#endif
+}
+
+// Replaces small pages in use by huge ones, where the system supports that (Linux 6.1) and has provided a huge page before. Returns
+// the time it took.
+inline std::int64_t collapse_pages(void* p, std::size_t bytes) noexcept {
+#ifdef __linux__
+    if (!g_has_huge_pages.load(std::memory_order_relaxed)) return 0;
+    return platform::time_huge_page([&] { ::madvise(p, bytes, k_collapse); });
+#else
+    return static_cast<void>(p), static_cast<void>(bytes), 0;
 #endif
 }
 

@@ -330,7 +330,8 @@ POOLED_CODE void deallocate_large(std::uint32_t pool_id, void* p, std::size_t by
     tracking::on_deallocate(block);
 #if POOLED_HARDENED
     if constexpr (k_hardened)
-        if (!g_page_map.find(block).empty() && !free_mark::put_on_if_off(block)) hardened::report_freed(block);
+        if (!g_page_map.find(block).empty() && !free_mark::put_on_if_off(block))
+            hardened::report_freed(block);
 #endif
     if (core->deallocate_large(block, detail::find_cache(*core))) g_registry.destroy(*core);
 }

@@ -63,10 +63,9 @@ public:
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
         on_slow_call(cache);
         // Blocks of the class that other threads have cached are used before any upstream is called.
-        void* const block =
-            allocate_or_grow([&] { return m_caches.allocate(c, cache); },
-                             [&] { return steal(c) || find_slab(c, cache) || m_slabs.grow(c); },
-                             k_geometry[c].block_bytes);
+        void* const block = allocate_or_grow(
+            [&] { return m_caches.allocate(c, cache); },
+            [&] { return steal(c) || find_slab(c, cache) || m_slabs.grow(c); }, k_geometry[c].block_bytes);
         if (m_caches.is_at_bound()) [[unlikely]]
             on_served(m_caches[c].served());
         return block;
@@ -80,7 +79,8 @@ public:
 
     // For requests that class_for() does not serve. `cache`: that of the calling thread, or null. Returns the block of that class
     // that its owner freed last, or null. O(1), without a lock.
-    [[nodiscard]] static void* take_cached(std::size_t bytes, std::size_t align, thread_cache* cache) noexcept {
+    [[nodiscard]] static void* take_cached(std::size_t bytes, std::size_t align,
+                                           thread_cache* cache) noexcept {
         class_index const c = large_class_for(bytes, align);
         if (cache == nullptr || c == k_exact) return nullptr;
         far_pass const pass(cache->pool_id);
@@ -150,8 +150,8 @@ private:
             std::uint32_t const epoch = m_caches.bound_epoch();
             std::uint64_t const before = m_upstream.calls_ended();
             if (void* const block = take()) return block;
-            if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() && !m_upstream.may_give_soon(bytes, before) &&
-                !m_slabs.has_empty_chunk())
+            if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
+                !m_upstream.may_give_soon(bytes, before) && !m_slabs.has_empty_chunk())
                 return nullptr;
             POOLED_TRY {
                 if (grow()) continue;
@@ -237,7 +237,8 @@ private:
         bool const is_kept = cache->push_large(c, block);
         cache->gate.leave();
         if (is_hot) [[unlikely]]
-            fail_deallocation(name, block, "no large block in use starts there (double free, or another size)");
+            fail_deallocation(name, block,
+                              "no large block in use starts there (double free, or another size)");
         return is_kept;
     }
     [[nodiscard]] void* allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache);
@@ -340,7 +341,8 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         // If all objects are of one class, a bound that is just large enough for them suffices.
         bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
                                  (wanted != least && reserve_slabs(least));
-        if (!is_reserved || ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)))
+        if (!is_reserved ||
+            ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)))
             return false;
         mine.settle();
         return true;
@@ -380,6 +382,7 @@ inline std::size_t pool_memory::trim() noexcept {
 }
 
 POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
+    m_slabs.collapse();
     if (m_slabs.has_reservations()) return;
     {
         scoped_lock const lock(m_caches.mutex());

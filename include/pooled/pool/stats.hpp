@@ -54,13 +54,13 @@ struct pool_stats {
     std::uint64_t refills = 0;
     std::uint64_t flushes = 0;
     std::uint64_t remote_frees = 0;
-    std::uint64_t bytes_in_use = 0;    // whole blocks, not requested bytes
-    std::uint64_t upstream_bytes = 0;  // taken from upstream and not returned
-    std::uint64_t upstream_calls = 0;  // total allocations requested from upstream
-    std::uint64_t max_bytes = 0;       // 0: not bounded
-    std::uint64_t threads = 0;         // number of threads that have a cache
-    std::uint64_t large_in_use = 0;    // allocations beyond the largest size class
-    std::uint64_t large_bytes = 0;     // whole blocks, not requested bytes
+    std::uint64_t bytes_in_use = 0;        // whole blocks, not requested bytes
+    std::uint64_t upstream_bytes = 0;      // taken from upstream and not returned
+    std::uint64_t upstream_calls = 0;      // total allocations requested from upstream
+    std::uint64_t max_bytes = 0;           // 0: not bounded
+    std::uint64_t threads = 0;             // number of threads that have a cache
+    std::uint64_t large_in_use = 0;        // allocations beyond the largest size class
+    std::uint64_t large_bytes = 0;         // whole blocks, not requested bytes
     std::uint64_t large_cached_bytes = 0;  // size of freed large blocks that the pool keeps
     std::array<size_class_stats, detail::k_class_count> classes{};
 

@@ -259,8 +259,8 @@ template <class T>
 void basic_pool<Sharing>::reserve(std::size_t count) {
     auto const [shared, counted] = detail::reserve_shapes<T>();
     detail::reserve_classes(
-        *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align), count,
-        {detail::max(shared.bytes, counted.bytes), detail::max(shared.align, counted.align)});
+        *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align),
+        count, {detail::max(shared.bytes, counted.bytes), detail::max(shared.align, counted.align)});
 }
 
 template <class T>

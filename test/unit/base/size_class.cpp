@@ -42,7 +42,8 @@ class_index smallest_that_fits(std::size_t bytes, std::size_t align) {
 std::string first_difference(std::size_t align) {
     for (std::size_t bytes = 0; bytes <= k_max_block_bytes + 64; ++bytes) {
         class_index const c = smallest_that_fits(bytes, align);
-        if (class_for(bytes, align) != (c < k_first_large ? c : k_large)) return std::to_string(bytes) + " bytes";
+        if (class_for(bytes, align) != (c < k_first_large ? c : k_large))
+            return std::to_string(bytes) + " bytes";
     }
     return "none";
 }
@@ -63,7 +64,8 @@ TEST(size_class, of_a_large_request_is_the_smallest_that_holds_it_at_its_alignme
     for (class_index c = k_first_large; c < k_class_count; ++c) {
         EXPECT_EQ(any_class_for(k_geometry[c].block_bytes, 1), c);
         EXPECT_EQ(any_class_for(k_geometry[c].block_bytes + 1, 1), c + 1 < k_class_count ? c + 1 : k_exact);
-        EXPECT_EQ(k_geometry[c].slab_granules * k_granule_bytes, k_geometry[c].block_bytes) << "a slab for each";
+        EXPECT_EQ(k_geometry[c].slab_granules * k_granule_bytes, k_geometry[c].block_bytes)
+            << "a slab for each";
     }
     EXPECT_EQ(any_class_for(1, 2 * k_max_class_align), k_exact);
     EXPECT_EQ(any_class_for(k_size_max, 1), k_exact);
@@ -116,14 +118,15 @@ TEST(size_class, leaves_at_most_a_sixteenth_of_its_slab_over) {
         std::size_t const bytes = g.slab_granules * k_granule_bytes;
         EXPECT_LE((bytes - std::size_t{g.blocks_in(bytes)} * g.block_bytes) * 16, bytes) << g.block_bytes;
         EXPECT_TRUE(g.uses(bytes));
-        EXPECT_TRUE(g.block_bytes > k_max_block_bytes || (bytes >= k_slab_bytes && g.slab_granules <= k_max_slab_granules));
+        EXPECT_TRUE(g.block_bytes > k_max_block_bytes ||
+                    (bytes >= k_slab_bytes && g.slab_granules <= k_max_slab_granules));
     }
 }
 
 TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
     for (class_geometry const g : k_geometry)
-        for (std::size_t bytes = g.least_granules() * k_granule_bytes; bytes <= g.slab_granules * k_granule_bytes;
-             bytes += k_granule_bytes)
+        for (std::size_t bytes = g.least_granules() * k_granule_bytes;
+             bytes <= g.slab_granules * k_granule_bytes; bytes += k_granule_bytes)
             for (std::uintptr_t slab = 0; slab < 128 * bytes; slab += k_granule_bytes) {
                 std::size_t const colour = g.colour_of(slab, bytes);
                 ASSERT_EQ(colour % g.align, 0U) << g.block_bytes;

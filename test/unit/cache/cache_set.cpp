@@ -216,21 +216,26 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
 
 TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_need_their_slabs) {
     auto const blocks = take(caches[0], k_class, 600);
-    auto const keep_one = [&] {
-        EXPECT_TRUE(set.deallocate(k_class, nullptr, blocks[0]));
+    auto const flush_two = [&] {
+        std::scoped_lock const lock(set[k_class]);
+        std::vector<void*> const apart{blocks[0], blocks[500]};
+        set[k_class].flush(apart);
         EXPECT_TRUE(set[k_class].has_recent());
     };
-    keep_one();
+    flush_two();
     set.drain_recent();
     EXPECT_FALSE(set[k_class].has_recent());
-    EXPECT_EQ(set.allocate(k_class, nullptr), blocks[0]);
-    keep_one();
+    for (int i = 0; i < 2; ++i)
+        EXPECT_NE(set.allocate(k_class, nullptr), nullptr);
+    flush_two();
     {
         std::scoped_lock const lock(set.mutex());
         set.steal_all([] { return true; });
     }
     EXPECT_FALSE(set[k_class].has_recent());
-    give_back(caches[0], k_class, {blocks.begin() + 1, blocks.end()});
+    for (int i = 0; i < 2; ++i)
+        EXPECT_NE(set.allocate(k_class, nullptr), nullptr);
+    give_back(caches[0], k_class, blocks);
 }
 
 TEST_F(cache_set_test, keeps_no_block_of_a_large_class_that_its_owner_does_not_keep_itself) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -263,18 +264,18 @@ TEST_F(central_test, fills_a_cache_with_the_newest_blocks_in_front_of_those_of_a
     std::vector<void*> filled{refill()};
     while (void* const p = cache.pop())
         filled.push_back(p);
-    EXPECT_EQ(filled, (std::vector<void*>{blocks[200], blocks[100], blocks[7], blocks[8], blocks[9], blocks[10],
-                                          blocks[11], blocks[12]}));
+    EXPECT_EQ(filled, (std::vector<void*>{blocks[200], blocks[100], blocks[7], blocks[8], blocks[9],
+                                          blocks[10], blocks[11], blocks[12]}));
     flush(blocks);
 }
 
 TEST_F(central_test, counts_recent_blocks_as_free) {
     auto const blocks = take(4 * k_per_slab);
-    flush({blocks[3]});
+    flush({blocks[3], blocks[2 * k_per_slab]});
     EXPECT_TRUE(list->has_recent());
-    EXPECT_EQ(list->free(), 1U);
-    EXPECT_EQ(list->outside(), 4 * k_per_slab - 1);
-    EXPECT_EQ(take(1).front(), blocks[3]);
+    EXPECT_EQ(list->free(), 2U);
+    EXPECT_EQ(list->outside(), 4 * k_per_slab - 2);
+    EXPECT_EQ(take(2), (std::vector<void*>{blocks[2 * k_per_slab], blocks[3]}));
     flush(blocks);
 }
 
@@ -295,32 +296,62 @@ TEST_F(central_test, keeps_a_slab_for_at_most_a_sixteenth_of_the_blocks_outside)
     EXPECT_EQ(list->capacity(), 0U);
 }
 
+TEST_F(central_test, keeps_no_recent_block_when_all_others_came_back_whatever_their_order) {
+    slab_heap one_chunk({.pool_id = k_pool_id,
+                         .is_shared = true,
+                         .has_small_slabs = false,
+                         .chunk_bytes = 64 * k_slab_bytes,
+                         .starts_small = false},
+                        from);
+    ASSERT_TRUE(one_chunk.grow(k_class));
+    central::context const its_pool{one_chunk, "packets", k_pool_id, true};
+    auto const its_list = std::make_unique<central>(its_pool, k_class);
+    std::scoped_lock const lock(*its_list);
+    std::vector<void*> blocks;
+    while (void* const p = its_list->take_one())
+        blocks.push_back(p);
+    std::vector<void*> apart;
+    for (std::size_t i = 0; i < 32; ++i)
+        apart.push_back(std::exchange(blocks[i * 100], nullptr));
+    std::erase(blocks, nullptr);
+    its_list->flush(apart);
+    EXPECT_TRUE(its_list->has_recent());
+    for (std::size_t i = 0; i < blocks.size(); i += 16)
+        its_list->flush({blocks.data() + i, std::min<std::size_t>(16, blocks.size() - i)});
+    EXPECT_FALSE(its_list->has_recent());
+    EXPECT_EQ(its_list->capacity(), 0U);
+    its_list->drain_recent();
+}
+
 TEST_F(central_test, sets_the_bits_of_recent_blocks_before_it_purges_or_reserves) {
     auto const blocks = take(4 * k_per_slab);
+    std::vector<void*> const apart{blocks[0], blocks[2 * k_per_slab]};
+    std::vector<void*> const others{blocks[1], blocks[3 * k_per_slab]};
     std::scoped_lock const lock(*list);
-    list->flush({&blocks[3], 1});
+    list->flush(apart);
     ASSERT_TRUE(list->has_recent());
     list->purge();
     EXPECT_FALSE(list->has_recent());
-    list->flush({&blocks[4], 1});
+    list->flush(others);
     ASSERT_TRUE(list->has_recent());
     {
         slab_heap::attempt attempt(heap, {k_class, k_class});
-        EXPECT_EQ(list->reserve(attempt, 10), 2U);
+        EXPECT_EQ(list->reserve(attempt, 10), 4U);
     }
     EXPECT_FALSE(list->has_recent());
-    list->flush(span<void* const>(blocks).subspan(5));
-    list->flush({blocks.data(), 3});
+    for (int i = 0; i < 4; ++i)
+        EXPECT_NE(list->take_one(), nullptr);
+    list->flush(blocks);
 }
 
 TEST_F(central_test, keeps_no_recent_block_at_the_bound) {
     auto const blocks = take(4 * k_per_slab);
     pool.bound_epoch.add(1);
-    flush({blocks[3]});
+    flush({blocks[3], blocks[2 * k_per_slab]});
     EXPECT_FALSE(list->has_recent());
-    EXPECT_EQ(list->free(), 1U);
-    flush({blocks.begin(), blocks.begin() + 3});
-    flush({blocks.begin() + 4, blocks.end()});
+    EXPECT_EQ(list->free(), 2U);
+    EXPECT_EQ(take(2).size(), 2U);
+    flush(blocks);
     pool.bound_epoch.add(1);
 }
 

@@ -29,7 +29,8 @@ std::vector<void*> pop(recent_blocks& from, std::uint32_t most) {
 }
 std::vector<void*> drain(recent_blocks& from, std::size_t kept) {
     std::vector<void*> drained;
-    from.drain(kept, [&](span<void* const> some) { drained.insert(drained.end(), some.begin(), some.end()); });
+    from.drain(kept,
+               [&](span<void* const> some) { drained.insert(drained.end(), some.begin(), some.end()); });
     return drained;
 }
 

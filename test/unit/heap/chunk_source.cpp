@@ -131,14 +131,15 @@ TEST_F(chunk_source_test, has_a_chunk_for_a_span_that_is_longer_than_its_chunks)
     tested_source source(shape_of(4 * k_granule_bytes), from);
     EXPECT_EQ(source.take()->granules, 4U);
     EXPECT_EQ(source.take(20 * k_granule_bytes)->granules, 20U);
-    EXPECT_EQ(source.take({.least = 1, .granules = 7, .bytes = 48})->granules, 7U) << "the length that is better";
+    EXPECT_EQ(source.take({.least = 1, .granules = 7, .bytes = 48})->granules, 7U)
+        << "the length that is better";
     EXPECT_EQ(memory.bytes(), 31 * k_granule_bytes);
 }
 
 TEST_F(chunk_source_test, has_a_chunk_of_its_own_for_a_span_with_a_larger_alignment) {
     tested_source source(shape_of(k_mib), from);
-    chunk* const c = source.take(
-        {.least = 2, .granules = 2, .bytes = 2 * k_granule_bytes, .align = 16 * k_granule_bytes});
+    chunk* const c =
+        source.take({.least = 2, .granules = 2, .bytes = 2 * k_granule_bytes, .align = 16 * k_granule_bytes});
     ASSERT_EQ(c->granules, 2U);
     EXPECT_EQ(address_of(c->base) % (16 * k_granule_bytes), 0U);
     EXPECT_EQ(memory.bytes(), 2 * k_granule_bytes);
@@ -152,7 +153,8 @@ TEST_F(chunk_source_test, gives_a_pool_with_small_slabs_a_granule_where_that_is_
         EXPECT_EQ(usual.granules_for(c), g.slab_granules);
         EXPECT_LE(small.granules_for(c), g.slab_granules);
         EXPECT_GE(small.granules_for(c) * k_granule_bytes, g.block_bytes);
-        EXPECT_TRUE(g.uses(small.granules_for(c) * k_granule_bytes) || small.granules_for(c) == g.slab_granules)
+        EXPECT_TRUE(g.uses(small.granules_for(c) * k_granule_bytes) ||
+                    small.granules_for(c) == g.slab_granules)
             << g.block_bytes;
     }
     EXPECT_EQ(small.granules_for(class_for(48, 8)), 1U);

@@ -45,7 +45,8 @@ protected:
     // As the heap does it. Null: none.
     slab* take(std::size_t granules, std::size_t align = 1) {
         slab* const s = all.find(granules, granules * k_granule_bytes, align);
-        return s != nullptr ? &take_of(*s, granules, free_spans::skip_to(*s, align) / k_granule_bytes) : nullptr;
+        return s != nullptr ? &take_of(*s, granules, free_spans::skip_to(*s, align) / k_granule_bytes)
+                            : nullptr;
     }
     slab& take_of(slab& s, std::size_t granules, std::size_t skip = 0) {
         slab& taken = all.take(s, granules, skip);
@@ -177,7 +178,8 @@ TEST_F(free_spans_test, lie_at_any_alignment_that_a_longer_span_contains) {
     ASSERT_NE(skip, 0U) << "another base is needed";
     slab& taken = take_of(*s, 4, skip);
     EXPECT_EQ(address_of(taken.memory()) % (16 * k_granule_bytes), 0U);
-    EXPECT_EQ(lengths(), (lengths_list{skip, k_granules - skip - 4})) << "what is before and after it stays free";
+    EXPECT_EQ(lengths(), (lengths_list{skip, k_granules - skip - 4}))
+        << "what is before and after it stays free";
     put(taken);
     EXPECT_EQ(lengths(), (lengths_list{k_granules}));
     EXPECT_EQ(all.find(k_granules, k_granules * k_granule_bytes, 16 * k_granule_bytes), nullptr);

@@ -2,8 +2,9 @@
 // The bitmap of a slab: which blocks are free, lowest first, and which addresses are not blocks in use. The memory that a
 // slab describes is never read or written, so the addresses here are made up.
 
-#include "pooled/heap/chunk.hpp"
 #include "pooled/heap/slab.hpp"
+
+#include "pooled/heap/chunk.hpp"
 
 #include <gtest/gtest.h>
 
@@ -278,6 +279,7 @@ TEST_F(slab_test, notes_which_pages_are_used_when_blocks_are_taken) {
     make(k_48);
     for (std::uint32_t i = 0; i < one.granules; ++i)
         memory->records[i].purged = slab::pages_in(0, 0, k_granule_bytes);
+    head.has_purged = true;
     one.note_purged();
     static_cast<void>(take(86));  // 4128 bytes
     EXPECT_EQ(one.purged, slab::k_any_purged | 0b1100U);

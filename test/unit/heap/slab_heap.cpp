@@ -333,7 +333,8 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     ASSERT_EQ(test::resident_pages(a.memory(), a.bytes()), a.bytes() / platform::k_page_bytes);
     EXPECT_EQ(heap.purge(), 3 * k_slab_bytes);
     EXPECT_EQ(test::resident_pages(a.memory(), a.bytes()), 0U);
-    EXPECT_EQ(test::resident_pages(b.memory(), b.bytes()), b.bytes() / platform::k_page_bytes) << "it is in use";
+    EXPECT_EQ(test::resident_pages(b.memory(), b.bytes()), b.bytes() / platform::k_page_bytes)
+        << "it is in use";
     EXPECT_EQ(heap.purge(), 0U) << "a second time there is nothing to give";
     heap.put(b);
     EXPECT_EQ(heap.purge(), k_slab_bytes);
@@ -568,7 +569,8 @@ TEST_F(slab_heap_test, keeps_reserved_blocks_from_requests_of_other_sizes) {
 
 TEST_F(slab_heap_test, counts_reserved_spans_only_where_they_are_aligned_as_is_asked) {
     slab_heap heap(shape_of(k_mib), from);
-    static_cast<void>(take_exact_or_grow(heap, k_granule_bytes, 1));  // what follows is aligned to a granule alone
+    static_cast<void>(
+        take_exact_or_grow(heap, k_granule_bytes, 1));  // what follows is aligned to a granule alone
     ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, 1, 3));
     ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, k_slab_bytes, 3));
     ASSERT_TRUE(reserve_exact(heap, 0, k_slab_bytes, 3));
@@ -632,8 +634,9 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 heap.forget_reservations();
                 break;
             case 2:
-                static_cast<void>(random() % 4 == 0 ? reserve_exact(heap, bytes, align, random() % 4)
-                                                    : reserve(heap, for_classes(c, c), c, random() % 2000, false));
+                static_cast<void>(random() % 4 == 0
+                                      ? reserve_exact(heap, bytes, align, random() % 4)
+                                      : reserve(heap, for_classes(c, c), c, random() % 2000, false));
                 break;
             case 3:
                 static_cast<void>(heap.take_fewest_free());

@@ -23,7 +23,9 @@ struct record {
     std::uint8_t size_class = 0;
     std::uint8_t purged = 0;
     all_marks marks;
-    [[nodiscard]] std::size_t colour() const { return pooled::detail::address_of(blocks) % pooled::detail::k_granule_bytes; }
+    [[nodiscard]] std::size_t colour() const {
+        return pooled::detail::address_of(blocks) % pooled::detail::k_granule_bytes;
+    }
 };
 
 struct slab_of_marks : testing::Test {
@@ -39,7 +41,9 @@ struct slab_of_marks : testing::Test {
         for (std::size_t word = 0; word * 64 < of.total; ++word)
             of.marks.on_take(of, word);
     }
-    [[nodiscard]] bool may_be_in_use(std::size_t offset) const { return all_marks::may_be_in_use(of, offset); }
+    [[nodiscard]] bool may_be_in_use(std::size_t offset) const {
+        return all_marks::may_be_in_use(of, offset);
+    }
 
     alignas(pooled::detail::k_granule_bytes) std::array<std::byte, k_slab_bytes> memory{};
     std::array<record, 4> records;
