@@ -125,6 +125,9 @@ public:
             return put(blocks);
         }
         drain_recent(kept - blocks.size());
+        for (void* const block : blocks)
+            if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+                static_cast<void>(find_slab(block));  // reports it
         m_recent.push(blocks);
     }
     // Sets the bits of the blocks that were freed last, except `kept` of them.

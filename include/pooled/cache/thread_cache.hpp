@@ -79,6 +79,12 @@ struct alignas(2 * k_cache_line) thread_cache {
         if (block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
         return block;
     }
+    // One of any large class.
+    [[nodiscard]] void* pop_any_large() noexcept {
+        for (class_index c = k_first_large; large_bytes != 0 && c < k_class_count; ++c)
+            if (void* const block = pop_large(c)) return block;
+        return nullptr;
+    }
     // False: the caller keeps the block.
     [[nodiscard]] bool push_large(class_index c, void* block) noexcept {
         std::size_t const bytes = k_geometry[c].block_bytes;

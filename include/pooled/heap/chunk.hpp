@@ -55,6 +55,7 @@ struct alignas(k_cache_line) chunk {
             s.purged = purged;
             s.blocks = base + i * k_granule_bytes;
             s.owner = this;
+            if (bytes < k_granule_bytes) s.short_by = static_cast<std::uint16_t>(k_granule_bytes - bytes);
         }
         return s;
     }
@@ -67,20 +68,5 @@ struct alignas(k_cache_line) chunk {
         return s.owner->index_of(s) + s.granules == s.owner->granules ? nullptr : &s + s.granules;
     }
 };
-
-inline void slab::note_purged() noexcept {
-    purged &= static_cast<std::uint8_t>(~k_any_purged);
-    if (!owner->has_purged) return;
-    for (std::uint32_t i = 0; i < granules; ++i)
-        if (this[i].purged != 0) {
-            purged |= k_any_purged;
-            return;
-        }
-}
-
-inline std::size_t slab::bytes() const noexcept {
-    std::size_t const all = granules * k_granule_bytes;
-    return detail::min(all, owner->bytes - static_cast<std::size_t>(memory() - owner->base));
-}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -153,7 +153,7 @@ public:
 private:
     [[nodiscard]] static std::size_t bin_of(std::size_t granules) noexcept {
         if (granules < k_exact_bins) return granules;
-        auto const log = static_cast<unsigned>(std::bit_width(granules) - 1);
+        auto const log = static_cast<std::size_t>(std::bit_width(granules) - 1);
         return detail::min(k_exact_bins + (log - 6) * 4 + ((granules >> (log - 2)) & 3), k_bins - 1);
     }
     // The first bin from `bin` on that has a span; k_bins: none.

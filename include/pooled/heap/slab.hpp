@@ -61,6 +61,7 @@ struct alignas(k_cache_line) slab {
     std::uint32_t total = 0;
     std::uint32_t free = 0;
     std::uint16_t first_word = 0;  // no bit is set in any earlier word
+    std::uint16_t short_by = 0;    // bytes that are missing from the span's last granule
     observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
     // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
     // too, if one of its records may have such a bit.
@@ -74,8 +75,8 @@ struct alignas(k_cache_line) slab {
 
     [[nodiscard]] std::size_t colour() const noexcept { return address_of(blocks) % k_granule_bytes; }
     [[nodiscard]] std::byte* memory() const noexcept { return blocks - colour(); }
-    // The last granule of a pool bounded to less than a granule is shorter. Defined in chunk.hpp.
-    [[nodiscard]] std::size_t bytes() const noexcept;
+    // The only granule of a pool bounded to less than one is shorter.
+    [[nodiscard]] std::size_t bytes() const noexcept { return granules * k_granule_bytes - short_by; }
     [[nodiscard]] slab& last_record() noexcept { return this[granules - 1]; }
 
     // Requires a class.
@@ -105,7 +106,6 @@ struct alignas(k_cache_line) slab {
         total = free = g.blocks_in(size);
         blocks += g.colour_of(address_of(blocks), size);
         first_word = 0;
-        note_purged();
         marks.assign(*this, c);
         std::size_t const whole = total / k_word_bits;
         for (std::size_t w = 0; w < whole; ++w)
@@ -148,8 +148,15 @@ struct alignas(k_cache_line) slab {
         return taken;
     }
 
-    // Sets k_any_purged as the records say. Defined in chunk.hpp.
-    void note_purged() noexcept;
+    // Sets k_any_purged as the records say. O(granules).
+    void note_purged() noexcept {
+        purged &= static_cast<std::uint8_t>(~k_any_purged);
+        for (std::uint32_t i = 0; i < granules; ++i)
+            if (this[i].purged != 0) {
+                purged |= k_any_purged;
+                return;
+            }
+    }
     // The pages of granule `i` that lie within [first, end): one bit for each.
     [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
                                                          std::size_t end) noexcept {

@@ -93,6 +93,7 @@ public:
         if (s == nullptr) return nullptr;
         slab& taken = hold(*s, detail::min<std::size_t>(s->granules, m_source.granules_for(c)));
         taken.assign(c);
+        if (taken.owner->has_purged) taken.note_purged();
         m_source.assign(taken);
         return &taken;
     }
@@ -296,10 +297,17 @@ public:
         if (whole.first >= whole.end) return 0;
         std::size_t const from = whole.first - at;
         std::size_t const to = whole.end - at;
-        std::size_t pages = 0;
-        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i)
-            pages += static_cast<std::size_t>(std::popcount(fresh_pages(s, i, from, to)));
-        if (pages == 0) return 0;
+        // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
+        std::size_t bytes = 0;
+        std::uintptr_t last = 0;
+        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
+            auto const fresh = static_cast<std::size_t>(std::popcount(fresh_pages(s, i, from, to)));
+            if (std::size_t const page = platform::page_bytes(); page <= platform::k_page_bytes)
+                bytes += fresh * platform::k_page_bytes;
+            else if (std::uintptr_t const nth = (at + i * k_granule_bytes) / page; fresh != 0 && nth != last)
+                bytes += page, last = nth;
+        }
+        if (bytes == 0) return 0;
         m_source.end_free(s, first, end);
         if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
         for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
@@ -309,7 +317,7 @@ public:
         }
         if (s.size_class < k_class_count) s.purged |= slab::k_any_purged;
         s.owner->has_purged = true;
-        return pages * platform::k_page_bytes;
+        return bytes;
     }
 
     // The smallest number of bytes that were free at any moment since the last call: they were not needed.

@@ -98,8 +98,15 @@ public:
         if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
         class_index const c = s->size_class;
-        if (c == k_exact) return deallocate_exact(*s, cache);
-        return put_cached(c, p, name, cache) || deallocate(c, cache, p);
+        if (c != k_exact) {
+            if (put_cached(c, p, name, cache)) return true;
+            release_excess();  // the block is still in use, so the pool exists
+            return deallocate(c, cache, p);
+        }
+        on_slow_call(cache);
+        m_slabs.put_exact(*s);
+        release_excess();
+        return m_slabs.end_exact();
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
@@ -138,9 +145,16 @@ public:
     }
 
 private:
-    // Free memory that is kept at least when a block of its own span is freed, and where no chunk is as short as the rest, at most.
+    // What is free when a large block is freed, and neither this much nor as much as is in use, returns at once: it may be most of the
+    // pool's memory, and the last call for long.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
-    static constexpr std::size_t k_kept_chunk_bytes = std::size_t{1} << 30;
+    void release_excess() noexcept;
+
+    // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
+    [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
+        return c == k_exact || (c >= k_first_large && m_upstream.is_bounded() &&
+                                round_up(bytes, k_granule_bytes) < k_geometry[c].block_bytes);
+    }
 
     // The result of `take`; while that is null, `grow` is called, which says whether another attempt may succeed. A failure of
     // upstream is treated like a bound. `bytes`: of the block.
@@ -242,7 +256,6 @@ private:
         return is_kept;
     }
     [[nodiscard]] void* allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache);
-    [[nodiscard]] bool deallocate_exact(slab& s, thread_cache* cache) noexcept;
     [[nodiscard]] bool reserve_exact(std::size_t bytes, std::size_t align, std::size_t count);
     std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
@@ -269,14 +282,7 @@ private:
 
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
     class_index const c = large_class_for(bytes, align);
-    if (c == k_exact) return allocate_exact(bytes, align, cache);
-    // The exact size may be reserved, or all that the bound allows.
-    std::size_t const exact = round_up(bytes, k_granule_bytes);
-    bool const may_be_exact = exact < k_geometry[c].block_bytes && m_upstream.is_bounded();
-    if (may_be_exact && m_slabs.is_reserved_for(k_exact))
-        if (slab* const s = m_slabs.take_exact(bytes, align)) return s->blocks;
-    void* const block = allocate(c, cache);
-    return block == nullptr && may_be_exact ? allocate_exact(bytes, align, cache) : block;
+    return is_exact(c, bytes) ? allocate_exact(bytes, align, cache) : allocate(c, cache);
 }
 
 inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache) {
@@ -291,15 +297,11 @@ inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, t
         [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
 }
 
-inline bool pool_memory::deallocate_exact(slab& s, thread_cache* cache) noexcept {
-    on_slow_call(cache);
-    m_slabs.put_exact(s);
-    // It may be most of the pool's memory, which is not kept for the period's end then.
+inline void pool_memory::release_excess() noexcept {
     std::size_t const free = m_slabs.free_bytes();
-    if (free > detail::max(k_kept_bytes, m_upstream.used() / 2) && !m_slabs.has_reservations() &&
-        m_slabs.release_chunks(free - k_kept_bytes) == 0 && free > k_kept_chunk_bytes)
+    std::size_t const in_use = m_upstream.used() - detail::min(free, m_upstream.used());
+    if (free > detail::max(k_kept_bytes, in_use) && m_slabs.has_empty_chunk() && !m_slabs.has_reservations())
         m_slabs.release_chunks();
-    return m_slabs.end_exact();
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
@@ -314,42 +316,38 @@ inline std::size_t pool_memory::release_free() noexcept {
 // An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
 inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
     if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+    if (is_exact(a, large.bytes)) a = k_exact;
+    if (is_exact(b, large.bytes)) b = k_exact;
     class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::max(a, b);
     class_index const smaller = a == k_exact || b == k_exact ? larger : detail::min(a, b);
     if (larger == k_exact) return reserve_exact(large.bytes, large.align, count);
-    auto const reserve_both = [&] {
-        if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
-        slab_heap::attempt mine(m_slabs, {smaller, larger});
-        auto const free_in = [&](class_index c) {
-            scoped_lock const lock(m_caches[c]);
-            return m_caches[c].reserve(mine, count);
-        };
-        {
-            scoped_lock const lock(m_caches.mutex());
-            m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
-            m_caches.steal(larger);
-        }
-        std::size_t const free_large = free_in(larger);
-        std::size_t const least =
-            count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
-        std::size_t wanted = least;
-        if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
-            wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-        auto const reserve_slabs = [&](std::size_t n) {
-            return m_slabs.reserve(mine, larger, n, m_touches_reserved);
-        };
-        // If all objects are of one class, a bound that is just large enough for them suffices.
-        bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
-                                 (wanted != least && reserve_slabs(least));
-        if (!is_reserved ||
-            ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)))
-            return false;
-        mine.settle();
-        return true;
+    if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
+    slab_heap::attempt mine(m_slabs, {smaller, larger});
+    auto const free_in = [&](class_index c) {
+        scoped_lock const lock(m_caches[c]);
+        return m_caches[c].reserve(mine, count);
     };
-    if (reserve_both()) return true;
-    bool const may_be_exact = smaller >= k_first_large && m_upstream.is_bounded();
-    return may_be_exact && reserve_exact(large.bytes, large.align, count);
+    {
+        scoped_lock const lock(m_caches.mutex());
+        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
+        m_caches.steal(larger);
+    }
+    std::size_t const free_large = free_in(larger);
+    std::size_t const least =
+        count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
+    std::size_t wanted = least;
+    if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
+        wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+    auto const reserve_slabs = [&](std::size_t n) {
+        return m_slabs.reserve(mine, larger, n, m_touches_reserved);
+    };
+    // If all objects are of one class, a bound that is just large enough for them suffices.
+    bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
+                             (wanted != least && reserve_slabs(least));
+    if (!is_reserved) return false;
+    if ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)) return false;
+    mine.settle();
+    return true;
 }
 
 inline bool pool_memory::reserve_exact(std::size_t bytes, std::size_t align, std::size_t count) {

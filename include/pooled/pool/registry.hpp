@@ -103,6 +103,7 @@ public:
 private:
     friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
+    static bool return_large(thread_cache& cache) noexcept;
     [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
@@ -309,6 +310,19 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
     }
 }
 
+// Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
+// block keeps its core alive. False: none.
+inline bool registry::return_large(thread_cache& cache) noexcept {
+    far_pass const pass(cache.pool_id);
+    if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
+    void* const block = cache.pop_any_large();
+    cache.gate.leave();
+    if (block == nullptr) return false;
+    pool_core& core = *g_registry.find(cache.pool_id);
+    if (core.deallocate_large(block, nullptr)) g_registry.destroy(core);
+    return true;
+}
+
 // Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
 inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
@@ -316,6 +330,8 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.far_gate.leave();
     for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
         cache->gate.leave();
+    for (thread_cache* cache = state.owned; cache != nullptr;)  // closed caches may be freed meanwhile
+        cache = return_large(*cache) ? state.owned : cache->next_owned;
     state.ended = true;
     state.near.fill(nullptr);
     state.forget(state.recent);

@@ -20,7 +20,7 @@ protected:
     chunk_test() {
         c->base = reinterpret_cast<std::byte*>(std::uintptr_t{0x7f12'3456'0000});  // NOLINT: never read
         c->granules = k_granules;
-        c->bytes = k_granules * k_granule_bytes - 1000;
+        c->bytes = k_granules * k_granule_bytes;
     }
     slab& span_of(std::size_t first, std::uint32_t granules) {
         slab& s = c->record(first);
@@ -59,9 +59,10 @@ TEST_F(chunk_test, knows_the_records_before_and_after_a_span) {
     EXPECT_EQ(chunk::after(high), nullptr);
 }
 
-TEST_F(chunk_test, has_a_shorter_span_at_the_end_of_memory_that_is_no_multiple_of_a_granule) {
-    EXPECT_EQ(span_of(0, 2).bytes(), 2 * k_granule_bytes);
-    EXPECT_EQ(span_of(2, 4).bytes(), 4 * k_granule_bytes - 1000);
+TEST_F(chunk_test, of_less_than_a_granule_has_a_shorter_span) {
+    EXPECT_EQ(span_of(2, 4).bytes(), 4 * k_granule_bytes);
+    c->bytes = k_granule_bytes - 1008;
+    EXPECT_EQ(span_of(0, 1).bytes(), k_granule_bytes - 1008);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(reservation, of_blocks_without_a_class_serves_the_other_forms_of_its_type_a
     chunk& head = memory.head;
     head.base = reinterpret_cast<std::byte*>(std::uintptr_t{0x7f12'0000'4000});  // NOLINT: never read
     head.granules = 20;
-    head.bytes = 20 * k_granule_bytes - 100;
+    head.bytes = 20 * k_granule_bytes;
     slab& s = head.record(0);
     s.granules = 20;
     reservation one{.classes = {k_exact, k_exact}, .free = {}, .next = nullptr};

@@ -43,6 +43,7 @@ protected:
         static_cast<void>(head.record(0));
         one.granules = head.granules =
             static_cast<std::uint32_t>((bytes + k_granule_bytes - 1) / k_granule_bytes);
+        one.short_by = static_cast<std::uint16_t>(one.granules * k_granule_bytes - bytes);
         one.assign(c);
     }
     [[nodiscard]] std::vector<void*> take(std::uint32_t count) {
