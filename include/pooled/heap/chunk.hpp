@@ -32,7 +32,7 @@ struct alignas(k_cache_line) chunk {
     std::uint32_t granules = 0;
     std::uint32_t held = 0;
     std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
-    bool may_be_small = false;   // it should have huge pages, and may have small ones
+    bool may_be_small = false;   // it should have a huge page, and may have small ones
     observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
 #if POOLED_CHECKED
     bool was_live = false;  // the live map's former bit for the first byte, as `outer`

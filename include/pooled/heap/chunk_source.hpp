@@ -170,7 +170,7 @@ private:
         c->base = static_cast<std::byte*>(base);
         c->bytes = bytes;
         c->align_log = static_cast<std::uint8_t>(std::countr_zero(what.align));
-        c->may_be_small = is_dense && m_upstream.wants_huge_pages(bytes);
+        c->may_be_small = bytes == k_huge_page_bytes && is_dense && m_upstream.wants_huge_pages(bytes);
         c->number = detail::next_region();
         c->outer = g_page_map.find(base);
 #if POOLED_CHECKED

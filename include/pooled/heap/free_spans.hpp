@@ -37,7 +37,6 @@ public:
     static constexpr std::size_t k_doublings = 18;   // up to 256 GiB, and what is longer
     static constexpr std::size_t k_bins = k_exact_bins + 4 * k_doublings;
 
-    // Without the lock, too.
     [[nodiscard]] std::size_t granules() const noexcept { return m_granules; }
 
     // A span of at least `least` granules that holds `bytes` at `align`, a power of two; null: none. A larger alignment than a
@@ -112,6 +111,7 @@ public:
         for (std::size_t i = 0; i < c.granules; i += detail::max<std::size_t>(c.records()[i].granules, 1))
             if (is_listed(&c.records()[i])) unlist(c.records()[i]);
         m_taken = nullptr;
+        m_fewest = detail::min<std::size_t>(m_fewest, m_granules);
     }
 
     // A walk over the spans of a bin, which others may take and put meanwhile: as many calls of rotate() as count() says, each of

@@ -87,7 +87,6 @@ public:
 
     // A slab of class `c` with all blocks free; null: the caller must call grow().
     [[nodiscard]] slab* take(class_index c) noexcept {
-        if (m_free.granules() == 0 && m_reserved == 0) return nullptr;
         scoped_lock const lock(m_mutex);
         slab* const s = find(c);
         if (s == nullptr) return nullptr;
@@ -269,23 +268,15 @@ public:
         return bytes;
     }
 
-    // Chunks that are nearly all in use get huge pages if they have small ones, for some milliseconds: a pool that filled while huge
-    // pages were slow to get has them later. O(chunks); not under the lock.
+    // Chunks of 2 MiB that are nearly all in use get a huge page if they have small ones, for some milliseconds: a pool that filled
+    // while huge pages were slow to get has them later. Under the lock, so that no page returns to the system meanwhile. O(chunks).
     void collapse() noexcept {
+        scoped_lock const lock(m_mutex);
         std::int64_t left = k_collapse_time;
-        while (left > 0 && platform::are_huge_pages_quick()) {
-            chunk* found = nullptr;
-            {
-                scoped_lock const lock(m_mutex);
-                for (chunk* c = m_chunks; c != nullptr && found == nullptr; c = c->next)
-                    if (c->may_be_small && c->held >= c->granules / 8 * 7) found = c;
-                if (found == nullptr) return;
-                found->may_be_small = false;
-                ++found->held;  // so that the chunk stays
-            }
-            left -= detail::max<std::int64_t>(platform::collapse_pages(found->base, found->bytes), 1);
-            scoped_lock const lock(m_mutex);
-            if (--found->held == 0) m_empty_chunks.add(1);
+        for (chunk* c = m_chunks; c != nullptr && left > 0 && platform::may_collapse(); c = c->next) {
+            if (!c->may_be_small || c->has_purged || c->held < c->granules / 8 * 7) continue;
+            c->may_be_small = false;
+            left -= platform::collapse_page(c->base, c->bytes);
         }
     }
 
@@ -354,7 +345,7 @@ public:
     }
 
 private:
-    static constexpr std::int64_t k_collapse_time = 5'000'000;  // of a period of 250 ms
+    static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
 
     // What reserve() makes.
     struct reserved_shape {

@@ -3,7 +3,7 @@
 
 // The whole interface to the operating system: to port the library, port this file.
 //
-//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages, collapse_pages
+//   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages, collapse_page
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
 //   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
@@ -229,14 +229,16 @@ inline void take_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size
 #endif
 }
 
-// Replaces small pages in use by huge ones, where the system supports that (Linux 6.1) and has provided a huge page before. Returns
-// the time it took.
-inline std::int64_t collapse_pages(void* p, std::size_t bytes) noexcept {
+// Whether the system has provided a huge page before, and is quick to do so.
+[[nodiscard]] inline bool may_collapse() noexcept {
+    return g_has_huge_pages.load(std::memory_order_relaxed) && are_huge_pages_quick();
+}
+// Replaces the small pages of 2 MiB in use by a huge one, where the system supports that (Linux 6.1). Returns the time it took.
+inline std::int64_t collapse_page([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef __linux__
-    if (!g_has_huge_pages.load(std::memory_order_relaxed)) return 0;
     return platform::time_huge_page([&] { ::madvise(p, bytes, k_collapse); });
 #else
-    return static_cast<void>(p), static_cast<void>(bytes), 0;
+    return 0;
 #endif
 }
 

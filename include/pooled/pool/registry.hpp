@@ -313,10 +313,13 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
 // Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
 // block keeps its core alive. False: none.
 inline bool registry::return_large(thread_cache& cache) noexcept {
-    far_pass const pass(cache.pool_id);
-    if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
-    void* const block = cache.pop_any_large();
-    cache.gate.leave();
+    void* block = nullptr;
+    {
+        far_pass const pass(cache.pool_id);
+        if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
+        block = cache.pop_any_large();
+        cache.gate.leave();
+    }
     if (block == nullptr) return false;
     pool_core& core = *g_registry.find(cache.pool_id);
     if (core.deallocate_large(block, nullptr)) g_registry.destroy(core);
