@@ -59,6 +59,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 inline constexpr char const* k_foreign = "the address is of no pool; free it where it was allocated";
 inline constexpr char const* k_no_large =
     "no large block of this pool; freed before (double free), or never allocated";
+inline constexpr char const* k_small =
+    "no large block of this pool; it was allocated with another size: free it with that";
 inline constexpr char const* k_other_pool = "it belongs to another pool; free it there";
 inline constexpr char const* k_size =
     "the size or alignment is not the one it was allocated with; free it with that";
@@ -164,7 +166,7 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std
     if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, is);
     std::size_t const asked = asked_for(entry, block);
     if (class_of(entry) < k_first_large ? class_of(entry) != c : c != k_large)
-        report(pool_id, block, k_size, freed_as, asked);
+        report(pool_id, block, c == k_large ? k_small : k_size, freed_as, asked);
     if (c == k_large && bytes > is) report(pool_id, block, k_size, freed_as, asked);
     check_user(entry, pool_id, block, freed_as);
     verify_guard(pool_id, block, is, bytes);

@@ -17,6 +17,7 @@
 #include "pooled/heap/misuse.hpp"
 #include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
+#include "pooled/os/platform.hpp"
 
 #include <array>
 #include <atomic>
@@ -60,6 +61,7 @@ public:
         mark(core, 1, false);
         mark(core, 2, true);
         dead_pool* const fresh = ::new (core) dead_pool(name, bytes);
+        platform::release_pages(static_cast<std::byte*>(core) + sizeof(dead_pool), bytes - sizeof(dead_pool));
         dead_pool* evicted = nullptr;
         {
             scoped_lock const lock(m_mutex);

@@ -31,13 +31,13 @@ using wait_queue = pooled::detail::basic_wait_queue<by_hand>;
 using waiter = wait_queue::waiter;
 
 struct lasting {
-    for_duration<std::int64_t, std::milli> all;
+    for_duration<std::chrono::milliseconds::rep, std::milli> all;
     static int watch(waiter&) noexcept { return 0; }
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return all.remaining(); }
 };
-[[nodiscard]] lasting no_time() { return {for_duration(0ms)}; }
-[[nodiscard]] lasting a_millisecond() { return {for_duration(1ms)}; }
-[[nodiscard]] lasting an_hour() { return {for_duration(3'600'000ms)}; }
+[[nodiscard]] lasting no_time() { return {for_duration(std::chrono::milliseconds(0))}; }
+[[nodiscard]] lasting a_millisecond() { return {for_duration(std::chrono::milliseconds(1))}; }
+[[nodiscard]] lasting an_hour() { return {for_duration(std::chrono::milliseconds(3'600'000))}; }
 
 [[nodiscard]] std::size_t number_of(grant g) { return g.to_build; }
 [[nodiscard]] waiter* release(wait_queue& queue, std::size_t number) {
