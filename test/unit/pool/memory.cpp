@@ -220,7 +220,7 @@ TEST_F(bounded_pool_memory, asks_nobody_when_it_reports_exhaustion_again) {
     auto const all = take_all(0, k_48);
     std::uint32_t const epoch = memory->caches().bound_epoch();
     std::size_t const calls = failing.calls();
-    for (int i = 0; i < 3000; ++i) {
+    for (std::size_t i = 0; i < 3000; ++i) {
         EXPECT_EQ(memory->allocate(k_48, &caches[i % 2]), nullptr);
         EXPECT_EQ(memory->allocate(k_1500, nullptr), nullptr);
         EXPECT_EQ(take_large(0), nullptr);
