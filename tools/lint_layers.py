@@ -54,7 +54,7 @@ LINES = {
     "base": 640,
     "os": 1540,
     "heap": 2660,
-    "cache": 1420,
+    "cache": 1580,
     "pool": 3900,
     "teardown": 1730,
     "smart": 2870,

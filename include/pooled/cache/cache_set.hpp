@@ -14,6 +14,7 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/size_class.hpp"
+#include "pooled/cache/bound_slots.hpp"
 #include "pooled/cache/central.hpp"
 #include "pooled/cache/class_cache.hpp"
 #include "pooled/cache/gate.hpp"
@@ -104,6 +105,7 @@ public:
     // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
     // when there is none, and the heap has no free slab. Without a lock; O(blocks moved).
     [[nodiscard]] void* allocate(class_index c, thread_cache* cache) noexcept {
+        if (is_at_bound()) return allocate_at_bound(c, cache);
         central& list = (*this)[c];
         scoped_lock const lock(list);
         if (cache == nullptr) return list.take_one();
@@ -120,6 +122,7 @@ public:
 
     // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
     [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
         central& list = (*this)[c];
         scoped_lock const lock(list);
         if (cache == nullptr || list.is_closed()) {
@@ -257,13 +260,14 @@ public:
             collect(c);
             (*this)[c].drain_recent();
         }
+        m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
         auto const result = then();
         unlock_classes();
         resume();
         return result;
     }
 
-    // At the bound, all free blocks are in the central lists. A local pool only empties its cache.
+    // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
     void enter_bound() noexcept {
         if (is_at_bound()) return;
         bool const is_shared = m_pool.is_shared;
@@ -278,7 +282,17 @@ public:
         lock_classes();
         m_pool.bound_epoch.add(1);
         unlock_classes();
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with announce()
+        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
+        drain_slots();
         let_go(hold_for::bound);
+    }
+    // The blocks in the slots go to their slabs, which may become free. Without a lock.
+    void drain_slots() noexcept {
+        m_slots.drain([this](class_index c, void* block) {
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].flush({&block, 1});
+        });
     }
     // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
     // bound only while a thread looks for memory.
@@ -385,6 +399,7 @@ public:
 private:
     static constexpr std::uint32_t k_threads_at_once = 64;
     static constexpr std::size_t k_reserved_threads = 8;
+    static constexpr std::uint32_t k_counted = 64;
 
     template <class Visit>
     static void for_each_array(class_index c, Visit&& visit) {
@@ -397,6 +412,34 @@ private:
         }
         for (std::size_t n = recent_blocks::k_least; n <= recent_blocks::k_most; n *= 2)
             visit(n * sizeof(void*), 1);
+    }
+
+    // Null: at one moment, no list had a free block of the class, the heap no span for one, and the slots nothing.
+    [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache) noexcept {
+        central& list = (*this)[c];
+        for (bound_slots::words seen;; drain_slots()) {
+            void* block = m_slots.take(c, seen);
+            if (block == nullptr && !list.has_nothing()) {
+                scoped_lock const lock(list);
+                block = list.take_one();
+            }
+            if (block != nullptr) {
+                if (cache != nullptr) cache->classes[c].add_net_taken(1);
+                return block;
+            }
+            if (list.has_nothing() && m_slots.were_empty(seen)) return list.end_served(), nullptr;
+        }
+    }
+    // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
+        if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+            return false;  // reported under the lock
+        cache.gate.announce();
+        std::uint64_t const puts = is_at_bound() ? m_slots.put(c, block) : 0;
+        if (puts != 0) cache.classes[c].add_net_taken(-1);
+        if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
+        cache.gate.leave();
+        return puts != 0;
     }
 
     // False when the array has its full size, or when there is no memory for a larger one.
@@ -416,6 +459,7 @@ private:
     unsigned char m_holds = 0;
     bool m_has_recycled = false;
     std::array<bool, k_first_large + 1> m_has_arrays{};
+    bound_slots m_slots;              // empty unless at the bound
     observed<std::uint32_t> m_count;  // of caches
     std_atomics::plain<thread_cache*> m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under

@@ -59,12 +59,7 @@ public:
     central(central const&) = delete;
     central& operator=(central const&) = delete;
 
-    // At the bound, all threads that use the class need the lock, and one that was preempted while it held it keeps them waiting.
-    void lock() noexcept {
-        if (m_pool.is_at_bound()) [[unlikely]]
-            return m_mutex.lock(k_attempts_at_bound);
-        m_mutex.lock();
-    }
+    void lock() noexcept { m_mutex.lock(); }
     void unlock() noexcept { m_mutex.unlock(); }
 
     // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
@@ -98,17 +93,20 @@ public:
 
     // One block, for callers without a cache. Null as above.
     [[nodiscard]] void* take_one() noexcept {
-        if (free() == 0 && !add_slab()) {
-            m_served = std::uint32_t{0};
-            return nullptr;
-        }
+        if (free() == 0 && !add_slab()) return end_served(), nullptr;
         m_served.add(1);
         void* const one = take_any();
         note_high_water(0);
         return one;
     }
-    // How many requests take_one() has served since it last found none. Without the lock.
+    // How many requests take_one() has served since it last found none, and others. Without the lock; a hint.
     [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
+    void add_served(std::uint32_t count) noexcept { m_served.add(count); }
+    void end_served() noexcept {
+        if (m_served != 0) m_served = std::uint32_t{0};
+    }
+    // Whether the last request found no block, and neither this list nor the heap received one since. Without the lock.
+    [[nodiscard]] bool has_nothing() const noexcept { return m_failed_at == m_pool.heap.gains(); }
 
     // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
@@ -128,6 +126,7 @@ public:
         for (void* const block : blocks)
             if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
                 static_cast<void>(find_slab(block));  // reports it
+        m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
     }
     // Sets the bits of the blocks that were freed last, except `kept` of them.
@@ -244,8 +243,6 @@ public:
     }
 
 private:
-    static constexpr unsigned k_attempts_at_bound = 64;
-
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
         std::uintptr_t const near = 4 * blocks.size() * k_geometry[m_class].block_bytes;
@@ -255,6 +252,7 @@ private:
     // Sets their bits.
     void put(span<void* const> blocks) noexcept {
         class_geometry const g = k_geometry[m_class];
+        m_failed_at = std::uint32_t{0};
         for (void* const* at = blocks.begin(); at != blocks.end();) {
             slab& s = find_slab(*at);
             if (s.free == 0) m_slabs.push_front(s);
@@ -310,7 +308,9 @@ private:
     }
 
     [[nodiscard]] bool add_slab() noexcept {
+        std::uint32_t const gains = m_pool.heap.gains();
         slab* const s = m_pool.heap.take(m_class);
+        m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;
         m_slabs.push_front(*s);
         m_capacity.add(s->total);
@@ -341,9 +341,11 @@ private:
     optional_mutex m_mutex;
     bool m_is_closed = false;
     std::uint8_t m_class;
+    observed<std::uint16_t> m_misses;
     observed<std::uint32_t> m_granules;  // of its slabs
-    observed<std::uint32_t> m_misses;
     observed<std::uint32_t> m_served;
+    observed<std::uint32_t>
+        m_failed_at;  // the heap's gains() when there was no free block; 0: there may be one
     context const& m_pool;
     slab_list m_slabs;
     recent_blocks m_recent;

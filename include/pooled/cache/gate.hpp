@@ -44,6 +44,10 @@ public:
     // Owner only. release: pairs with the acquire in is_idle().
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
+    // Owner only, of a gate that may be stopped: whoever ends what the owner is about to do first makes that known by a sequentially
+    // consistent operation, then waits for is_idle(). Followed by leave().
+    void announce() noexcept { m_busy.exchange(1, std::memory_order_seq_cst); }
+
     [[nodiscard]] bool is_open() const noexcept { return m_stop.load(std::memory_order_relaxed) == k_open; }
 
     // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.

@@ -96,6 +96,8 @@ public:
         m_source.assign(taken);
         return &taken;
     }
+    // How often a span became free; not 0. Without the lock.
+    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
     [[nodiscard]] bool has_free(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
         return find(c) != nullptr;
@@ -439,6 +441,7 @@ private:
         return taken;
     }
     void make_free(slab& s) noexcept {
+        m_gains.add(1);
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
         s.owner->held -= s.granules;
         if (s.owner->held == 0) m_empty_chunks.add(1);
@@ -446,6 +449,7 @@ private:
     }
 
     void link(chunk& c) noexcept {
+        m_gains.add(1);
         c.previous = nullptr;
         c.next = m_chunks;
         if (m_chunks != nullptr) m_chunks->previous = &c;
@@ -506,6 +510,7 @@ private:
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
         reservation* const earlier = m_reservations.find_settled(r.classes);
+        m_gains.add(1);
         r.is_settled = true;
         if (earlier == nullptr) return;
         for_each_reserved(r, [&](slab& s) {
@@ -593,6 +598,7 @@ private:
     reservation_list m_reservations;
     observed<std::size_t> m_reserved;      // spans
     observed<std::size_t> m_empty_chunks;  // held == 0
+    observed<std::uint32_t> m_gains{1};
     exact_counts m_exact;
 };
 

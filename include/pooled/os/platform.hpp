@@ -6,7 +6,7 @@
 //   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages, collapse_page
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
-//   schedule   wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
+//   schedule   processor, wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
 //
 // Implemented for POSIX. On Linux the barrier is membarrier(2); elsewhere it is a sequentially consistent fence, and so is
 // std_atomics::light_barrier(). Any thread may call any function.
@@ -346,6 +346,15 @@ inline void relax() noexcept {
     asm volatile("isb");  // on processors without hardware threads, `yield` does not wait
 #elif defined(__riscv)
     asm volatile(".4byte 0x0100000f");  // `pause`, which is an empty fence on processors without Zihintpause
+#endif
+}
+
+// The number of the processor that runs the calling thread, which may change at any moment. Not exact where the system does not tell.
+[[nodiscard]] inline std::size_t processor() noexcept {
+#if defined(__linux__)
+    return static_cast<std::size_t>(::sched_getcpu());
+#else
+    return reinterpret_cast<std::uintptr_t>(::pthread_self()) / 4096;
 #endif
 }
 

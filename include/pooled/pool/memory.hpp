@@ -291,6 +291,7 @@ inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, t
     if (bytes > m_upstream.max_bytes()) return nullptr;
     return allocate_or_grow(
         [&]() -> void* {
+            if (m_caches.is_at_bound()) m_caches.drain_slots();
             slab* const s = m_slabs.take_exact(bytes, align);
             return s != nullptr ? s->blocks : nullptr;
         },
@@ -329,6 +330,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     };
     {
         scoped_lock const lock(m_caches.mutex());
+        m_caches.drain_slots();
         m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger);
     }
@@ -394,6 +396,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
 
 inline std::int64_t pool_memory::close() noexcept {
     std::uint64_t in_use = 0;
+    m_caches.leave_bound();
     m_caches.steal_all([&] {
         for (class_index c = 0; c < k_class_count; ++c) {
             m_caches[c].close();
@@ -407,6 +410,7 @@ inline std::int64_t pool_memory::close() noexcept {
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
     scoped_lock const lock(m_caches.mutex());
+    m_caches.drain_slots();
     for (class_index c = 0; c < k_class_count; ++c) {
         central& list = m_caches[c];
         size_class_stats& one = sum.classes[c];

@@ -199,6 +199,10 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     void* const p = set.allocate(k_class, &caches[0]);
     EXPECT_EQ(set[k_class].outside(), 1U) << "none in advance";
     EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    EXPECT_EQ(caches[1].classes[k_class].held(), 0U);
+    EXPECT_EQ(set.allocate(k_class, nullptr), p) << "for any thread";
+    EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    set.drain_slots();
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_FALSE(caches[0].gate.enter());
     {
@@ -211,7 +215,36 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     caches[0].gate.leave();
     give_back(caches[0], k_class, take(caches[0], k_class, 100));
     EXPECT_NE(set[k_class].outside(), 0U) << "caches are used again";
-    EXPECT_EQ(caches[1].classes[k_class].net_frees(), 1U) << "it freed a block for another thread";
+    EXPECT_EQ(caches[1].classes[k_class].net_frees(), 2U) << "it freed blocks for other threads";
+}
+
+TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.enter_bound();
+    }
+    std::vector<void*> all;
+    while (void* const p = set.allocate(k_class, &caches[0]))
+        all.push_back(p);
+    ASSERT_GT(all.size(), 100U);
+    for (std::size_t free : {1U, 2U, 70U}) {  // in a slot; and in slabs; and a whole slab for another class
+        for (std::size_t i = 0; i < free; ++i)
+            EXPECT_TRUE(set.deallocate(k_class, &caches[1], all[i]));
+        for (std::size_t i = 0; i < free; ++i)
+            EXPECT_NE(set.allocate(k_class, &caches[i % 2]), nullptr);
+        EXPECT_EQ(set.allocate(k_class, &caches[0]), nullptr);
+    }
+    for (void* const p : all)
+        EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    void* const other = set.allocate(k_other, &caches[0]);
+    EXPECT_NE(other, nullptr) << "a block in a slot keeps no slab from another class";
+    EXPECT_TRUE(set.deallocate(k_other, &caches[0], other));
+    {
+        std::scoped_lock const lock(set.mutex());
+        set.leave_bound();
+    }
+    EXPECT_EQ(set[k_class].outside(), 0U);
+    EXPECT_EQ(set[k_other].outside(), 0U);
 }
 
 TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_need_their_slabs) {
