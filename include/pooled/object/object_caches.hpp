@@ -42,7 +42,7 @@ public:
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* pop() noexcept {
         if constexpr (Sharing == sharing::shared)
-            return pop_from(t_state.near[m_index]);
+            return pop_from(t_state.near_caches[m_index]);
         else
             return static_cast<slot*>(m_core.local_cache().recycled.pop_above(0));
     }
@@ -52,7 +52,7 @@ public:
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(slot& s) noexcept {
         if constexpr (Sharing == sharing::shared)
-            return push_to(t_state.near[m_index], s);
+            return push_to(t_state.near_caches[m_index], s);
         else
             return s.generation == generation() && m_core.local_cache().recycled.push_below(k_all, &s);
     }
@@ -106,7 +106,7 @@ private:
     static constexpr std::uint32_t k_all = ~std::uint32_t{0};  // as many as the cache has space for
 
     pool_core& m_core;
-    std::uint32_t m_index;  // in thread_state::near
+    std::uint32_t m_index;  // in thread_state::near_caches
     std::atomic<std::uint32_t> m_generation{k_no_object + 1};
 };
 

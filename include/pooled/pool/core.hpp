@@ -192,7 +192,7 @@ private:
           m_teardown(options.teardown),
           m_on_exhausted(options.on_exhausted),
           m_memory(options, m_name.data(), id, kind == sharing::shared) {
-        std::size_t length = detail::min(options.name.size(), m_name.size() - 1);
+        std::size_t length = detail::smaller(options.name.size(), m_name.size() - 1);
         // Does not cut within a character, whose further bytes are 10xxxxxx in UTF-8.
         if (length < options.name.size())
             while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
