@@ -55,10 +55,10 @@ LINES = {
     "os": 1540,
     "heap": 2660,
     "cache": 1420,
-    "pool": 3900,
+    "pool": 3980,
     "teardown": 1730,
     "smart": 2870,
-    "object": 2850,
+    "object": 2860,
     "compat": 2690,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"

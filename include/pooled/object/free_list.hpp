@@ -22,6 +22,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 

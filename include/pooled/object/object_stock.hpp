@@ -375,7 +375,7 @@ POOLED_CODE object_counts object_stock::count() noexcept {
 }
 
 POOLED_CODE bool object_stock::is_valid() noexcept {
-    if (!core().memory().is_valid()) return false;
+    if (!core().is_valid()) return false;
     scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
     if (!was_central) m_caches.stop();

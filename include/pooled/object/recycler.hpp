@@ -22,7 +22,6 @@
 #include "pooled/object/own_core.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stale_owner.hpp"
@@ -255,7 +254,7 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
         // minutes.
         std::size_t const most = detail::larger(count, growth());
         if (when_out_of_memory == shortage::give_up && most > 1)
-            static_cast<void>(core().memory().from().may_give(most * layout::k_bytes));
+            static_cast<void>(core().may_give(most * layout::k_bytes));
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {

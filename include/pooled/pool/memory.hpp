@@ -111,10 +111,6 @@ public:
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
     // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
-    struct large_shape {
-        std::size_t bytes;
-        std::size_t align;
-    };
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
 
     // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number

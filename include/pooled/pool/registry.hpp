@@ -15,22 +15,25 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
-#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/free_mark.hpp"
-#include "pooled/heap/page_map.hpp"
 #include "pooled/os/copies.hpp"
 #include "pooled/os/fork_gate.hpp"
-#include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_table.hpp"
 #include "pooled/pool/extension.hpp"
-#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/pool/core_memory.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/stale_owner.hpp"
+#endif
 
 #include <atomic>
 #include <cstdint>
