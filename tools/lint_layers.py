@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
 LAYERS = [
-    ["fwd.hpp", "config.hpp", "version.hpp"],
+    ["fwd.hpp", "config.hpp", "version.hpp", "base/abi_name.hpp", "base/macros.hpp"],
     ["base"],
     ["os"],
     ["heap"],
@@ -51,14 +51,14 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # How many lines the headers of a layer have at most.
 LINES = {
-    "base": 640,
+    "base": 790,
     "os": 1540,
     "heap": 2660,
     "cache": 1580,
-    "pool": 3900,
+    "pool": 3980,
     "teardown": 1730,
     "smart": 2870,
-    "object": 2850,
+    "object": 2860,
     "compat": 2690,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
@@ -90,7 +90,7 @@ class Header(NamedTuple):
 
 
 def layer_of(name: str) -> int | None:
-    return RANK.get(name.split("/", 1)[0])
+    return RANK.get(name, RANK.get(name.split("/", 1)[0]))
 
 
 def layer_name(rank: int) -> str:

@@ -41,7 +41,7 @@ TARGETS = {
     "compile_fail": ["compile_fail_headers"],
     "example": ["examples/all"],
     "configuration": [],
-    "consumer": [],
+    "consumer": ["pooled_static"],  # installed from the build directory
     "model": ["tests-model"],
     "plugins": ["tests-plugins"],
 }

@@ -14,7 +14,13 @@ function(pooled_bench_executable name)
   endif()
 
   add_executable(${name} main.cpp support/environment.cpp support/registry.cpp support/report.cpp)
-  target_link_libraries(${name} PRIVATE pooled::pooled CLI11::CLI11 nlohmann_json::nlohmann_json)
+  # The compiled library, as its users have it. A program without optimisation or with its user's flags compiles all of it with these
+  # flags, and a list needs none.
+  set(library pooled::pooled)
+  if(POOLED_BENCH_LIST_ONLY OR arg_OPTIMISATION STREQUAL "-O0" OR name STREQUAL "pooled-bench-own")
+    set(library pooled::header_only)
+  endif()
+  target_link_libraries(${name} PRIVATE ${library} CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_include_directories(${name} PRIVATE "${POOLED_BENCH_DIR}")
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)

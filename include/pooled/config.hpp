@@ -96,44 +96,6 @@
 #endif
 #endif
 
-// The state of the process (page map, registry, thread table) is shared between the executable and its shared libraries
-// wherever the dynamic linker sees it, also when they are built with -fvisibility=hidden: docs/plugins.md.
-#define POOLED_EXPORT __attribute__((visibility("default")))
-// The opposite: one for each executable and shared library.
-#define POOLED_HIDDEN __attribute__((visibility("hidden")))
-
-// Where the code of the slow paths and the state are: in each source that needs them, or in libpooled, whose one source defines
-// POOLED_BUILDS_LIBRARY. POOLED_API declares a function; POOLED_CODE defines it, under #if POOLED_HAS_CODE. POOLED_VIRTUAL declares
-// one that is virtual: in a source of its own, it must be inline there already, or each source compiles the whole class.
-// POOLED_STATE(type, name, initial value) declares a variable, and defines it where the code is.
-#if defined(POOLED_BUILDS_LIBRARY)
-#define POOLED_HAS_CODE 1
-#define POOLED_API POOLED_EXPORT
-#define POOLED_VIRTUAL POOLED_EXPORT
-#define POOLED_CODE
-#define POOLED_STATE(type, name, ...) POOLED_EXPORT constinit type name __VA_ARGS__
-#elif POOLED_SHARED || POOLED_STATIC
-#define POOLED_HAS_CODE 0
-#define POOLED_API POOLED_EXPORT
-#define POOLED_VIRTUAL POOLED_EXPORT
-#define POOLED_STATE(type, name, ...) POOLED_EXPORT extern constinit type name
-#else
-#define POOLED_HAS_CODE 1
-#define POOLED_API
-#define POOLED_VIRTUAL inline
-#define POOLED_CODE POOLED_NOINLINE inline
-#define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
-#endif
-// State of a template, which each file of a program has for itself where libpooled has all other state: its tables are of one
-// libpooled, and the dynamic linker may share such a variable between the users of two.
-#if defined(POOLED_BUILDS_LIBRARY) || POOLED_SHARED || POOLED_STATIC
-#define POOLED_TEMPLATE_STATE POOLED_HIDDEN inline constinit
-#else
-#define POOLED_TEMPLATE_STATE POOLED_EXPORT inline constinit
-#endif
-#define POOLED_USED __attribute__((used))
-#define POOLED_SYMBOL(name) __asm__(name)
-
 // Which sanitizer the compiler works for, by the names that GCC and Clang have for it.
 #if defined(__has_feature)
 #define POOLED_HAS_FEATURE(name) __has_feature(name)
@@ -172,159 +134,16 @@
 #endif
 #endif
 
-// Names everything that layouts depend on, so that different builds share no symbol: version, checked mode and its guard size,
-// sanitized and hardened builds, tracked builds and their stacks, the gate's barrier, the standard library, its debug mode and
-// its string. Code without exceptions has names of its own, because it fails where other code throws. So has code that is compiled
-// for libpooled, because it must not be linked to header-only code; these names also contain what the library must have in common
-// with its users.
-//   POOLED_ABI_BUILD      equal where layouts are; also the namespace of what has one name with libpooled and without
-//   POOLED_ABI_NAMESPACE  that of everything else
-//   POOLED_ABI_LAYOUT, POOLED_ABI_NAME   both as strings
-#if POOLED_CHECKED
-#define POOLED_ABI_CHECKED POOLED_ABI_GUARDED(POOLED_GUARD_BYTES)
-#define POOLED_ABI_GUARDED(bytes) POOLED_ABI_GUARDED_OF(bytes)
-#define POOLED_ABI_GUARDED_OF(bytes) _checked##bytes
-#else
-#define POOLED_ABI_CHECKED
-#endif
-#if POOLED_SANITIZE
-#define POOLED_ABI_BLOCKS _malloc
-#else
-#define POOLED_ABI_BLOCKS
-#endif
-#if POOLED_HARDENED
-#define POOLED_ABI_HARDENED _hardened
-#else
-#define POOLED_ABI_HARDENED
-#endif
-#if POOLED_TRACKED
-#define POOLED_ABI_TRACKED POOLED_ABI_WITH_STACKS(POOLED_TRACKED_STACKS)
-#define POOLED_ABI_WITH_STACKS(callers) POOLED_ABI_WITH_STACKS_OF(callers)
-#define POOLED_ABI_WITH_STACKS_OF(callers) _tracked##callers
-#else
-#define POOLED_ABI_TRACKED
-#endif
-#if POOLED_HAS_MEMBARRIER
-#define POOLED_ABI_BARRIER
-#else
-#define POOLED_ABI_BARRIER _fence
-#endif
-#if defined(_LIBCPP_VERSION)
-#define POOLED_ABI_LIBRARY _libcpp
-#elif defined(_GLIBCXX_DEBUG)
-#define POOLED_ABI_LIBRARY _debug
-#elif defined(__GLIBCXX__) && !_GLIBCXX_USE_CXX11_ABI
-#define POOLED_ABI_LIBRARY _oldstring
-#else
-#define POOLED_ABI_LIBRARY
-#endif
-#if defined(POOLED_BUILDS_LIBRARY) || POOLED_SHARED || POOLED_STATIC
-#define POOLED_ABI_COMPILED _compiled
-#if POOLED_THREAD_SANITIZER
-#define POOLED_ABI_RACES _tsan
-#else
-#define POOLED_ABI_RACES
-#endif
-#else
-#define POOLED_ABI_COMPILED
-#define POOLED_ABI_RACES
-#endif
-#if POOLED_HAS_EXCEPTIONS
-#define POOLED_ABI_FAILURE
-#else
-#define POOLED_ABI_FAILURE _noexcept
-#endif
-#define POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
-    v##major##_##minor##_##patch##checked##blocks##hardened##tracked##barrier##library
-#define POOLED_ABI_EXPAND(major, minor, patch, checked, blocks, hardened, tracked, barrier, library) \
-    POOLED_ABI_JOIN(major, minor, patch, checked, blocks, hardened, tracked, barrier, library)
-#define POOLED_ABI_BUILD                                                                                    \
-    POOLED_ABI_EXPAND(POOLED_VERSION_MAJOR, POOLED_VERSION_MINOR, POOLED_VERSION_PATCH, POOLED_ABI_CHECKED, \
-                      POOLED_ABI_BLOCKS, POOLED_ABI_HARDENED, POOLED_ABI_TRACKED, POOLED_ABI_BARRIER,       \
-                      POOLED_ABI_LIBRARY)
-#define POOLED_ABI_APPEND_TO(build, compiled, races, failure) build##compiled##races##failure
-#define POOLED_ABI_APPEND(build, compiled, races, failure) \
-    POOLED_ABI_APPEND_TO(build, compiled, races, failure)
-#define POOLED_ABI_NAMESPACE \
-    POOLED_ABI_APPEND(POOLED_ABI_BUILD, POOLED_ABI_COMPILED, POOLED_ABI_RACES, POOLED_ABI_FAILURE)
-#define POOLED_ABI_QUOTE(name) #name
-#define POOLED_ABI_STRING(name) POOLED_ABI_QUOTE(name)
-#define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
-#define POOLED_ABI_LAYOUT POOLED_ABI_STRING(POOLED_ABI_BUILD)
-
-#define POOLED_NOINLINE __attribute__((noinline))
-// Out of line, at the start of a cache line: its speed does not depend on where the linker puts it.
-#define POOLED_COLD_PART __attribute__((noinline, aligned(64)))
-#define POOLED_ALWAYS_INLINE inline __attribute__((always_inline))
-
-// For functions that make an object. The tracked build does not inline them: their return address is the place of acquisition.
-#if POOLED_TRACKED
-#include <source_location>  // POOLED_CALLER
-#define POOLED_INLINE_ENTRY POOLED_NOINLINE
-#define POOLED_TRACKED_ENTRY POOLED_NOINLINE
-#define POOLED_ACQUISITION(...)                                \
-    ::pooled::detail::tracking::acquisition const acquisition( \
-        {.type = ::pooled::detail::tracking::type_name<T>(),   \
-         .address = __builtin_return_address(0),               \
-         .is_only_weak = __VA_ARGS__})
-#define POOLED_CALLER                                    \
-    , ::pooled::detail::tracking::caller const& caller = \
-          ::pooled::detail::tracking::caller(std::source_location::current())
-#define POOLED_ACQUISITION_AT_CALLER                           \
-    ::pooled::detail::tracking::acquisition const acquisition( \
-        {.source = caller.source, .address = __builtin_return_address(0)})
-#define POOLED_ACQUISITION_OF_MEMORY \
-    ::pooled::detail::tracking::acquisition const acquisition({.address = __builtin_return_address(0)})
-#else
-#define POOLED_CALLER
-#define POOLED_ACQUISITION_AT_CALLER static_cast<void>(0)
-#define POOLED_ACQUISITION_OF_MEMORY static_cast<void>(0)
-#define POOLED_INLINE_ENTRY POOLED_ALWAYS_INLINE
-#define POOLED_TRACKED_ENTRY
-#define POOLED_ACQUISITION(...) static_cast<void>(0)
-#endif
-
-// For a function that reads an object's bytes as a prefetcher does, regardless of their meaning and of concurrent writes: no
-// sanitizer may instrument it. In other builds such a function is inlined.
-#if POOLED_MEMORY_SANITIZER
-#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("memory", "undefined")))
-#elif POOLED_ADDRESS_SANITIZER || POOLED_THREAD_SANITIZER
-#define POOLED_UNWATCHED __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
-#else
-#define POOLED_UNWATCHED POOLED_ALWAYS_INLINE
-#endif
-
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-[[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
-    std::fputs(message, stderr);
-    std::fputc('\n', stderr);
-    std::abort();
-}
-
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
-
 #ifndef POOLED_FAIL
 #define POOLED_FAIL(message) ::pooled::detail::fail(message)
 #endif
 
-// Without exceptions, a function that finds no memory returns `failure`, as at the bound, and nothing is caught.
+#ifndef POOLED_THROW
 #if POOLED_HAS_EXCEPTIONS
-#ifndef POOLED_THROW
 #define POOLED_THROW(exception) throw exception
-#endif
-#define POOLED_THROW_OR(exception, failure) POOLED_THROW(exception)
-#define POOLED_TRY try
-#define POOLED_CATCH(what) catch (what)
-#define POOLED_RETHROW throw
 #else
-#ifndef POOLED_THROW
 #define POOLED_THROW(exception) POOLED_FAIL((exception).what())
 #endif
-#define POOLED_THROW_OR(exception, failure) return failure
-#define POOLED_TRY if constexpr (true)
-#define POOLED_CATCH(what) if constexpr (false)
-#define POOLED_RETHROW static_cast<void>(0)
 #endif
 
 #ifndef POOLED_CHECK
@@ -350,3 +169,15 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #define POOLED_EXPENSIVE_CHECK(condition, message) static_cast<void>(0)
 #endif
 #endif
+
+#include "pooled/base/macros.hpp"
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+[[noreturn]] POOLED_NOINLINE inline void fail(char const* message) noexcept {
+    std::fputs(message, stderr);
+    std::fputc('\n', stderr);
+    std::abort();
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

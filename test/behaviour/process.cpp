@@ -278,7 +278,7 @@ TEST(a_child, of_fork_frees_what_threads_that_it_does_not_have_kept_of_far_pools
     std::latch is_over(1);
     std::thread other([&] {
         far.pool.deallocate(far.pool.allocate(48), 48);
-        of_other = t_state.far;
+        of_other = t_state.far_caches;
         count = of_other->count;
         is_ready.count_down();
         is_over.wait();

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
-# `conan create` of the headers and of the shared library, with the test_package, in a separate Conan home and without remotes.
+# `conan create` of the static library, of the shared one and of the headers, with the test_package, in a separate Conan home and without remotes.
 # -Dconan= the command; -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dflags=
 file(REMOVE_RECURSE "${work}")
 set(ENV{CONAN_HOME} "${work}/home")
 set(ENV{CXX} "${compiler}")
 execute_process(COMMAND "${conan}" profile detect OUTPUT_QUIET ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
-foreach(options IN ITEMS "" "-o;pooled/*:header_only=False;-o;pooled/*:shared=True")
+foreach(options IN ITEMS "" "-o;pooled/*:shared=True" "-o;pooled/*:header_only=True")
   execute_process(COMMAND "${conan}" create "${source}/tools/packaging/conan" --no-remote -s compiler.cppstd=20 ${options}
                           -c tools.cmake.cmaketoolchain:generator=Ninja -c "tools.cmake.cmake_layout:test_folder=${work}/test"
                           -c tools.cmake.cmaketoolchain:user_presets= -tf "${source}/tools/packaging/conan/test_package"

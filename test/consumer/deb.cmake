@@ -8,9 +8,10 @@ file(TOUCH "${root}/var/lib/dpkg/status")
 
 execute_process(COMMAND "${CMAKE_CPACK_COMMAND}" --config "${build}/CPackConfig.cmake" -G DEB -B "${work}" OUTPUT_QUIET
                 COMMAND_ERROR_IS_FATAL ANY)
-file(GLOB package "${work}/libpooled-dev_${version}*_all.deb")
+file(GLOB package "${work}/libpooled-dev_${version}*_*.deb")
 set(dpkg dpkg --root=${root} --force-not-root --force-script-chrootless --log=${work}/dpkg.log)
-execute_process(COMMAND ${dpkg} --install "${package}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+# The packages that it depends on are not in that root.
+execute_process(COMMAND ${dpkg} --force-depends --install "${package}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${project}" -B "${work}/consumer" -G Ninja "-DCMAKE_CXX_COMPILER=${compiler}"
                         "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_PREFIX_PATH=${root}/usr" "-Dexpected_version=${version}"

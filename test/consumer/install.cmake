@@ -5,11 +5,15 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${build}" --component pool
                 COMMAND_ERROR_IS_FATAL ANY)
 
 file(GLOB_RECURSE expected RELATIVE "${source}" "${source}/include/*.hpp")
-list(APPEND expected share/cmake/pooled/pooledConfig.cmake share/cmake/pooled/pooledConfigVersion.cmake
-     share/cmake/pooled/pooledTargets.cmake share/licenses/pooled/LICENSE share/pkgconfig/pooled.pc
-     share/pooled/modules/pooled.cppm share/pooled/pooled.natvis
-     share/pooled/pooled_gdb.py)
+file(STRINGS "${build}/CMakeCache.txt" library_dir REGEX "^CMAKE_INSTALL_LIBDIR:")
+string(REGEX REPLACE ".*=" "" library_dir "${library_dir}")
+list(APPEND expected share/licenses/pooled/LICENSE share/pooled/modules/pooled.cppm share/pooled/pooled.natvis share/pooled/pooled_gdb.py)
+foreach(file IN ITEMS cmake/pooled/pooledConfig.cmake cmake/pooled/pooledConfigVersion.cmake cmake/pooled/pooledTargets.cmake
+        libpooled-static.a pkgconfig/pooled.pc pkgconfig/pooled-header-only.pc pkgconfig/pooled-static.pc)
+  list(APPEND expected "${library_dir}/${file}")
+endforeach()
 file(GLOB_RECURSE actual RELATIVE "${installed}" "${installed}/*")
+list(FILTER actual EXCLUDE REGEX "pooledTargets-[a-z]+\\.cmake$")  # its name has the build type
 list(SORT expected)
 list(SORT actual)
 if(NOT expected STREQUAL actual)
@@ -18,7 +22,7 @@ if(NOT expected STREQUAL actual)
   message(FATAL_ERROR "The installed files are not those expected.\nexpected:\n  ${expected}\nactual:\n  ${actual}")
 endif()
 
-file(GLOB_RECURSE generated "${installed}/share/*")
+file(GLOB_RECURSE generated "${installed}/share/*" "${installed}/${library_dir}/*.cmake" "${installed}/${library_dir}/*.pc")
 foreach(file IN LISTS generated)
   file(READ "${file}" text)
   foreach(path IN ITEMS "${installed}" "${build}" "${source}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # Runs the vcpkg port in CMake's script mode. The functions of vcpkg that it calls are replaced by the few lines that
-# matter for a header-only package; the result is what vcpkg would package.
+# matter for a static library in its release form; the result is what vcpkg would package.
 # -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dversion=
 file(REMOVE_RECURSE "${work}")
 set(PORT pooled)
@@ -10,10 +10,12 @@ set(port "${source}/tools/packaging/vcpkg/ports/pooled")
 function(vcpkg_cmake_configure)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" SOURCE_PATH OPTIONS)
   execute_process(COMMAND "${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${work}/build" -G Ninja
-                          "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}" ${arg_OPTIONS}
+                          "-DCMAKE_CXX_COMPILER=${compiler}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib
+                          "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}" ${arg_OPTIONS}
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 function(vcpkg_cmake_install)
+  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND "${CMAKE_COMMAND}" --install "${work}/build" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 function(vcpkg_cmake_config_fixup)
@@ -33,7 +35,7 @@ endfunction()
 
 include("${port}/portfile.cmake")
 
-foreach(file IN ITEMS include/pooled/pooled.hpp share/pooled/pooledConfig.cmake share/pooled/usage share/pooled/copyright)
+foreach(file IN ITEMS include/pooled/pooled.hpp lib/libpooled-static.a share/pooled/pooledConfig.cmake share/pooled/usage share/pooled/copyright)
   if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${file}")
     message(FATAL_ERROR "the port does not package ${file}")
   endif()

@@ -13,11 +13,11 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The first of equal values, as std::max and std::min return.
 template <class T>
-[[nodiscard]] constexpr T const& min(T const& a, T const& b) noexcept {
+[[nodiscard]] constexpr T const& smaller(T const& a, T const& b) noexcept {
     return b < a ? b : a;
 }
 template <class T>
-[[nodiscard]] constexpr T const& max(T const& a, T const& b) noexcept {
+[[nodiscard]] constexpr T const& larger(T const& a, T const& b) noexcept {
     return a < b ? b : a;
 }
 // Requires low <= high.

@@ -11,7 +11,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-inline constexpr std::size_t k_size_max = std::numeric_limits<std::size_t>::max();
+inline constexpr std::size_t k_size_max = (std::numeric_limits<std::size_t>::max)();
 
 // `value` up to the next multiple of `unit`, a power of two. Requires that the result fits.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t unit) noexcept {

@@ -89,9 +89,9 @@ struct class_geometry {
     }
     // The offset of the first block in the slab at this address: its colour, less than a granule.
     [[nodiscard]] constexpr std::size_t colour_of(std::uintptr_t slab, std::size_t bytes) const noexcept {
-        std::size_t const step = detail::max<std::size_t>(align, k_cache_line);
+        std::size_t const step = detail::larger<std::size_t>(align, k_cache_line);
         std::size_t const rest = bytes - std::size_t{blocks_in(bytes)} * block_bytes;
-        std::size_t const colours = detail::min(rest, k_granule_bytes - 1) / step + 1;
+        std::size_t const colours = detail::smaller(rest, k_granule_bytes - 1) / step + 1;
         return slab / bytes % colours * step;  // slabs that follow each other have different ones
     }
     // The granules of the smallest slab.
@@ -110,7 +110,7 @@ struct class_geometry {
     auto const rest = [&](std::size_t n) {
         return n * k_granule_bytes - std::size_t{g.blocks_in(n * k_granule_bytes)} * block_bytes;
     };
-    std::size_t best = detail::max(k_slab_bytes / k_granule_bytes, g.least_granules());
+    std::size_t best = detail::larger(k_slab_bytes / k_granule_bytes, g.least_granules());
     if (block_bytes > k_max_block_bytes) best = g.least_granules();
     // A slab that is full but for its colours stays: a longer one would have one colour for more blocks.
     bool const is_full = best * k_granule_bytes % block_bytes == 0;
@@ -125,9 +125,10 @@ inline constexpr std::array<class_geometry, k_class_count> k_geometry = [] {
     std::array<class_geometry, k_class_count> table{};
     class_index next = 0;
     auto const add = [&](std::size_t bytes) {
-        std::size_t const natural = detail::min(bytes & (~bytes + 1), k_max_class_align);
+        std::size_t const natural = detail::smaller(bytes & (~bytes + 1), k_max_class_align);
         bool const may_be_coloured = bytes >= k_min_coloured_bytes && bytes <= k_max_coloured_bytes;
-        table[next++] = geometry_for(bytes, may_be_coloured ? detail::min(natural, k_cache_line) : natural);
+        table[next++] =
+            geometry_for(bytes, may_be_coloured ? detail::smaller(natural, k_cache_line) : natural);
         if (may_be_coloured && natural > k_cache_line && bytes / natural <= 3)
             table[next++] = geometry_for(bytes, natural);
     };

@@ -405,8 +405,8 @@ private:
     static void for_each_array(class_index c, Visit&& visit) {
         if (c == k_first_large) return visit(sizeof(thread_cache), k_reserved_threads);
         std::size_t const most = k_geometry[c].cache_blocks;
-        for (std::size_t n = detail::min<std::size_t>(k_first_capacity, most);;
-             n = detail::min<std::size_t>(n * k_growth, most)) {
+        for (std::size_t n = detail::smaller<std::size_t>(k_first_capacity, most);;
+             n = detail::smaller<std::size_t>(n * k_growth, most)) {
             visit(n * sizeof(void*), k_reserved_threads);
             if (n == most) break;
         }
@@ -446,7 +446,8 @@ private:
     static bool grow(class_cache& cache, class_index c) noexcept {
         std::uint32_t const most = k_geometry[c].cache_blocks;
         if (cache.capacity() == most) return false;
-        return cache.reserve(detail::min(most, detail::max(k_first_capacity, k_growth * cache.capacity())));
+        return cache.reserve(
+            detail::smaller(most, detail::larger(k_first_capacity, k_growth * cache.capacity())));
     }
 
     [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {

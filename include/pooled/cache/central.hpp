@@ -70,7 +70,7 @@ public:
         if (free() == 0 && !add_slab()) return nullptr;
         m_refills.add(1);
         auto const wanted =
-            static_cast<std::uint32_t>(detail::min<std::uint64_t>(free(), cache.capacity() / 2));
+            static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
         if (wanted == 0) {
             cache.add_net_taken(1);
             cache.begin_interval();
@@ -113,11 +113,11 @@ public:
         if (blocks.empty()) return;
         bool const dense = are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
-        std::uint64_t const in_use = outside() - detail::min<std::uint64_t>(outside(), blocks.size());
+        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), blocks.size());
         auto const limit =
-            static_cast<std::size_t>(detail::min<std::uint64_t>(in_use / 16, recent_blocks::k_most));
+            static_cast<std::size_t>(detail::smaller<std::uint64_t>(in_use / 16, recent_blocks::k_most));
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
-        std::size_t const kept = detail::min(limit, m_recent.capacity());
+        std::size_t const kept = detail::smaller(limit, m_recent.capacity());
         if (dense || blocks.size() > kept) {
             drain_recent(dense ? kept : 0);
             return put(blocks);
@@ -192,7 +192,7 @@ public:
         std::size_t free = 0;
         for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
             if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
-        return detail::min(free, count);
+        return detail::smaller(free, count);
     }
 
     // The heap is about to take back all slabs, including blocks in use.
@@ -212,7 +212,7 @@ public:
     // Clamped, because another thread may have changed only one of the two counters.
     [[nodiscard]] std::uint64_t outside() const noexcept {
         std::uint64_t const capacity = m_capacity;
-        return capacity - detail::min<std::uint64_t>(capacity, free());
+        return capacity - detail::smaller<std::uint64_t>(capacity, free());
     }
     [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
         return std::uint64_t{m_granules} * k_granule_bytes;
@@ -224,7 +224,8 @@ public:
     // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
     // whole time since the last call; exact when this is known for all threads.
     std::uint64_t note_high_water(std::uint64_t unused) noexcept {
-        m_high_water = detail::max<std::uint64_t>(m_high_water, outside() - detail::min(outside(), unused));
+        m_high_water =
+            detail::larger<std::uint64_t>(m_high_water, outside() - detail::smaller(outside(), unused));
         return m_high_water;
     }
 
@@ -245,8 +246,8 @@ public:
 private:
     // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
     [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
-        std::uintptr_t const near = 4 * blocks.size() * k_geometry[m_class].block_bytes;
-        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + near <= 2 * near;
+        std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;
+        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + distance <= 2 * distance;
     }
 
     // Sets their bits.
@@ -314,7 +315,7 @@ private:
         if (s == nullptr) return false;
         m_slabs.push_front(*s);
         m_capacity.add(s->total);
-        m_largest = detail::max<std::uint64_t>(m_largest, m_capacity);
+        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
         m_free.add(s->total);
         m_granules.add(s->granules);
         return true;

@@ -135,7 +135,7 @@ public:
 
     // Up to `n` addresses, those that were put into the array first.
     [[nodiscard]] span<void* const> oldest(std::uint32_t n) const noexcept {
-        return {m_array, detail::min<std::uint32_t>(n, m_size)};
+        return {m_array, detail::smaller<std::uint32_t>(n, m_size)};
     }
     // Requires n <= the addresses in the array. O(held).
     std::uint32_t drop_oldest(std::uint32_t n) noexcept {
@@ -167,7 +167,7 @@ public:
 
     // The fewest blocks that were held at once since begin_interval().
     [[nodiscard]] std::uint32_t least_held() const noexcept {
-        return detail::min<std::uint32_t>(m_least, m_size);
+        return detail::smaller<std::uint32_t>(m_least, m_size);
     }
     void begin_interval() noexcept { m_least = m_size; }
 

@@ -64,7 +64,7 @@ public:
 
     // Moves up to `most` of the newest to `to`, the newest last. Returns how many.
     std::uint32_t pop(void** to, std::uint32_t most) noexcept {
-        std::uint32_t const popped = detail::min<std::uint32_t>(m_count, most);
+        std::uint32_t const popped = detail::smaller<std::uint32_t>(m_count, most);
         std::uint32_t const left = m_count - popped;
         for (std::uint32_t i = 0; i < popped; ++i)
             to[i] = m_ring[at(left + i)];
@@ -78,7 +78,7 @@ public:
         while (m_count > kept) {
             std::uint32_t const first = at(0);
             auto const run =
-                static_cast<std::uint32_t>(detail::min<std::size_t>(m_count - kept, m_capacity - first));
+                static_cast<std::uint32_t>(detail::smaller<std::size_t>(m_count - kept, m_capacity - first));
             span<void* const> const oldest(m_ring + first, run);
             m_count = m_count - run;
             m_begin = at(run);

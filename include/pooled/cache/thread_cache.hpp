@@ -4,12 +4,12 @@
 // A thread's caches, and how it finds them.
 //
 //   thread_state (thread_local)            thread_cache: one for each thread and pool
-//     near[31]  ── pool id ──▶               gate, one class_cache a size class
+//     near_caches[31]  ── pool id ──▶        gate, one class_cache a size class
 //     null
-//     far ─▶ far_array  ── pool id − 31 ──▶
+//     far_caches ─▶ far_array  ── pool id − 31 ──▶
 //
 // A pool's small id indexes the thread's own table, so an instance costs what a static pool would. Pools beyond the first 31
-// share a slot that is always null, so the fast path needs no comparison; the slow path then looks into `far`. The state is
+// share a slot that is always null, so the fast path needs no comparison; the slow path then looks into `far_caches`. The state is
 // constant-initialised and trivially destructible: it works before main, in thread-local destructors and after them.
 //
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
@@ -113,17 +113,17 @@ struct alignas(2 * k_cache_line) thread_cache {
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
-    std::array<thread_cache*, k_near_slots> near{};
+    std::array<thread_cache*, k_near_slots> near_caches{};
     std::uint32_t recent_id = k_no_pool_id;  // of `recent`, which is not null then
     thread_cache* recent = nullptr;
-    far_array* far = nullptr;
+    far_array* far_caches = nullptr;
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: the thread has no caches any more
     thread_cache* owned = nullptr;
     // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
     std_atomics::atomic<thread_cache*> closed{nullptr};
 
-    // To use a cache in `far`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
+    // To use a cache in `far_caches`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
     detail::gate<> far_gate;
 
     // The cache for a pool whose id was just read from the page map, or null. The processor predicts that it is the same pool
@@ -134,7 +134,7 @@ struct thread_state {
             if (recent == nullptr) __builtin_unreachable();
             return recent;
         }
-        thread_cache* const cache = near[near_slot(pool_id)];
+        thread_cache* const cache = near_caches[near_slot(pool_id)];
         if (cache != nullptr) {
             recent_id = pool_id;
             recent = cache;
@@ -149,16 +149,16 @@ struct thread_state {
 
     // The cache for a pool, or null.
     [[nodiscard]] thread_cache* find(std::uint32_t pool_id) const noexcept {
-        if (pool_id < k_far_slot) return near[pool_id];
-        bool const has = far != nullptr && pool_id - k_far_slot < far->count;
-        return has ? far->caches()[pool_id - k_far_slot] : nullptr;
+        if (pool_id < k_far_slot) return near_caches[pool_id];
+        bool const has = far_caches != nullptr && pool_id - k_far_slot < far_caches->count;
+        return has ? far_caches->caches()[pool_id - k_far_slot] : nullptr;
     }
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_STATE(thread_local thread_state, t_state, {});
 
-// All far arrays. Guarded by the registry's lock, as are changes of `far` in every thread, so that a fork sees both agree.
+// All far arrays. Guarded by the registry's lock, as are changes of `far_caches` in every thread, so that a fork sees both agree.
 class far_arrays {
 public:
     [[nodiscard]] far_array* first() const noexcept { return m_first; }
@@ -166,10 +166,10 @@ public:
     // Where the calling thread, which has `state`, keeps the cache of the pool `id`. Null: no memory.
     [[nodiscard]] thread_cache** entry(thread_state& state, std::uint32_t id) noexcept {
         std::uint32_t const index = id - k_far_slot;
-        far_array* const old = state.far;
+        far_array* const old = state.far_caches;
         std::uint32_t const old_count = old != nullptr ? old->count : 0;
         if (index >= old_count) {
-            std::uint32_t const count = detail::max(index + 1, 2 * old_count + 64);
+            std::uint32_t const count = detail::larger(index + 1, 2 * old_count + 64);
             void* const memory = g_metadata.try_allocate(far_array::bytes(count));
             if (memory == nullptr) return nullptr;
             auto* const grown = ::new (memory) far_array{&state, m_first, nullptr, count};
@@ -178,9 +178,9 @@ public:
             if (m_first != nullptr) m_first->previous = grown;
             m_first = grown;
             if (old != nullptr) remove(*old);
-            state.far = grown;
+            state.far_caches = grown;
         }
-        return &state.far->caches()[index];
+        return &state.far_caches->caches()[index];
     }
     void remove(far_array& one) noexcept {
         (one.previous != nullptr ? one.previous->next : m_first) = one.next;
@@ -199,7 +199,7 @@ private:
     far_array* m_first = nullptr;
 };
 
-// Lets the owner enter the far gate if its cache is one in `far`. No lock may be taken while this object exists.
+// Lets the owner enter the far gate if its cache is one in `far_caches`. No lock may be taken while this object exists.
 class far_pass {
 public:
     POOLED_ALWAYS_INLINE explicit far_pass(std::uint32_t pool_id) noexcept : m_is_far(pool_id >= k_far_slot) {

@@ -141,7 +141,7 @@ public:
     [[nodiscard]] std::size_t unused_count() const { return m_stock ? items().idle() : 0; }
     [[nodiscard]] std::size_t inuse_count() const {
         std::size_t const unused = unused_count();  // first: the pool may be growing
-        return pooled::detail::max(capacity(), unused) - unused;
+        return pooled::detail::larger(capacity(), unused) - unused;
     }
     // The number of steps since init() or clear(), including the initial items.
     [[nodiscard]] std::size_t enlarge_steps_done() const noexcept { return m_stock ? items().steps() : 0; }

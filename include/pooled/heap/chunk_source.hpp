@@ -92,10 +92,10 @@ public:
         std::size_t const least = round_up(what.bytes, unit);
         std::size_t bytes = what.align > k_granule_bytes
                                 ? least
-                                : detail::max(next_chunk_bytes(), what.granules * k_granule_bytes);
+                                : detail::larger(next_chunk_bytes(), what.granules * k_granule_bytes);
         if (std::size_t const left = m_upstream.available(); bytes > left) bytes = round_down(left, unit);
         if (bytes < least) return nullptr;
-        for (;; bytes = detail::max(least, round_down(bytes / 2, unit))) {
+        for (;; bytes = detail::larger(least, round_down(bytes / 2, unit))) {
             chunk* const c = allocate_exactly(bytes, what, bytes <= least, under_way);
             if (c != nullptr || bytes <= least) return c;
         }
@@ -187,7 +187,7 @@ private:
         if (!m_shape.starts_small) return m_shape.chunk_bytes;
         std::size_t const used = m_upstream.used();
         return used >= m_shape.chunk_bytes ? m_shape.chunk_bytes
-                                           : detail::max(k_slab_bytes, std::bit_ceil(used));
+                                           : detail::larger(k_slab_bytes, std::bit_ceil(used));
     }
 
     static constexpr std::size_t k_max_granules = ~std::uint32_t{0};

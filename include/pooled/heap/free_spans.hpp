@@ -75,7 +75,7 @@ public:
         set_length(taken, count);
         if (count > 1) taken.last_record().granules = 0;
         m_taken = &taken;
-        m_fewest = detail::min<std::size_t>(m_fewest, m_granules);
+        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
         return taken;
     }
     // Requires a span without a class and reservation, which is not listed.
@@ -104,14 +104,14 @@ public:
     void forget(chunk& c) noexcept {
         unlist(c.records()[0]);
         m_taken = nullptr;
-        m_fewest = detail::min<std::size_t>(m_fewest, m_granules);
+        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
     }
     // The same for a chunk that has granules in use. O(granules of the chunk).
     void forget_all(chunk& c) noexcept {
-        for (std::size_t i = 0; i < c.granules; i += detail::max<std::size_t>(c.records()[i].granules, 1))
+        for (std::size_t i = 0; i < c.granules; i += detail::larger<std::size_t>(c.records()[i].granules, 1))
             if (is_listed(&c.records()[i])) unlist(c.records()[i]);
         m_taken = nullptr;
-        m_fewest = detail::min<std::size_t>(m_fewest, m_granules);
+        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
     }
 
     // A walk over the spans of a bin, which others may take and put meanwhile: as many calls of rotate() as count() says, each of
@@ -154,7 +154,7 @@ private:
     [[nodiscard]] static std::size_t bin_of(std::size_t granules) noexcept {
         if (granules < k_exact_bins) return granules;
         auto const log = static_cast<std::size_t>(std::bit_width(granules) - 1);
-        return detail::min(k_exact_bins + (log - 6) * 4 + ((granules >> (log - 2)) & 3), k_bins - 1);
+        return detail::smaller(k_exact_bins + (log - 6) * 4 + ((granules >> (log - 2)) & 3), k_bins - 1);
     }
     // The first bin from `bin` on that has a span; k_bins: none.
     [[nodiscard]] std::size_t next_bin(std::size_t bin) const noexcept {

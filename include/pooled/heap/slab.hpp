@@ -170,7 +170,7 @@ struct alignas(k_cache_line) slab {
     // The bytes [first, end) are written to: pages of the system, which may be larger, become resident.
     void on_touch(std::size_t first, std::size_t end) noexcept {
         std::uintptr_t const at = address_of(memory());
-        std::uintptr_t const from = detail::max(round_down(at + first, platform::page_bytes()), at) - at;
+        std::uintptr_t const from = detail::larger(round_down(at + first, platform::page_bytes()), at) - at;
         std::uintptr_t const to = round_up(at + end, platform::page_bytes()) - at;
         for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i)
             this[i].purged &= static_cast<std::uint8_t>(~pages_in(i, from, to));
@@ -254,7 +254,7 @@ struct alignas(k_cache_line) slab {
                 if constexpr (k_hardened) {  // not ordered, but close to each other
                     std::uintptr_t const from = w * k_word_bits * size;
                     std::uintptr_t const in_word = address_of(*block) - (first + from);
-                    if (in_word >= detail::min(end_offset - from, k_word_bits * size)) break;
+                    if (in_word >= detail::smaller(end_offset - from, k_word_bits * size)) break;
                     std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
                     if (nth * size != in_word) break;
                     bit = std::uint64_t{1} << nth;

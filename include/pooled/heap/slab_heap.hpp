@@ -90,7 +90,7 @@ public:
         scoped_lock const lock(m_mutex);
         slab* const s = find(c);
         if (s == nullptr) return nullptr;
-        slab& taken = hold(*s, detail::min<std::size_t>(s->granules, m_source.granules_for(c)));
+        slab& taken = hold(*s, detail::smaller<std::size_t>(s->granules, m_source.granules_for(c)));
         taken.assign(c);
         if (taken.owner->has_purged) taken.note_purged();
         m_source.assign(taken);
@@ -105,7 +105,7 @@ public:
 
     // A span with one block in use, of `bytes` at `align`; null: the caller must call grow_exact().
     [[nodiscard]] slab* take_exact(std::size_t bytes, std::size_t align) noexcept {
-        bytes = detail::max<std::size_t>(bytes, 1);
+        bytes = detail::larger<std::size_t>(bytes, 1);
         std::size_t const granules = granules_of(bytes);
         scoped_lock const lock(m_mutex);
         slab* s = nullptr;
@@ -122,7 +122,7 @@ public:
         m_source.assign(taken);
         ++m_exact.in_use;
         m_exact.bytes += taken.block_bytes();
-        m_exact.high_water = detail::max(m_exact.high_water, m_exact.in_use);
+        m_exact.high_water = detail::larger(m_exact.high_water, m_exact.in_use);
         return &taken;
     }
     // Requires a slab of take_exact(). Its block counts as in use until end_exact(), so that no other thread ends the heap.
@@ -363,7 +363,7 @@ private:
     };
 
     [[nodiscard]] static std::size_t granules_of(std::size_t bytes) noexcept {
-        return detail::max<std::size_t>(bytes / k_granule_bytes + (bytes % k_granule_bytes != 0), 1);
+        return detail::larger<std::size_t>(bytes / k_granule_bytes + (bytes % k_granule_bytes != 0), 1);
     }
     [[nodiscard]] chunk_source::request request_for(class_index c) const noexcept {
         return {.least = k_geometry[c].least_granules(),
@@ -374,8 +374,8 @@ private:
         std::size_t const granules = granules_of(bytes);
         return {.least = granules,
                 .granules = granules,
-                .bytes = detail::max<std::size_t>(bytes, 1),
-                .align = detail::max(align, k_granule_bytes)};
+                .bytes = detail::larger<std::size_t>(bytes, 1),
+                .align = detail::larger(align, k_granule_bytes)};
     }
 
     [[nodiscard]] bool grow(chunk_source::request const& what) {
@@ -483,7 +483,8 @@ private:
     // Without the lock of a class, since the span has none. At most `most` bytes, at the span's end.
     std::size_t purge_free(slab& s, std::size_t most) noexcept {
         std::size_t const size = s.bytes();
-        return purge(s, size - detail::min(size, round_up(detail::min(most, size), k_granule_bytes)), size);
+        return purge(s, size - detail::smaller(size, round_up(detail::smaller(most, size), k_granule_bytes)),
+                     size);
     }
     // The pages of granule `i` within [from, to) that were not returned to the system.
     [[nodiscard]] static std::uint8_t fresh_pages(slab const& s, std::size_t i, std::size_t from,
@@ -544,7 +545,8 @@ private:
             if (s == nullptr) break;
             std::size_t const skip =
                 what.c == k_exact ? free_spans::skip_to(*s, what.request.align) / k_granule_bytes : 0;
-            slab& mine = hold(*s, detail::min<std::size_t>(s->granules - skip, what.request.granules), skip);
+            slab& mine =
+                hold(*s, detail::smaller<std::size_t>(s->granules - skip, what.request.granules), skip);
             mine.reserved_for = &r;
             r.free.push_front(mine);
             m_reserved.add(1);

@@ -73,7 +73,7 @@ private:
     POOLED_NOINLINE void mark_word(Slab& s, std::size_t word) noexcept {
         std::size_t const size = k_geometry[s.size_class].block_bytes;
         std::size_t const colour = s.colour();
-        std::size_t const end = colour + detail::min<std::size_t>(s.total, (word + 1) * 64) * size;
+        std::size_t const end = colour + detail::smaller<std::size_t>(s.total, (word + 1) * 64) * size;
         for (std::size_t page = (colour + word * 64 * size) / platform::k_page_bytes;
              page * platform::k_page_bytes < end; ++page) {
             auto const bit = static_cast<std::uint8_t>(1U << page % k_pages);

@@ -241,7 +241,7 @@ private:
         }
         bool const is_long = bytes >= k_huge_page_bytes;
         void* const p = platform::map_pages(
-            mapped(bytes), detail::max(align, is_long ? k_huge_page_bytes : k_granule_bytes));
+            mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
         if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
         // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
         if (may_be_huge && wants_huge_pages(bytes)) platform::take_huge_pages(p, bytes);

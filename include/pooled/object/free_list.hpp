@@ -22,6 +22,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
+#include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 
@@ -40,20 +41,20 @@ public:
     [[nodiscard]] cache_set::caches_mutex& mutex() noexcept { return m_core.caches().mutex(); }
 
     // The calling thread's cache, or null: it may have one that this does not find.
-    [[nodiscard]] thread_cache* near() const noexcept { return t_state.near[m_index]; }
+    [[nodiscard]] thread_cache* near_cache() const noexcept { return t_state.near_caches[m_index]; }
     // The calling thread's cache, made if it has none; null when it can have none. Without the lock.
     [[nodiscard]] thread_cache* attach() noexcept {
-        thread_cache* const near = t_state.near[m_index];
-        return near != nullptr && near->gate.is_open() ? near : g_registry.attach(m_core);
+        thread_cache* const mine = t_state.near_caches[m_index];
+        return mine != nullptr && mine->gate.is_open() ? mine : g_registry.attach(m_core);
     }
 
     // Null: the caller must take the slow path. A cache with at most `spare` addresses returns none.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(std::uint32_t spare) noexcept {
-        return take_from(t_state.near[m_index], spare);
+        return take_from(t_state.near_caches[m_index], spare);
     }
     // False: the caller keeps the address. `is_stale` is read inside the gate: it may change while all are stopped.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool put_cached(void* p, bool const& is_stale) noexcept {
-        return put_into(t_state.near[m_index], p, is_stale);
+        return put_into(t_state.near_caches[m_index], p, is_stale);
     }
     // The same in a process with so many pools that those two functions do not find this pool's cache.
     [[nodiscard]] void* take_far(std::uint32_t spare) noexcept {
@@ -68,7 +69,7 @@ public:
     // The capacity that the caller must reserve in a list, for move_to(), before it adds addresses up to `capacity`; 0: none. Without
     // the lock, by the one thread that adds.
     [[nodiscard]] std::size_t capacity_for(std::size_t capacity) const noexcept {
-        return capacity <= m_list.capacity() ? 0 : detail::max(capacity, 2 * m_list.capacity());
+        return capacity <= m_list.capacity() ? 0 : detail::larger(capacity, 2 * m_list.capacity());
     }
 
     // The functions that follow require the lock. `mine` is the calling thread's cache, or null.
@@ -182,7 +183,7 @@ private:
     // If the cache is empty, refills it with half a cache of the newest addresses; the newest is taken first.
     void refill(thread_cache* mine, std::size_t capacity) noexcept {
         if (m_list.empty() || !may_cache(mine, capacity) || mine->recycled.held() != 0) return;
-        std::size_t const count = detail::min<std::size_t>((m_limit + 1) / 2, m_list.size());
+        std::size_t const count = detail::smaller<std::size_t>((m_limit + 1) / 2, m_list.size());
         std::size_t const left = m_list.size() - count;
         detail::copy_n(m_list.data() + left, count, mine->recycled.fill(static_cast<std::uint32_t>(count)));
         m_list.resize(left);
@@ -193,7 +194,7 @@ private:
         std::size_t threads = 0;
         m_core.caches().for_each([&](thread_cache&) { ++threads; });
         std::size_t const share = threads < 2 ? k_most_cached : capacity / (k_least_share * threads);
-        m_limit = static_cast<std::uint32_t>(detail::min<std::size_t>(share, k_most_cached));
+        m_limit = static_cast<std::uint32_t>(detail::smaller<std::size_t>(share, k_most_cached));
         return mine != nullptr && m_limit != 0 &&
                (mine->recycled.capacity() != 0 || mine->recycled.reserve(k_most_cached));
     }
@@ -213,7 +214,7 @@ private:
     }
 
     pool_core& m_core;
-    std::uint32_t const m_index;      // in thread_state::near
+    std::uint32_t const m_index;      // in thread_state::near_caches
     observed<std::uint32_t> m_limit;  // addresses in a cache
     alignas(k_cache_line) list m_list;
 };

@@ -106,7 +106,7 @@ public:
     [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
     [[nodiscard]] std::size_t idle() noexcept {
         scoped_lock const lock(m_free.mutex());
-        return detail::min<std::size_t>(m_free.idle(), m_capacity);
+        return detail::smaller<std::size_t>(m_free.idle(), m_capacity);
     }
     // No object is free, and no step may be made, or there was no memory for the last step.
     [[nodiscard]] bool is_exhausted() noexcept {
@@ -176,7 +176,7 @@ private:
         POOLED_CATCH(...) {
             m_maker.undo();
             end_growth([&] {
-                if (found != nullptr) m_free.push(m_free.near(), found, m_capacity);
+                if (found != nullptr) m_free.push(m_free.near_cache(), found, m_capacity);
             });
             POOLED_RETHROW;
         }
@@ -185,12 +185,12 @@ private:
             m_free.move_to(reserved);
             m_maker.keep(m_free.add(count));
             count_step(count);
-            thread_cache* const mine = m_free.near();
+            thread_cache* const mine = m_free.near_cache();
             if (m_free.gather(mine, m_capacity)) m_sole = mine;
         });
     }
 
-    // The step ends with `last()`, under the lock. Not inlined, and near() within, so that a fibre that changed threads in a
+    // The step ends with `last()`, under the lock. Not inlined, and near_cache() within, so that a fibre that changed threads in a
     // constructor uses the cache of its present thread.
     template <class Last>
     POOLED_NOINLINE void end_growth(Last last) noexcept {
@@ -229,7 +229,7 @@ private:
     // Calls then(its addresses) inside the gate of m_sole, if that is the caller's.
     template <class Then>
     POOLED_ALWAYS_INLINE void if_alone(Then&& then) noexcept {
-        thread_cache* const mine = m_free.near();
+        thread_cache* const mine = m_free.near_cache();
         if (mine == nullptr || m_sole != mine || !mine->gate.enter()) return;
         if (m_sole == mine) then(mine->recycled);  // again: another thread may have ended it
         mine->gate.leave();
@@ -250,8 +250,9 @@ private:
     [[nodiscard]] std::size_t next_step() const noexcept {
         std::size_t const capacity = m_capacity;
         std::size_t const wanted = m_limits.step == 0 && capacity == 0 ? m_limits.initial : m_limits.step;
-        return m_limits.max == 0 ? wanted
-                                 : detail::min(wanted, m_limits.max - detail::min(m_limits.max, capacity));
+        return m_limits.max == 0
+                   ? wanted
+                   : detail::smaller(wanted, m_limits.max - detail::smaller(m_limits.max, capacity));
     }
     void count_step(std::size_t made) noexcept {
         m_steps.add(1);

@@ -29,23 +29,23 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Allocates the one control block in the slot.
-template <class U, class Recycler>
+template <class Other, class Recycler>
 class control_allocator {
 public:
-    using value_type = U;
+    using value_type = Other;
 
     explicit control_allocator(slot& s) noexcept : m_slot(&s) {}
     template <class V>
     control_allocator(control_allocator<V, Recycler> const& other) noexcept  // NOLINT: allocators convert
         : m_slot(other.m_slot) {}
 
-    [[nodiscard]] U* allocate([[maybe_unused]] std::size_t n) noexcept {
-        static_assert(sizeof(U) <= sizeof(slot::control) && alignof(U) <= alignof(slot),
+    [[nodiscard]] Other* allocate([[maybe_unused]] std::size_t n) noexcept {
+        static_assert(sizeof(Other) <= sizeof(slot::control) && alignof(Other) <= alignof(slot),
                       "pooled: this standard library's control block is larger than k_control_bytes says");
         POOLED_ASSERT(n == 1, "pooled: object_pool: a control block is one object");
-        return reinterpret_cast<U*>(m_slot->control);
+        return reinterpret_cast<Other*>(m_slot->control);
     }
-    void deallocate(U* p, std::size_t) noexcept {
+    void deallocate(Other* p, std::size_t) noexcept {
         slot& s = *std::launder(reinterpret_cast<slot*>(p));
         Recycler::of(s).recycle(s);
     }

@@ -84,7 +84,7 @@ public:
     // Counts one more, or one less, object of the caller.
     void add_outside() noexcept {
         ++m_outside;
-        m_high_water = detail::max(m_high_water, capacity());
+        m_high_water = detail::larger(m_high_water, capacity());
     }
     void remove_outside() noexcept { --m_outside; }
 

@@ -21,9 +21,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class object_caches {
 public:
-    explicit object_caches(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {
-        m_core.caches().add_recycled();
-    }
+    POOLED_API explicit object_caches(pool_core& core) noexcept;
 
     [[nodiscard]] pool_core& core() const noexcept { return m_core; }
     [[nodiscard]] bool is_local() const noexcept { return m_core.is_local(); }
@@ -42,7 +40,7 @@ public:
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE slot* pop() noexcept {
         if constexpr (Sharing == sharing::shared)
-            return pop_from(t_state.near[m_index]);
+            return pop_from(t_state.near_caches[m_index]);
         else
             return static_cast<slot*>(m_core.local_cache().recycled.pop_above(0));
     }
@@ -52,7 +50,7 @@ public:
     template <sharing Sharing>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool push(slot& s) noexcept {
         if constexpr (Sharing == sharing::shared)
-            return push_to(t_state.near[m_index], s);
+            return push_to(t_state.near_caches[m_index], s);
         else
             return s.generation == generation() && m_core.local_cache().recycled.push_below(k_all, &s);
     }
@@ -75,14 +73,12 @@ public:
     }
 
     // Keeps all owners out, including later ones, until resume(). Both require the core's lock.
-    void stop() noexcept { m_core.caches().hold(cache_set::hold_for::extension); }
-    void resume() noexcept { m_core.caches().let_go(cache_set::hold_for::extension); }
+    void stop() noexcept;
+    void resume() noexcept;
 
     // Requires the core's lock.
     template <class Visit>
-    void for_each(Visit&& visit) noexcept {
-        m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
-    }
+    void for_each(Visit&& visit) noexcept;
 
 private:
     [[nodiscard]] static POOLED_ALWAYS_INLINE slot* pop_from(thread_cache* cache) noexcept {
@@ -106,8 +102,22 @@ private:
     static constexpr std::uint32_t k_all = ~std::uint32_t{0};  // as many as the cache has space for
 
     pool_core& m_core;
-    std::uint32_t m_index;  // in thread_state::near
+    std::uint32_t m_index;  // in thread_state::near_caches
     std::atomic<std::uint32_t> m_generation{k_no_object + 1};
 };
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE object_caches::object_caches(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {
+    m_core.caches().add_recycled();
+}
+inline void object_caches::stop() noexcept { m_core.caches().hold(cache_set::hold_for::extension); }
+inline void object_caches::resume() noexcept { m_core.caches().let_go(cache_set::hold_for::extension); }
+template <class Visit>
+void object_caches::for_each(Visit&& visit) noexcept {
+    m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
+}
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

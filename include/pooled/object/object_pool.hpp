@@ -270,7 +270,7 @@ public:
                 .idle = counts.idle,
                 .high_water = counts.high_water,
                 .waiting = counts.waiting,
-                .max_objects = bound != std::numeric_limits<std::size_t>::max() ? bound : 0,
+                .max_objects = bound != (std::numeric_limits<std::size_t>::max)() ? bound : 0,
                 .built = counts.built,
                 .slot_bytes = recycler_type::layout::k_bytes,
                 .upstream_bytes = memory.upstream_bytes,

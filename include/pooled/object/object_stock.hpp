@@ -53,7 +53,7 @@ public:
     object_stock(pool_core& core, object_pool_options const& options) noexcept
         : m_caches(core),
           m_bound(bound_of(options)),
-          m_growth(detail::max<std::size_t>(options.growth, 1)),
+          m_growth(detail::larger<std::size_t>(options.growth, 1)),
           m_growth_factor(options.growth_factor),
           m_mutex(!core.is_local()),
           m_is_central(core.is_local()),
@@ -64,7 +64,7 @@ public:
     [[nodiscard]] object_caches& caches() noexcept { return m_caches; }
     [[nodiscard]] std::size_t bound() const noexcept { return m_bound; }
     // How many objects the pool builds at a time, but for growth_factor.
-    [[nodiscard]] std::size_t growth() const noexcept { return detail::min(m_growth, m_bound); }
+    [[nodiscard]] std::size_t growth() const noexcept { return detail::smaller(m_growth, m_bound); }
     [[nodiscard]] std::uint32_t generation() const noexcept { return m_caches.generation(); }
 
     // Called when the cache has no object. Empty: the bound is reached and, at one moment, no object was idle.
@@ -196,7 +196,7 @@ inline std::size_t object_stock::next_growth() const noexcept {
     std::size_t const left = m_bound - m_objects;
     double const more = static_cast<double>(m_objects) * (m_growth_factor - 1);
     if (more >= static_cast<double>(left)) return left;
-    return detail::min(left, detail::max(m_growth, static_cast<std::size_t>(more)));
+    return detail::smaller(left, detail::larger(m_growth, static_cast<std::size_t>(more)));
 }
 
 POOLED_CODE grant object_stock::take() {
@@ -368,14 +368,14 @@ POOLED_CODE object_counts object_stock::count() noexcept {
     std::size_t held = 0;
     m_caches.for_each([&](class_cache const& cache) { held += cache.held(); });
     return {.capacity = m_used.capacity() + m_fresh.size(),
-            .idle = m_fresh.size() + m_used.size() + detail::min(held, m_used.outside()),
+            .idle = m_fresh.size() + m_used.size() + detail::smaller(held, m_used.outside()),
             .high_water = m_used.high_water(),
             .waiting = m_waiters.size(),
             .built = m_built};
 }
 
 POOLED_CODE bool object_stock::is_valid() noexcept {
-    if (!core().memory().is_valid()) return false;
+    if (!core().is_valid()) return false;
     scoped_lock const lock(core().caches().mutex());
     bool const was_central = m_is_central;
     if (!was_central) m_caches.stop();

@@ -45,7 +45,7 @@ namespace detail {
 
 [[nodiscard]] constexpr std::size_t bound_of(object_pool_options const& options) noexcept {
     std::size_t const bound = options.growth == 0 ? options.initial_objects : options.max_objects;
-    return bound != 0 ? bound : std::numeric_limits<std::size_t>::max();
+    return bound != 0 ? bound : (std::numeric_limits<std::size_t>::max)();
 }
 
 }  // namespace detail

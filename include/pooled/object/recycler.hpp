@@ -22,7 +22,6 @@
 #include "pooled/object/own_core.hpp"
 #include "pooled/object/slot.hpp"
 #include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/memory.hpp"
 #include "pooled/pool/options.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/stale_owner.hpp"
@@ -44,7 +43,7 @@ using object_factory = callable<void(void* where)>;
 // memory for. A single object that is too large fails with std::bad_alloc when it is requested.
 template <class T>
 void check_fits_memory(std::size_t objects, char const* what) {
-    if (objects > detail::max<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
+    if (objects > detail::larger<std::size_t>(k_max_reserved_bytes / slot_layout<T>::k_bytes, 1))
         POOLED_THROW(std::length_error(what));
 }
 
@@ -253,9 +252,9 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
     POOLED_TRY {
         // What the operating system does not have is refused now, the first growth included: to build until memory ends takes
         // minutes.
-        std::size_t const most = detail::max(count, growth());
+        std::size_t const most = detail::larger(count, growth());
         if (when_out_of_memory == shortage::give_up && most > 1)
-            static_cast<void>(core().memory().from().may_give(most * layout::k_bytes));
+            static_cast<void>(core().may_give(most * layout::k_bytes));
         while (built.size() != count) {
             slot* const s = build_one();
             if (s == nullptr) {
@@ -354,12 +353,12 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
         POOLED_THROW(
             std::invalid_argument("pooled: object_pool_options: initial_objects is larger than max_objects"));
     bool const is_factor =  // false for NaN
-        options.growth_factor >= 1 && options.growth_factor <= std::numeric_limits<double>::max();
+        options.growth_factor >= 1 && options.growth_factor <= (std::numeric_limits<double>::max)();
     if (!is_factor)
         POOLED_THROW(std::invalid_argument(
             "pooled: object_pool_options: growth_factor must be 1 or more, and finite"));
     double const first_growth =
-        options.growth_factor * static_cast<double>(detail::max<std::size_t>(options.initial_objects, 1));
+        options.growth_factor * static_cast<double>(detail::larger<std::size_t>(options.initial_objects, 1));
     detail::check_fits_memory<T>(
         options.initial_objects,
         "pooled: object_pool_options: initial_objects is more than the address space holds");
@@ -367,7 +366,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
         first_growth < static_cast<double>(detail::bound_of(options)) ? static_cast<std::size_t>(first_growth)
                                                                       : detail::bound_of(options),
         "pooled: object_pool_options: growth_factor grows beyond what the address space holds");
-    detail::check_fits_memory<T>(detail::min(options.growth, detail::bound_of(options)),
+    detail::check_fits_memory<T>(detail::smaller(options.growth, detail::bound_of(options)),
                                  "pooled: object_pool_options: growth is more than the address space holds");
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},

@@ -101,9 +101,9 @@ private:
 
 template <class T>
 struct slot_layout {
-    static constexpr std::size_t k_align = detail::max(alignof(T), k_cache_line);
+    static constexpr std::size_t k_align = detail::larger(alignof(T), k_cache_line);
     static constexpr std::size_t k_offset =
-        round_up(sizeof(slot) + sizeof(count_header), detail::max(alignof(T), alignof(count_header)));
+        round_up(sizeof(slot) + sizeof(count_header), detail::larger(alignof(T), alignof(count_header)));
     static constexpr std::size_t k_bytes = round_up(k_offset + sizeof(T), k_cache_line);
 
     [[nodiscard]] static void* memory_of(slot& s) noexcept {

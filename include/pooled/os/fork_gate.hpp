@@ -151,8 +151,8 @@ private:
     template <class T>
     using atomic = typename Atomics::template atomic<T>;
 
-    static constexpr std::size_t k_probes = detail::min<std::size_t>(16, Places);  // a thread more counts
-    static constexpr std::size_t k_counters = detail::min<std::size_t>(16, Places);
+    static constexpr std::size_t k_probes = detail::smaller<std::size_t>(16, Places);  // a thread more counts
+    static constexpr std::size_t k_counters = detail::smaller<std::size_t>(16, Places);
     struct alignas(64) place {
         atomic<std::uint32_t> inside{0};
         atomic<std::uint32_t> is_owned{0};  // a word: see base/atomics.hpp

@@ -170,7 +170,7 @@ POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept
     std::size_t const l = list_of(size);
     // One stays, and what reserve() made.
     std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
-    if (m_empty[l] < detail::max<std::uint32_t>(kept, 1)) {
+    if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) {
         ++m_empty[l];
         return;
     }

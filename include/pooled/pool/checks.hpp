@@ -13,15 +13,17 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/pool/core.hpp"
+#include "pooled/pool/foreign.hpp"
+#include "pooled/pool/registry.hpp"
+#if POOLED_CHECKED
 #include "pooled/heap/fill.hpp"
 #include "pooled/heap/live_map.hpp"
-#include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
-#include "pooled/pool/core.hpp"
 #include "pooled/pool/dead_pools.hpp"
-#include "pooled/pool/foreign.hpp"
 #include "pooled/pool/local_use.hpp"
-#include "pooled/pool/registry.hpp"
+#endif
 
 #include <array>
 #include <cstddef>

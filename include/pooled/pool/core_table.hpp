@@ -29,7 +29,7 @@ public:
 
     void add(std::uint32_t id, pool_core& core) noexcept {
         m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
-        m_end = detail::max(m_end, id + 1);
+        m_end = detail::larger(m_end, id + 1);
     }
     // The id stays taken until remove(); for_each() skips it.
     void begin_destroy(std::uint32_t id) noexcept {

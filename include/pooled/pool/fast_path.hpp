@@ -6,8 +6,8 @@
 //
 // All pools share this code. A *place* says which pool is used, and how its cache is found:
 //
-//   in_default_pool       an id that is a constant               t_state.near[id]
-//   in_pool<sharing>      a given pool                           t_state.near[slot], or the local pool's own cache
+//   in_default_pool       an id that is a constant               t_state.near_caches[id]
+//   in_pool<sharing>      a given pool                           t_state.near_caches[slot], or the local pool's own cache
 //   of_block<sharing>     the block's pool, from the page map    t_state.recent, else near[slot]
 //
 // With a class known at compile time its geometry folds into constants.
@@ -40,7 +40,7 @@ struct in_default_pool {
     [[nodiscard]] static pool_core& core() { return g_registry.default_core(); }
     [[nodiscard]] static pool_core* known_core() noexcept { return nullptr; }
     static void check_use() noexcept {}  // it is never destroyed
-    [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near[k_default_pool_id]; }
+    [[nodiscard]] static thread_cache* cache() noexcept { return t_state.near_caches[k_default_pool_id]; }
 };
 
 template <sharing Sharing>
@@ -54,7 +54,7 @@ public:
     void check_use() const { checks::on_use(m_core); }
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* cache() const noexcept {
         if constexpr (Sharing == sharing::shared)
-            return t_state.near[m_core.slot()];
+            return t_state.near_caches[m_core.slot()];
         else
             return &m_core.local_cache();
     }

@@ -11,10 +11,12 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
 #include "pooled/heap/free_mark.hpp"
+#if POOLED_HARDENED
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/pool/registry.hpp"
+#endif
 
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,10 @@
 // therefore contains none of their code. With the table in a static initialiser, each source compiled the whole heap: 2.8 s
 // more with GCC 12 at -O2.
 
-#include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
+
+#if POOLED_HAS_CODE
+#include "pooled/base/size_class.hpp"
 #include "pooled/heap/page_map.hpp"
 #include "pooled/heap/slab.hpp"
 #include "pooled/os/copies.hpp"
@@ -90,3 +92,5 @@ POOLED_HIDDEN inline constexpr copy_functions k_copy_functions{
     .region_of = region_for_others};
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
+
+#endif

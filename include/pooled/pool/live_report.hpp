@@ -51,8 +51,8 @@ struct live_group {
         count += other.count;
         bytes += other.bytes;
         only_weak += other.only_weak;
-        oldest = std::min(oldest, other.oldest);
-        youngest = std::max(youngest, other.youngest);
+        oldest = (std::min)(oldest, other.oldest);
+        youngest = (std::max)(youngest, other.youngest);
     }
 };
 

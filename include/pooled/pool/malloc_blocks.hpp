@@ -10,12 +10,14 @@
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/malloc_map.hpp"
 #include "pooled/heap/misuse.hpp"
 #include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/registry.hpp"
+#if POOLED_SANITIZE
+#include "pooled/heap/malloc_map.hpp"
+#include "pooled/heap/slab.hpp"
+#endif
 
 #include <cstddef>
 #include <cstdint>

@@ -111,10 +111,6 @@ public:
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
     // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
-    struct large_shape {
-        std::size_t bytes;
-        std::size_t align;
-    };
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
 
     // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
@@ -300,8 +296,9 @@ inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, t
 
 inline void pool_memory::release_excess() noexcept {
     std::size_t const free = m_slabs.free_bytes();
-    std::size_t const in_use = m_upstream.used() - detail::min(free, m_upstream.used());
-    if (free > detail::max(k_kept_bytes, in_use) && m_slabs.has_empty_chunk() && !m_slabs.has_reservations())
+    std::size_t const in_use = m_upstream.used() - detail::smaller(free, m_upstream.used());
+    if (free > detail::larger(k_kept_bytes, in_use) && m_slabs.has_empty_chunk() &&
+        !m_slabs.has_reservations())
         m_slabs.release_chunks();
 }
 
@@ -319,8 +316,8 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
     if (is_exact(a, large.bytes)) a = k_exact;
     if (is_exact(b, large.bytes)) b = k_exact;
-    class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::max(a, b);
-    class_index const smaller = a == k_exact || b == k_exact ? larger : detail::min(a, b);
+    class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::larger(a, b);
+    class_index const smaller = a == k_exact || b == k_exact ? larger : detail::smaller(a, b);
     if (larger == k_exact) return reserve_exact(large.bytes, large.align, count);
     if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
@@ -336,7 +333,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     }
     std::size_t const free_large = free_in(larger);
     std::size_t const least =
-        count - (smaller != larger ? detail::min(free_large, free_in(smaller)) : free_large);
+        count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
     std::size_t wanted = least;
     if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
@@ -391,7 +388,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     m_caches.drain_recent();
     std::size_t const unused = m_slabs.take_fewest_free();
     std::size_t const released = m_slabs.release_chunks(unused);
-    m_slabs.purge(unused - detail::min(unused, released));
+    m_slabs.purge(unused - detail::smaller(unused, released));
 }
 
 inline std::int64_t pool_memory::close() noexcept {
@@ -423,7 +420,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
             unused += cache.classes[c].least_held();
             one.remote_frees += cache.classes[c].net_frees();
         });
-        one.in_use = list.outside() - detail::min(list.outside(), one.cached);
+        one.in_use = list.outside() - detail::smaller(list.outside(), one.cached);
         one.free = list.free();
         one.high_water = list.note_high_water(unused);
         one.slab_bytes = list.slab_bytes();

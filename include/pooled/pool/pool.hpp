@@ -242,10 +242,9 @@ struct pool_access {
     [[nodiscard]] static pool_core& core(basic_pool<Sharing> const& one) noexcept {
         return *one.m_core;
     }
-    // Checks every structure, with other threads kept out.
     template <sharing Sharing>
     [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {
-        return one.m_core->memory().is_valid();
+        return one.m_core->is_valid();
     }
 };
 

@@ -15,22 +15,25 @@
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/geometry.hpp"
-#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/free_mark.hpp"
-#include "pooled/heap/page_map.hpp"
 #include "pooled/os/copies.hpp"
 #include "pooled/os/fork_gate.hpp"
-#include "pooled/os/metadata.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/os/platform.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/core_table.hpp"
 #include "pooled/pool/extension.hpp"
-#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/options.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/pool/core_memory.hpp"
+#include "pooled/pool/local_use.hpp"
 #include "pooled/pool/stale_owner.hpp"
+#endif
 
 #include <atomic>
 #include <cstdint>
@@ -242,7 +245,7 @@ POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, 
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
-    if (id < k_far_slot) return &state.near[id];
+    if (id < k_far_slot) return &state.near_caches[id];
     scoped_lock const lock(g_registry.m_mutex);
     return g_registry.m_far_arrays.entry(state, id);
 }
@@ -286,9 +289,10 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
     (cache.previous_owned != nullptr ? cache.previous_owned->next_owned : state.owned) = cache.next_owned;
     if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
-    thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near[cache.pool_id]
-                                 : state.far == nullptr     ? nullptr
-                                                        : &state.far->caches()[cache.pool_id - k_far_slot];
+    thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near_caches[cache.pool_id]
+                                 : state.far_caches == nullptr
+                                     ? nullptr
+                                     : &state.far_caches->caches()[cache.pool_id - k_far_slot];
     if (entry != nullptr && *entry == &cache) *entry = nullptr;
     state.forget(&cache);
     cache.release();
@@ -336,7 +340,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     for (thread_cache* cache = state.owned; cache != nullptr;)  // closed caches may be freed meanwhile
         cache = return_large(*cache) ? state.owned : cache->next_owned;
     state.ended = true;
-    state.near.fill(nullptr);
+    state.near_caches.fill(nullptr);
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
     state.closed.store(nullptr, std::memory_order_relaxed);
@@ -347,7 +351,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
         }
         disown(state, *cache);
     }
-    if (far_array* const far = std::exchange(state.far, nullptr)) g_registry.m_far_arrays.remove(*far);
+    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.m_far_arrays.remove(*old);
     lock.unlock();
     fork_gate::release_place();
 }

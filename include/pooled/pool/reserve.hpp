@@ -6,17 +6,19 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/bits.hpp"
 #include "pooled/base/size_class.hpp"
-#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/os/metadata.hpp"
 #include "pooled/pool/checks.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/foreign.hpp"
-#include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/slow_path.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/cache/cache_set.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/os/metadata.hpp"
+#include "pooled/pool/malloc_blocks.hpp"
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -26,11 +28,11 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // `count` objects of one type, each of them a block of class `a` or `b`, which are those of any_class_for(); `large`: the request, if
 // one of them is large. False when the bound does not allow it; throws what upstream throws.
 [[nodiscard]] POOLED_API bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
-                                          pool_memory::large_shape large);
+                                          large_shape large);
 
 // The same; throws exhausted.
 inline void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
-                            pool_memory::large_shape large) {
+                            large_shape large) {
     checks::on_reserve(core);
     if (detail::try_reserve(core, a, b, count, large)) return;
     std::size_t const bytes = a < k_first_large ? k_geometry[a].block_bytes : large.bytes;
@@ -52,7 +54,7 @@ inline void reserve_caches(pool_core& core, class_index a, class_index b) {
 }
 
 POOLED_CODE bool try_reserve(pool_core& core, class_index a, class_index b, std::size_t count,
-                             pool_memory::large_shape large) {
+                             large_shape large) {
     if (detail::is_foreign(core)) return core.in_copy().reserve(core, a, b, count, large);
     POOLED_CHECK(is_power_of_two(large.align), k_bad_alignment);
     detail::reserve_caches(core, a, b);

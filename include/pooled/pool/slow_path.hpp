@@ -9,14 +9,16 @@
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/free_mark.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/exhaustion.hpp"
 #include "pooled/pool/extension.hpp"
 #include "pooled/pool/foreign.hpp"
 #include "pooled/pool/hardened.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/pool/tracking.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/heap/free_mark.hpp"
+#include "pooled/pool/exhaustion.hpp"
+#endif
 
 #include <atomic>
 #include <cstddef>

@@ -116,7 +116,7 @@ namespace detail {
             if (byte == '"' || byte == '\\') out += '\\';
             out += text.substr(0, length);
         }
-        text.remove_prefix(detail::max<std::size_t>(length, 1));
+        text.remove_prefix(detail::larger<std::size_t>(length, 1));
     }
     return out + '"';
 }

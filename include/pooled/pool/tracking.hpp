@@ -198,7 +198,7 @@ POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std:
     }
     // With POOLED_SANITIZE the counts lie in a block of malloc's. Until they are written, what lies here says nothing.
     if constexpr (POOLED_SANITIZE != 0) where.is_only_weak = nullptr;
-    if (where.is_only_weak != nullptr) std::memset(block, 1, std::min(bytes, std::size_t{64}));
+    if (where.is_only_weak != nullptr) std::memset(block, 1, (std::min)(bytes, std::size_t{64}));
     g_tracked.add(block, pool_id, bytes, where);
 }
 inline void on_deallocate(void const* block) noexcept { g_tracked.remove(block); }

@@ -59,8 +59,8 @@ public:
     using propagate_on_container_swap = std::true_type;
 
     constexpr allocator() noexcept = default;
-    template <class U>
-    constexpr allocator(allocator<U> const&) noexcept {}  // NOLINT: allocators convert
+    template <class Other>
+    constexpr allocator(allocator<Other> const&) noexcept {}  // NOLINT: allocators convert
 
     [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
         POOLED_ACQUISITION(nullptr);
@@ -76,8 +76,8 @@ public:
         detail::deallocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), p, n);
     }
 
-    template <class U>
-    [[nodiscard]] friend constexpr bool operator==(allocator const&, allocator<U> const&) noexcept {
+    template <class Other>
+    [[nodiscard]] friend constexpr bool operator==(allocator const&, allocator<Other> const&) noexcept {
         return true;
     }
 };
@@ -95,15 +95,15 @@ public:
     using propagate_on_container_move_assignment = std::true_type;
     using propagate_on_container_swap = std::true_type;
 
-    template <class U>
+    template <class Other>
     struct rebind {
-        using other = pool_allocator<U, Pool>;
+        using other = pool_allocator<Other, Pool>;
     };
 
     pool_allocator(Pool& from) noexcept
         : m_core(&detail::pool_access::core(from)) {}  // NOLINT: a pool stands for its allocator
-    template <class U>
-    pool_allocator(pool_allocator<U, Pool> const& other) noexcept  // NOLINT: allocators convert
+    template <class Other>
+    pool_allocator(pool_allocator<Other, Pool> const& other) noexcept  // NOLINT: allocators convert
         : m_core(other.m_core) {}
 
     [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
@@ -122,8 +122,9 @@ public:
         detail::deallocate_array<T, detail::pool_access::k_sharing<Pool>>(*m_core, p, n);
     }
 
-    template <class U>
-    [[nodiscard]] friend bool operator==(pool_allocator const& a, pool_allocator<U, Pool> const& b) noexcept {
+    template <class Other>
+    [[nodiscard]] friend bool operator==(pool_allocator const& a,
+                                         pool_allocator<Other, Pool> const& b) noexcept {
         return a.is_of_pool_of(b);
     }
 
@@ -131,8 +132,8 @@ private:
     template <class, class>
     friend class pool_allocator;
 
-    template <class U>
-    [[nodiscard]] bool is_of_pool_of(pool_allocator<U, Pool> const& other) const noexcept {
+    template <class Other>
+    [[nodiscard]] bool is_of_pool_of(pool_allocator<Other, Pool> const& other) const noexcept {
         return m_core == other.m_core;
     }
 

@@ -36,8 +36,8 @@ struct shape_probe {
     using value_type = T;
 
     constexpr shape_probe() noexcept = default;
-    template <class U>
-    constexpr shape_probe(shape_probe<U> const&) noexcept {}  // NOLINT: as allocators do
+    template <class Other>
+    constexpr shape_probe(shape_probe<Other> const&) noexcept {}  // NOLINT: as allocators do
 
     [[nodiscard]] T* allocate(std::size_t n) {
         t_probed = {n * sizeof(T), alignof(T)};
@@ -45,8 +45,8 @@ struct shape_probe {
     }
     void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, std::align_val_t{alignof(T)}); }
 
-    template <class U>
-    [[nodiscard]] friend constexpr bool operator==(shape_probe const&, shape_probe<U> const&) noexcept {
+    template <class Other>
+    [[nodiscard]] friend constexpr bool operator==(shape_probe const&, shape_probe<Other> const&) noexcept {
         return true;
     }
 };

@@ -28,14 +28,14 @@ class control_block_allocator {
 public:
     using value_type = T;
     using is_always_equal = std::true_type;
-    template <class U>
+    template <class Other>
     struct rebind {
-        using other = control_block_allocator<U, Origin, Object, How>;
+        using other = control_block_allocator<Other, Origin, Object, How>;
     };
 
     constexpr control_block_allocator() noexcept = default;
-    template <class U>
-    constexpr control_block_allocator(control_block_allocator<U, Origin, Object, How> const&) noexcept {
+    template <class Other>
+    constexpr control_block_allocator(control_block_allocator<Other, Origin, Object, How> const&) noexcept {
     }  // NOLINT: as allocators do
 
     [[nodiscard]] POOLED_ALWAYS_INLINE T* allocate(std::size_t n) { return Origin::template allocate<T>(n); }
@@ -50,28 +50,28 @@ public:
         Origin::template deallocate<T>(p, n);
     }
 
-    template <class U, class... Args>
-    void construct(U* p, Args&&... args) {
-        auto* const place = const_cast<std::remove_cv_t<U>*>(p);
+    template <class Other, class... Args>
+    void construct(Other* p, Args&&... args) {
+        auto* const place = const_cast<std::remove_cv_t<Other>*>(p);
         if constexpr (How == initialise::by_default && sizeof...(Args) == 0)
-            ::new (static_cast<void*>(place)) U;
+            ::new (static_cast<void*>(place)) Other;
         else
             std::construct_at(place,
                               std::forward<Args>(args)...);  // no warning about the user's conversions
     }
 
-    template <class U>
-    POOLED_ALWAYS_INLINE void destroy(U* p) noexcept {
+    template <class Other>
+    POOLED_ALWAYS_INLINE void destroy(Other* p) noexcept {
         if constexpr (k_is_deferrable)
             shared_object<Object, Origin>::drop(const_cast<Object*>(p));
         else
             std::destroy_at(p);
     }
 
-    template <class U>
+    template <class Other>
     [[nodiscard]] friend constexpr bool
     operator==(control_block_allocator const&,
-               control_block_allocator<U, Origin, Object, How> const&) noexcept {
+               control_block_allocator<Other, Origin, Object, How> const&) noexcept {
         return true;
     }
 

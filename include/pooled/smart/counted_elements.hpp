@@ -30,8 +30,8 @@ template <class T, class Origin>
 class counted_elements {
 public:
     static constexpr std::size_t k_offset =
-        detail::max(alignof(T), sizeof(std::size_t) + sizeof(count_header));
-    static constexpr std::size_t k_align = detail::max(alignof(T), alignof(count_header));
+        detail::larger(alignof(T), sizeof(std::size_t) + sizeof(count_header));
+    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(count_header));
 
     // The bytes of a block of `count` elements; k_size_max if they exceed the address space.
     [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t count) noexcept {

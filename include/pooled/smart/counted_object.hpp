@@ -105,8 +105,8 @@ inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T
 template <class T, class Origin>
 class counted_object {
 public:
-    static constexpr std::size_t k_offset = detail::max(alignof(T), sizeof(count_header));
-    static constexpr std::size_t k_align = detail::max(alignof(T), alignof(count_header));
+    static constexpr std::size_t k_offset = detail::larger(alignof(T), sizeof(count_header));
+    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(count_header));
     static constexpr std::size_t k_bytes = k_offset + sizeof(T);
     static constexpr class_index k_class = class_for(k_bytes, k_align);
 
@@ -216,7 +216,7 @@ private:
 // Whether only weak pointers keep the object of make_rc that lies in the block.
 template <class T>
 [[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
-    std::size_t const offset = detail::max(alignof(T), sizeof(count_header)) - sizeof(count_header);
+    std::size_t const offset = detail::larger(alignof(T), sizeof(count_header)) - sizeof(count_header);
     auto const& header =
         *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) + offset);
     return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;

@@ -45,13 +45,13 @@ struct rc_access {
         return std::exchange(p.m_handle, {});
     }
     // Stores an object's handle in its enable_rc_from_this, `base`.
-    template <class T, class U>
-    static void introduce(enable_rc_from_this<U>* base, T* object) noexcept {
-        base->m_self = {static_cast<U*>(object), object};
+    template <class T, class Other>
+    static void introduce(enable_rc_from_this<Other>* base, T* object) noexcept {
+        base->m_self = {static_cast<Other*>(object), object};
     }
     // `p` seen as a T; `seen` is what the cast made of p.get().
-    template <class T, class U, class Counting>
-    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<U, Counting>&& p,
+    template <class T, class Other, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<Other, Counting>&& p,
                                                      std::remove_extent_t<T>* seen) noexcept {
         if (seen == nullptr) return {};
         handle<std::remove_extent_t<T>> const h(p.m_handle, seen);
@@ -72,25 +72,25 @@ public:
     counted_ptr(counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
     counted_ptr(counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
 
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    counted_ptr(counted_ptr<U, Counting> const& other) noexcept  // NOLINT: upcasts convert
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
         : m_handle(other.m_handle, other.get()) {
         add();
     }
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    counted_ptr(counted_ptr<U, Counting>&& other) noexcept  // NOLINT: upcasts convert
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting>&& other) noexcept  // NOLINT: upcasts convert
         : m_handle(other.m_handle, other.get()) {
         other.m_handle = {};
     }
 
     // The unique_ptr's block has space for the counts: no allocation.
-    template <class U>
-        requires std::convertible_to<U*, T*> && (!std::is_array_v<U>)
-    counted_ptr(unique_ptr<U>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
+    template <class Other>
+        requires std::convertible_to<Other*, T*> && (!std::is_array_v<Other>)
+    counted_ptr(unique_ptr<Other>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
         if (other == nullptr) return;
-        U* const object = other.release();
+        Other* const object = other.release();
         m_handle = {object, detail::start_of(object)};
         count_header& h = m_handle.header();
         h.word.store(h.word.load(std::memory_order_relaxed) + count_header::k_strong_one,
@@ -99,9 +99,9 @@ public:
 
     // From a pointer that counts in the other way: an object that was made on one thread is shared among threads from now on,
     // or the reverse. Requires that `other` is the object's only pointer, weak ones included; checked.
-    template <class U, class OtherCounting>
-        requires std::convertible_to<U*, T*> && (!std::same_as<Counting, OtherCounting>)
-    counted_ptr(counted_ptr<U, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
+    template <class Other, class OtherCounting>
+        requires std::convertible_to<Other*, T*> && (!std::same_as<Counting, OtherCounting>)
+    counted_ptr(counted_ptr<Other, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
         if (other.m_handle.empty()) return;
         POOLED_CHECK(count_header::is_sole(other.m_handle.header().word.load(std::memory_order_acquire)),
                      "pooled::rc_ptr: only a sole owner can change between rc_ptr and local_rc_ptr");
@@ -110,9 +110,9 @@ public:
     }
 
     // The object of `observer`. Throws std::bad_weak_ptr when the object was destroyed.
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    explicit counted_ptr(weak_counted_ptr<U, Counting> const& observer) : counted_ptr(observer.lock()) {
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    explicit counted_ptr(weak_counted_ptr<Other, Counting> const& observer) : counted_ptr(observer.lock()) {
         if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
     }
 
@@ -167,12 +167,12 @@ public:
     }
 
     // A strict weak order by object, the same for pointers to different bases of it.
-    template <class U>
-    [[nodiscard]] bool owner_before(counted_ptr<U, Counting> const& other) const noexcept {
+    template <class Other>
+    [[nodiscard]] bool owner_before(counted_ptr<Other, Counting> const& other) const noexcept {
         return m_handle.start() < other.m_handle.start();
     }
-    template <class U>
-    [[nodiscard]] bool owner_before(weak_counted_ptr<U, Counting> const& other) const noexcept {
+    template <class Other>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<Other, Counting> const& other) const noexcept {
         return m_handle.start() < other.m_handle.start();
     }
 
@@ -203,16 +203,16 @@ public:
     weak_counted_ptr(weak_counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
     weak_counted_ptr(weak_counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
 
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    weak_counted_ptr(counted_ptr<U, Counting> const& owner) noexcept  // NOLINT: as std::weak_ptr converts
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(counted_ptr<Other, Counting> const& owner) noexcept  // NOLINT: as std::weak_ptr converts
         : m_handle(owner.m_handle, owner.get()) {
         add();
     }
     // Through an owner: the conversion to a virtual base needs an object that is alive.
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    weak_counted_ptr(weak_counted_ptr<U, Counting> const& other) noexcept  // NOLINT: upcasts convert
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(weak_counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
         : weak_counted_ptr(other.lock()) {}
 
     ~weak_counted_ptr() {
@@ -246,12 +246,12 @@ public:
                                       m_handle.header().word.load(std::memory_order_relaxed)));
     }
 
-    template <class U>
-    [[nodiscard]] bool owner_before(counted_ptr<U, Counting> const& other) const noexcept {
+    template <class Other>
+    [[nodiscard]] bool owner_before(counted_ptr<Other, Counting> const& other) const noexcept {
         return m_handle.start() < other.m_handle.start();
     }
-    template <class U>
-    [[nodiscard]] bool owner_before(weak_counted_ptr<U, Counting> const& other) const noexcept {
+    template <class Other>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<Other, Counting> const& other) const noexcept {
         return m_handle.start() < other.m_handle.start();
     }
 

@@ -59,10 +59,10 @@ template <class T>
 struct deleter {
     constexpr deleter() noexcept = default;
 
-    template <class U>
-        requires std::convertible_to<U*, T*>
-    constexpr deleter(deleter<U> const&) noexcept {  // NOLINT: as std::default_delete converts
-        static_assert(std::same_as<std::remove_cv_t<U>, std::remove_cv_t<T>> ||
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    constexpr deleter(deleter<Other> const&) noexcept {  // NOLINT: as std::default_delete converts
+        static_assert(std::same_as<std::remove_cv_t<Other>, std::remove_cv_t<T>> ||
                           std::has_virtual_destructor_v<T>,
                       "pooled::unique_ptr: a base without a virtual destructor cannot own an object of a "
                       "derived class");
@@ -95,9 +95,9 @@ template <class T>
 struct deleter<T[]> {
     constexpr deleter() noexcept = default;
 
-    template <class U>
-        requires std::convertible_to<U (*)[], T (*)[]>
-    constexpr deleter(deleter<U[]> const&) noexcept {}  // NOLINT: as std::default_delete converts
+    template <class Other>
+        requires std::convertible_to<Other (*)[], T (*)[]>
+    constexpr deleter(deleter<Other[]> const&) noexcept {}  // NOLINT: as std::default_delete converts
 
     void operator()(T* p) const noexcept {
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);

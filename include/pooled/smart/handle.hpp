@@ -29,8 +29,8 @@ public:
         : handle(object, address_of(object) - address_of(start)) {}
 
     // The same object, seen as a U.
-    template <class U>
-    handle(handle<U> const& other, T* object) noexcept
+    template <class Other>
+    handle(handle<Other> const& other, T* object) noexcept
         : handle(object,
                  other.empty() ? 0 : other.offset() + (address_of(object) - address_of(other.get()))) {}
 

@@ -90,8 +90,9 @@ struct given_block_allocator {
     using value_type = T;
 
     constexpr given_block_allocator() noexcept = default;
-    template <class U>
-    constexpr given_block_allocator(given_block_allocator<U> const&) noexcept {}  // NOLINT: as allocators do
+    template <class Other>
+    constexpr given_block_allocator(given_block_allocator<Other> const&) noexcept {
+    }  // NOLINT: as allocators do
 
     [[nodiscard]] T* allocate(std::size_t) noexcept {
         static_assert(sizeof(T) <= k_given_bytes && alignof(T) <= alignof(std::max_align_t));
@@ -102,9 +103,9 @@ struct given_block_allocator {
         detail::deallocate_found(p);
     }
 
-    template <class U>
+    template <class Other>
     [[nodiscard]] friend constexpr bool operator==(given_block_allocator const&,
-                                                   given_block_allocator<U> const&) noexcept {
+                                                   given_block_allocator<Other> const&) noexcept {
         return true;
     }
 };
@@ -260,7 +261,7 @@ void basic_pool<Sharing>::reserve(std::size_t count) {
     auto const [shared, counted] = detail::reserve_shapes<T>();
     detail::reserve_classes(
         *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align),
-        count, {detail::max(shared.bytes, counted.bytes), detail::max(shared.align, counted.align)});
+        count, {detail::larger(shared.bytes, counted.bytes), detail::larger(shared.align, counted.align)});
 }
 
 template <class T>

@@ -45,16 +45,17 @@ protected:
 private:
     friend struct detail::rc_access;
 
-    template <class Counting, class U>
-    [[nodiscard]] detail::rc_ptr_of<U, Counting> own() const {
+    template <class Counting, class Other>
+    [[nodiscard]] detail::rc_ptr_of<Other, Counting> own() const {
         if (m_self.empty() || !Counting::try_add_strong(m_self.header())) POOLED_THROW(std::bad_weak_ptr());
-        return detail::rc_access::adopt<U, Counting>(detail::handle<U>(m_self, m_self.get()));
+        return detail::rc_access::adopt<Other, Counting>(detail::handle<Other>(m_self, m_self.get()));
     }
 
-    template <class U>
-    [[nodiscard]] weak_rc_ptr<U> observe() const noexcept {
+    template <class Other>
+    [[nodiscard]] weak_rc_ptr<Other> observe() const noexcept {
         if (m_self.empty() || !detail::among_threads::try_add_strong(m_self.header())) return {};
-        return detail::rc_access::adopt<U, detail::among_threads>(detail::handle<U>(m_self, m_self.get()));
+        return detail::rc_access::adopt<Other, detail::among_threads>(
+            detail::handle<Other>(m_self, m_self.get()));
     }
 
     detail::handle<T> m_self;

@@ -116,14 +116,14 @@ weak_rc_ptr(rc_ptr<T>) -> weak_rc_ptr<T>;
 template <class T>
 weak_local_rc_ptr(local_rc_ptr<T>) -> weak_local_rc_ptr<T>;
 
-template <class T, class U, class Counting>
+template <class T, class Other, class Counting>
 [[nodiscard]] bool operator==(detail::counted_ptr<T, Counting> const& a,
-                              detail::counted_ptr<U, Counting> const& b) noexcept {
+                              detail::counted_ptr<Other, Counting> const& b) noexcept {
     return a.get() == b.get();
 }
-template <class T, class U, class Counting>
+template <class T, class Other, class Counting>
 [[nodiscard]] std::strong_ordering operator<=>(detail::counted_ptr<T, Counting> const& a,
-                                               detail::counted_ptr<U, Counting> const& b) noexcept {
+                                               detail::counted_ptr<Other, Counting> const& b) noexcept {
     return std::compare_three_way()(a.get(), b.get());
 }
 template <class T, class Counting>
@@ -143,26 +143,28 @@ std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& o
 }
 
 // The casts of the language, for owners. A moved-from pointer is empty unless the cast fails.
-template <class T, class U, class Counting>
+template <class T, class Other, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting>
-static_pointer_cast(detail::counted_ptr<U, Counting> p) noexcept {
+static_pointer_cast(detail::counted_ptr<Other, Counting> p) noexcept {
     auto* const seen = static_cast<std::remove_extent_t<T>*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }
-template <class T, class U, class Counting>
-[[nodiscard]] detail::rc_ptr_of<T, Counting> const_pointer_cast(detail::counted_ptr<U, Counting> p) noexcept {
+template <class T, class Other, class Counting>
+[[nodiscard]] detail::rc_ptr_of<T, Counting>
+const_pointer_cast(detail::counted_ptr<Other, Counting> p) noexcept {
     auto* const seen = const_cast<std::remove_extent_t<T>*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }
-template <class T, class U, class Counting>
+template <class T, class Other, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting>
-dynamic_pointer_cast(detail::counted_ptr<U, Counting> const& p) noexcept {
+dynamic_pointer_cast(detail::counted_ptr<Other, Counting> const& p) noexcept {
     T* const seen = dynamic_cast<T*>(p.get());
-    return seen == nullptr ? nullptr : detail::rc_access::cast<T>(detail::counted_ptr<U, Counting>(p), seen);
+    return seen == nullptr ? nullptr
+                           : detail::rc_access::cast<T>(detail::counted_ptr<Other, Counting>(p), seen);
 }
-template <class T, class U, class Counting>
+template <class T, class Other, class Counting>
 [[nodiscard]] detail::rc_ptr_of<T, Counting>
-dynamic_pointer_cast(detail::counted_ptr<U, Counting>&& p) noexcept {
+dynamic_pointer_cast(detail::counted_ptr<Other, Counting>&& p) noexcept {
     T* const seen = dynamic_cast<T*>(p.get());
     return detail::rc_access::cast<T>(std::move(p), seen);
 }

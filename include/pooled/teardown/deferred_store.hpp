@@ -15,7 +15,6 @@
 // Invariant: deferred = sizes of the batches of all threads + those in m_kept. O(1), except collect: O(threads).
 
 #include "pooled/base/atomics.hpp"
-#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/gate.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/metadata.hpp"

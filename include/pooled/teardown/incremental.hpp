@@ -55,7 +55,7 @@ private:
     // How many objects a drop destroys when `size` are deferred already: none up to 1024, then enough that a thread which only
     // drops structures of n objects has at most 64 n deferred; at most 128, so this holds for n up to 128.
     [[nodiscard]] static constexpr std::size_t objects_per_drop(std::size_t size) noexcept {
-        return size <= 1024 ? 0 : detail::min<std::size_t>(size / 64, 128);
+        return size <= 1024 ? 0 : detail::smaller<std::size_t>(size / 64, 128);
     }
 
     deferred_objects() noexcept : m_store(this, sizeof(deferred_objects)) {}

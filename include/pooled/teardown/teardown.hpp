@@ -124,7 +124,7 @@ public:
         if (kind == outermost_kind::scope)
             drop.low = outermost_drop::k_gathers;
         else if (kind == outermost_kind::unordered && drop.is_on_own_stack)
-            drop.low = detail::min(drop.low, limit());
+            drop.low = detail::smaller(drop.low, limit());
         if (drop.is_on_own_stack) {
             drop.outer = m_innermost;
             m_innermost = &drop;
@@ -176,7 +176,7 @@ private:
         constexpr std::uintptr_t k_most = std::uintptr_t{512} << 10;
         if (m_bounds.bytes() > 2 * k_most) return m_bounds.high - k_most;
 #endif
-        return m_bounds.low + detail::min(m_bounds.bytes() / 2, k_largest_reserve);
+        return m_bounds.low + detail::smaller(m_bounds.bytes() / 2, k_largest_reserve);
     }
 
     [[nodiscard]] drop_way defer_to(outermost_drop& drop) noexcept {

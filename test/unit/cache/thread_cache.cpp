@@ -26,16 +26,16 @@ TEST(thread_state, finds_near_and_far_caches_by_the_pools_id) {
     thread_state state;
     std::array<thread_cache, 3> caches;
     far_arrays all;
-    state.near[7] = &caches[0];
+    state.near_caches[7] = &caches[0];
     *all.entry(state, k_far_slot) = &caches[1];
     *all.entry(state, k_far_slot + 1) = &caches[2];
     EXPECT_EQ(state.find(7), &caches[0]);
     EXPECT_EQ(state.find(k_far_slot), &caches[1]);
     EXPECT_EQ(state.find(k_far_slot + 1), &caches[2]);
     EXPECT_EQ(state.find(k_far_slot + 2), nullptr);
-    EXPECT_EQ(state.near[near_slot(k_far_slot + 1)], nullptr)
+    EXPECT_EQ(state.near_caches[near_slot(k_far_slot + 1)], nullptr)
         << "the slot that all far pools share stays empty";
-    all.remove(*state.far);
+    all.remove(*state.far_caches);
 }
 
 TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
@@ -64,9 +64,9 @@ TEST(far_arrays, keep_what_is_in_them_when_they_grow) {
     *all.entry(state, k_far_slot + 1000) = &cache;
     EXPECT_EQ(state.find(k_far_slot), &cache);
     EXPECT_EQ(state.find(k_far_slot + 999), nullptr);
-    EXPECT_EQ(all.first(), state.far);
-    EXPECT_EQ(state.far->next, nullptr) << "the smaller one is gone";
-    all.remove(*state.far);
+    EXPECT_EQ(all.first(), state.far_caches);
+    EXPECT_EQ(state.far_caches->next, nullptr) << "the smaller one is gone";
+    all.remove(*state.far_caches);
     EXPECT_EQ(all.first(), nullptr);
 }
 
@@ -76,20 +76,20 @@ TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {
     for (thread_state& one : states)
         static_cast<void>(all.entry(one, k_far_slot));
     all.remove_others(states[2]);
-    EXPECT_EQ(all.first(), states[2].far);
+    EXPECT_EQ(all.first(), states[2].far_caches);
     EXPECT_EQ(all.first()->next, nullptr);
-    all.remove(*states[2].far);
+    all.remove(*states[2].far_caches);
 }
 
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
     thread_state state;
     std::array<thread_cache, 2> caches;
-    state.near[3] = &caches[0];
-    state.near[4] = &caches[1];
+    state.near_caches[3] = &caches[0];
+    state.near_caches[4] = &caches[1];
     EXPECT_EQ(state.find_recent(3), &caches[0]);
     EXPECT_EQ(state.find_recent(3), &caches[0]);
     EXPECT_EQ(state.find_recent(4), &caches[1]);
-    state.near[4] = nullptr;
+    state.near_caches[4] = nullptr;
     state.forget(&caches[0]);
     EXPECT_EQ(state.find_recent(4), &caches[1]) << "another one went";
     state.forget(&caches[1]);

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
 
-By default the package has only headers. With `-o "pooled/*:header_only=False"` it also has the compiled library, static
-or shared, and defines the library's macro for its users (docs/compiled-library.md)."""
+By default the package has the headers and the static library, with `-o "pooled/*:shared=True"` the shared one, and
+defines the library's macro for its users (docs/compiled-library.md). With `-o "pooled/*:header_only=True"` it has only
+headers."""
 
 import os
 import re
@@ -15,14 +16,14 @@ from conan.tools.files import copy, load, rmdir
 
 class PooledConan(ConanFile):
     name = "pooled"
-    description = "Header-only C++20 memory pools for objects owned by smart pointers"
+    description = "C++20 memory pools for objects owned by smart pointers"
     license = "BSL-1.0"
-    topics = ("memory-pool", "allocator", "shared-ptr", "header-only")
+    topics = ("memory-pool", "allocator", "shared-ptr")
     package_type = "library"
     implements = ("auto_header_only",)  # the package of the headers is the same for all settings
     settings = "os", "arch", "compiler", "build_type"
     options = {"header_only": [True, False], "shared": [True, False]}
-    default_options = {"header_only": True, "shared": False}
+    default_options = {"header_only": False, "shared": False}
     no_copy_source = True
 
     @property
@@ -51,19 +52,23 @@ class PooledConan(ConanFile):
         toolchain = CMakeToolchain(self)
         for part in ("TESTS", "BENCH", "EXAMPLES"):
             toolchain.cache_variables[f"POOLED_BUILD_{part}"] = False
-        toolchain.cache_variables["POOLED_BUILD_LIBRARIES"] = self._kind is not None
+        toolchain.cache_variables["BUILD_SHARED_LIBS"] = self._kind == "shared"
         toolchain.generate()
 
     def build(self):
-        cmake = CMake(self)
-        cmake.configure()
-        cmake.build()
+        if self._kind:
+            cmake = CMake(self)
+            cmake.configure()
+            cmake.build()
 
     def package(self):
-        CMake(self).install()
-        rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
-        rmdir(self, os.path.join(self.package_folder, "share", "cmake"))  # CMakeDeps writes its own
-        rmdir(self, os.path.join(self.package_folder, "share", "pkgconfig"))
+        if self._kind:
+            CMake(self).install()
+            for each in ("cmake", "pkgconfig"):  # CMakeDeps and PkgConfigDeps write their own
+                rmdir(self, os.path.join(self.package_folder, "lib", each))
+        else:
+            copy(self, "include/*", src=self.source_folder, dst=self.package_folder)
+            copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
         self.cpp_info.bindirs = []
@@ -72,7 +77,7 @@ class PooledConan(ConanFile):
             self.cpp_info.libdirs = ["lib"]
             self.cpp_info.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
             self.cpp_info.defines = [f"POOLED_{self._kind.upper()}=1"]
-            self.cpp_info.set_property("cmake_target_aliases", [f"pooled::{self._kind}"])
+        self.cpp_info.set_property("cmake_target_aliases", [f"pooled::{self._kind or 'header_only'}"])
         self.cpp_info.set_property("cmake_file_name", "pooled")
         self.cpp_info.set_property("cmake_target_name", "pooled::pooled")
         self.cpp_info.set_property("pkg_config_name", "pooled")

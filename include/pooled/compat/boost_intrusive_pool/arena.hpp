@@ -56,8 +56,8 @@ public:
                 for (; count != 0 && m_first->built != m_first->slots; --count, ++m_first->built)
                     construct_item<Item>(next_slot(*m_first), *m_first);
             if (count == 0) return;
-            std::size_t const most = pooled::detail::max(count, m_may_grow ? before : 0);
-            std::size_t const wanted = pooled::detail::min(most, k_most_slots);
+            std::size_t const most = pooled::detail::larger(count, m_may_grow ? before : 0);
+            std::size_t const wanted = pooled::detail::smaller(most, k_most_slots);
             void* const memory = pooled::default_pool().allocate(bytes_of(wanted), k_align);
             m_first = ::new (memory) item_arena{.home = &m_home,
                                                 .slots = static_cast<std::uint32_t>(wanted),
@@ -106,12 +106,13 @@ public:
     }
 
 private:
-    static constexpr std::size_t k_align = pooled::detail::max(alignof(Item), alignof(item_arena));
+    static constexpr std::size_t k_align = pooled::detail::larger(alignof(Item), alignof(item_arena));
     static constexpr std::size_t k_header = pooled::detail::round_up(sizeof(item_arena), k_align);
     static constexpr std::size_t k_slots_bytes =
-        pooled::detail::k_max_block_bytes - pooled::detail::min(k_header, pooled::detail::k_max_block_bytes);
+        pooled::detail::k_max_block_bytes -
+        pooled::detail::smaller(k_header, pooled::detail::k_max_block_bytes);
     static constexpr std::size_t k_most_slots =
-        pooled::detail::max<std::size_t>(k_slots_bytes / sizeof(Item), 1);
+        pooled::detail::larger<std::size_t>(k_slots_bytes / sizeof(Item), 1);
 
     [[nodiscard]] static std::size_t bytes_of(std::size_t n) noexcept { return k_header + n * sizeof(Item); }
     [[nodiscard]] static Item* slot(item_arena& arena, std::size_t index) noexcept {

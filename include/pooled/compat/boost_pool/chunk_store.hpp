@@ -45,7 +45,7 @@ inline constexpr user_memory k_user_memory{[](std::size_t bytes) {
                                                    static_cast<typename UserAllocator::size_type>(bytes));
                                            },
                                            [](char* block) { (UserAllocator::free)(block); },
-                                           std::numeric_limits<typename UserAllocator::size_type>::max()};
+                                           (std::numeric_limits<typename UserAllocator::size_type>::max)()};
 
 // A chunk's size is a multiple of its type's alignment, and only the size is known here: this is the largest alignment of any
 // type of that size, up to a cache line, and at least that of a pointer, which Boost guarantees.
@@ -148,9 +148,9 @@ public:
     [[nodiscard]] std::size_t next_size() const noexcept { return m_next_size; }
     [[nodiscard]] std::size_t max_size() const noexcept { return m_max_size; }
     constexpr void set_next_size(std::size_t n) noexcept {
-        m_next_size = m_start_size = std::min(n, most_chunks());
+        m_next_size = m_start_size = (std::min)(n, most_chunks());
     }
-    constexpr void set_max_size(std::size_t n) noexcept { m_max_size = std::min(n, most_chunks()); }
+    constexpr void set_max_size(std::size_t n) noexcept { m_max_size = (std::min)(n, most_chunks()); }
 
 private:
     struct region {
@@ -166,7 +166,7 @@ private:
 
     [[nodiscard]] static constexpr std::size_t chunk_bytes(std::size_t requested,
                                                            std::size_t align) noexcept {
-        std::size_t const least = std::max(requested, sizeof(void*));
+        std::size_t const least = (std::max)(requested, sizeof(void*));
         return least > k_size_max - align ? pooled::detail::round_down(k_size_max, align)
                                           : pooled::detail::round_up(least, align);
     }
@@ -254,10 +254,10 @@ inline void* chunk_store::take_row(std::size_t row, std::size_t most_looked_at) 
 
 // Memory for at least so many contiguous chunks, which are then fresh. False when the user's allocator has no more.
 POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
-    std::size_t count = std::max({m_next_size, least, std::size_t{1}});
+    std::size_t count = (std::max)({m_next_size, least, std::size_t{1}});
     while (!add_region(count)) {  // Boost halves once
         if (count == least) return false;
-        count = std::max(count / 2, least);
+        count = (std::max)(count / 2, least);
     }
     std::size_t const most = most_chunks();
     std::size_t const doubled = count > most / 2 ? most : 2 * count;
@@ -268,7 +268,7 @@ POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
         std::size_t const wanted = std::max<std::size_t>(m_requested, 1);
         if (pooled::detail::saturating_multiply(count, m_bytes) / wanted < m_max_size)
             m_next_size =
-                std::min(doubled, pooled::detail::saturating_multiply(m_max_size, wanted) / m_bytes);
+                (std::min)(doubled, pooled::detail::saturating_multiply(m_max_size, wanted) / m_bytes);
     }
     return true;
 }
@@ -277,7 +277,7 @@ inline bool chunk_store::add_region(std::size_t count) {
     std::size_t const overhead = sizeof(region) + m_align - 1;
     std::size_t const bytes =
         pooled::detail::saturating_add(pooled::detail::saturating_multiply(count, m_bytes), overhead);
-    if (bytes >= std::min(m_user.most_bytes, k_size_max / 2)) return false;
+    if (bytes >= (std::min)(m_user.most_bytes, k_size_max / 2)) return false;
     char* const raw = m_user.allocate(bytes);
     if (raw == nullptr) return false;
     if (!reserve(m_chunks + count)) {
@@ -301,7 +301,7 @@ inline bool chunk_store::add_region(std::size_t count) {
 // Space for the addresses of so many free chunks.
 inline bool chunk_store::reserve(std::size_t chunks) noexcept {
     if (chunks <= m_capacity) return true;
-    std::size_t const capacity = std::max(chunks, 2 * m_capacity);
+    std::size_t const capacity = (std::max)(chunks, 2 * m_capacity);
     if (capacity >= k_size_max / sizeof(void*)) return false;
     bool const is_first = m_free == &m_none;
     void* const grown = std::realloc(is_first ? nullptr : m_free, (capacity + 1) * sizeof(void*));

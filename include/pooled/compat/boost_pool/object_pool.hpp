@@ -25,7 +25,7 @@ public:
     // How many objects to ask the user's allocator for, at first and at most (0: no limit).
     explicit object_pool(size_type next_size = 32, size_type max_size = 0)
         : m_store(detail::k_user_memory<UserAllocator>, sizeof(T),
-                  pooled::detail::max(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
+                  pooled::detail::larger(detail::chunk_align(sizeof(T)), alignof(T)), next_size, max_size) {}
 
     // Destroys the objects in use, highest address first: if nothing was freed, from newest to oldest. A destructor may destroy
     // objects that are not destroyed yet.

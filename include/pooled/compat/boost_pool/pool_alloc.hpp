@@ -43,13 +43,13 @@ public:
     static T const* address(T const& object) { return &object; }
     static size_type max_size() { return (std::numeric_limits<size_type>::max)(); }
 
-    template <class U, class... Args>
-    static void construct(U* where, Args&&... args) {
-        ::new (static_cast<void*>(where)) U(std::forward<Args>(args)...);
+    template <class Other, class... Args>
+    static void construct(Other* where, Args&&... args) {
+        ::new (static_cast<void*>(where)) Other(std::forward<Args>(args)...);
     }
-    template <class U>
-    static void destroy(U* object) {
-        object->~U();
+    template <class Other>
+    static void destroy(Other* object) {
+        object->~Other();
     }
 
     // Memory for n objects; n may be 0. Throws std::bad_array_new_length if they exceed the address space, else std::bad_alloc.
@@ -68,8 +68,9 @@ public:
 
 private:
     // A template, so that a class with an allocator of itself as a member can be written.
-    template <class U = T>
-    using chunks = singleton_chunks<Tag, sizeof(U), pooled::detail::max(chunk_align(sizeof(U)), alignof(U)),
+    template <class Other = T>
+    using chunks = singleton_chunks<Tag, sizeof(Other),
+                                    pooled::detail::larger(chunk_align(sizeof(Other)), alignof(Other)),
                                     UserAllocator, Mutex, NextSize, MaxSize>;
 
     [[nodiscard]] static T* checked(void* p) {
@@ -102,20 +103,20 @@ template <class T, class UserAllocator = default_user_allocator_new_delete,
 class pool_allocator
     : public detail::allocator_base<T, pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize> {
 public:
-    template <class U>
+    template <class Other>
     struct rebind {
-        using other = pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize>;
+        using other = pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize>;
     };
 
     constexpr pool_allocator() noexcept = default;
-    template <class U>
+    template <class Other>
     constexpr pool_allocator(  // NOLINT: allocators convert
-        pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+        pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
 
-    template <class U>
+    template <class Other>
     [[nodiscard]] friend constexpr bool
     operator==(pool_allocator const&,
-               pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
+               pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
         return true;
     }
 };
@@ -125,20 +126,20 @@ template <class T, class UserAllocator = default_user_allocator_new_delete,
 class fast_pool_allocator
     : public detail::allocator_base<T, fast_pool_allocator_tag, UserAllocator, Mutex, NextSize, MaxSize> {
 public:
-    template <class U>
+    template <class Other>
     struct rebind {
-        using other = fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize>;
+        using other = fast_pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize>;
     };
 
     constexpr fast_pool_allocator() noexcept = default;
-    template <class U>
+    template <class Other>
     constexpr fast_pool_allocator(  // NOLINT: allocators convert
-        fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
+        fast_pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {}
 
-    template <class U>
+    template <class Other>
     [[nodiscard]] friend constexpr bool
     operator==(fast_pool_allocator const&,
-               fast_pool_allocator<U, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
+               fast_pool_allocator<Other, UserAllocator, Mutex, NextSize, MaxSize> const&) noexcept {
         return true;
     }
 };

@@ -114,7 +114,7 @@ private:
     [[nodiscard]] static std::pmr::pool_options effective(std::pmr::pool_options options) noexcept {
         std::size_t const blocks = options.max_blocks_per_chunk;
         options.max_blocks_per_chunk =
-            blocks == 0 ? k_most_blocks : pooled::detail::min(blocks, k_most_blocks);
+            blocks == 0 ? k_most_blocks : pooled::detail::smaller(blocks, k_most_blocks);
         std::size_t const largest = options.largest_required_pool_block;
         class_index const c = pooled::detail::class_for(largest, 1);
         bool const is_pooled = largest != 0 && c != pooled::detail::k_large;
@@ -125,7 +125,7 @@ private:
     // Whole slabs; 0 lets chunks double up to the limit.
     [[nodiscard]] static std::size_t chunk_bytes_for(std::size_t most_blocks) noexcept {
         if (most_blocks == k_most_blocks) return 0;
-        return pooled::detail::max(
+        return pooled::detail::larger(
             pooled::detail::round_down(most_blocks * pooled::detail::k_min_block_bytes, k_slab_bytes),
             k_slab_bytes);
     }

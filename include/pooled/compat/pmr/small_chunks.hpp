@@ -39,7 +39,7 @@ public:
         list& mine = m_lists[c];
         std::size_t count = pooled::detail::clamp<std::size_t>(
             mine.last_count != 0 ? 2 * mine.last_count : k_first_bytes / block_bytes, 1,
-            pooled::detail::min(most, pooled::detail::k_slab_bytes / block_bytes));
+            pooled::detail::smaller(most, pooled::detail::k_slab_bytes / block_bytes));
         std::byte* const base = allocate(c, count, from);
         mine.last_count = count;
         for (std::size_t i = count; i-- > 1;)

@@ -36,7 +36,7 @@ public:
     [[nodiscard]] void* allocate_piece(std::size_t bytes, std::size_t align) {
         if (bytes > pooled::detail::k_size_max / 2) POOLED_THROW(std::bad_alloc());
         std::size_t const node_at = node_offset(bytes);
-        std::size_t const piece_align = pooled::detail::max(align, alignof(node));
+        std::size_t const piece_align = pooled::detail::larger(align, alignof(node));
         std::scoped_lock const lock(m_mutex);
         auto* const p = static_cast<std::byte*>(m_upstream->allocate(node_at + sizeof(node), piece_align));
         node* const n = ::new (p + node_at) node{nullptr, m_first, bytes, piece_align};

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSL-1.0
 # Overlay port of the checkout it lies in: vcpkg install pooled --overlay-ports=<checkout>/tools/packaging/vcpkg/ports
-set(VCPKG_BUILD_TYPE release)  # headers only
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../../.." ABSOLUTE)
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF -DPOOLED_INSTALL=ON)
 vcpkg_cmake_install()
-vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/pooled)
+vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/pooled)
 vcpkg_fixup_pkgconfig()
 
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib" "${CURRENT_PACKAGES_DIR}/share/licenses")
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share"
+     "${CURRENT_PACKAGES_DIR}/share/licenses")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
