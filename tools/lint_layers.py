@@ -55,9 +55,9 @@ LINES = {
     "os": 1540,
     "heap": 2660,
     "cache": 1420,
-    "pool": 3900,
+    "pool": 3940,
     "teardown": 1730,
-    "smart": 2870,
+    "smart": 3220,
     "object": 2850,
     "compat": 2690,
 }
