@@ -5,6 +5,7 @@
 //
 //   capture_pipeline --generate trace.pcap --packets 1000000      writes a trace
 //   capture_pipeline --read trace.pcap --write udp.pcap           filters it; statistics each second
+//   capture_pipeline --tails ...                                  packets as long as what arrived, in place of the longest
 //   capture_pipeline --malloc ...                                 the same with std::make_shared, to compare
 //
 // Without --read it generates a small trace in a temporary file, and checks what arrives.
@@ -39,6 +40,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace std::chrono_literals;
@@ -68,15 +70,20 @@ struct flow_hash {
 };
 
 struct packet {
-    packet() {}  // NOLINT: the bytes are left as they are; a capture overwrites them
+    packet() {}  // NOLINT: a capture writes all of it
 
     pcap_pkthdr header;
     flow of;
     bool is_ip;
-    std::array<std::uint8_t, k_snap_bytes> bytes;
+    std::uint8_t* bytes;
 };
-
 using packet_ptr = std::shared_ptr<packet>;
+
+struct longest_packet : packet {
+    longest_packet() { bytes = room.data(); }
+
+    std::array<std::uint8_t, k_snap_bytes> room;  // NOLINT: left as it is
+};
 
 // Packets stay constructed between uses, their control blocks included.
 class pooled_packets {
@@ -85,27 +92,23 @@ public:
         : m_pool({.name = "packets", .initial_objects = bound, .growth = 0}) {}
 
     // Empty after the time.
-    packet_ptr acquire_for(std::chrono::milliseconds time) { return m_pool.acquire_for(time); }
+    packet_ptr acquire_for(std::chrono::milliseconds time, std::size_t) { return m_pool.acquire_for(time); }
     [[nodiscard]] std::size_t in_use() const { return m_pool.in_use(); }
 
 private:
-    pooled::object_pool<packet> m_pool;
+    pooled::object_pool<longest_packet> m_pool;
 };
 
-// The same bound around std::make_shared.
-class malloc_packets {
+// A bound for packets that are created and destroyed.
+class counted_packets {
 public:
-    explicit malloc_packets(std::size_t bound) : m_free(static_cast<std::ptrdiff_t>(bound)) {}
-
-    packet_ptr acquire_for(std::chrono::milliseconds time) {
-        if (!m_free.try_acquire_for(time)) return nullptr;
-        return std::make_shared<counted>(*this);
-    }
+    explicit counted_packets(std::size_t bound) : m_free(static_cast<std::ptrdiff_t>(bound)) {}
     [[nodiscard]] std::size_t in_use() const { return m_in_use.load(std::memory_order_relaxed); }
 
-private:
-    struct counted : packet {
-        explicit counted(malloc_packets& owner) : m_owner(owner) {
+protected:
+    template <class Packet>
+    struct counted : Packet {
+        explicit counted(counted_packets& owner) : m_owner(owner) {
             m_owner.m_in_use.fetch_add(1, std::memory_order_relaxed);
         }
         ~counted() {
@@ -114,11 +117,35 @@ private:
         }
         counted(counted const&) = delete;
         counted& operator=(counted const&) = delete;
-        malloc_packets& m_owner;
+        counted_packets& m_owner;
     };
 
     std::atomic<std::size_t> m_in_use = 0;
     std::counting_semaphore<> m_free;
+};
+
+// Each packet and its bytes in one block, as small as they are.
+class tailed_packets : public counted_packets {
+public:
+    using counted_packets::counted_packets;
+
+    packet_ptr acquire_for(std::chrono::milliseconds time, std::size_t size) {
+        if (!m_free.try_acquire_for(time)) return nullptr;
+        auto p = pooled::make_shared_with_tail_for_overwrite<counted<packet>, std::uint8_t>(size, *this);
+        p->bytes = tail(p).data();
+        return p;
+    }
+};
+
+// With the same bound, std::make_shared.
+class malloc_packets : public counted_packets {
+public:
+    using counted_packets::counted_packets;
+
+    packet_ptr acquire_for(std::chrono::milliseconds time, std::size_t) {
+        if (!m_free.try_acquire_for(time)) return nullptr;
+        return std::make_shared<counted<longest_packet>>(*this);
+    }
 };
 
 // Between two threads, in batches: one lock for many packets. The packets' bound is its bound.
@@ -213,16 +240,17 @@ void read_packets(pcap_t* file, Packets& packets, queue& parsed, counters& count
     u_char const* bytes = nullptr;
     int status = 0;
     while ((status = pcap_next_ex(file, &header, &bytes)) == 1) {
-        packet_ptr p = packets.acquire_for(0ms);
+        bpf_u_int32 const size = std::min<bpf_u_int32>(header->caplen, k_snap_bytes);
+        packet_ptr p = packets.acquire_for(0ms, size);
         if (!p) parsed.push(batch);  // before waiting, pass on the packets that this thread holds
         while (!p) {
             count.waits.fetch_add(1, std::memory_order_relaxed);
-            p = packets.acquire_for(100ms);
+            p = packets.acquire_for(100ms, size);
         }
         p->header = *header;
-        p->header.caplen = std::min<bpf_u_int32>(header->caplen, k_snap_bytes);
-        std::memcpy(p->bytes.data(), bytes, p->header.caplen);
-        p->is_ip = parse(p->bytes.data(), p->header.caplen, p->of);
+        p->header.caplen = size;
+        std::memcpy(p->bytes, bytes, size);
+        p->is_ip = parse(p->bytes, size, p->of);
         batch.push_back(std::move(p));
         if (batch.size() == k_batch) parsed.push(batch);
         count.read.fetch_add(1, std::memory_order_relaxed);
@@ -258,7 +286,7 @@ void write_packets(queue& matched, pcap_dumper_t* file, counters& count) {
     queue::batch batch;
     while (matched.pop(batch)) {
         for (packet_ptr const& p : batch)
-            pcap_dump(reinterpret_cast<u_char*>(file), &p->header, p->bytes.data());
+            pcap_dump(reinterpret_cast<u_char*>(file), &p->header, p->bytes);
         count.written.fetch_add(batch.size(), std::memory_order_relaxed);
     }
 }
@@ -349,9 +377,10 @@ std::uint64_t generate(std::string const& path, std::size_t count) {
 int run_program(int argc, char** argv) {
     example::arguments words(
         argc, argv,
-        "capture_pipeline [--pool | --malloc] [--read FILE [--write FILE] | --generate FILE] "
+        "capture_pipeline [--pool | --tails | --malloc] [--read FILE [--write FILE] | --generate FILE] "
         "[--packets N] [--bound N]");
     bool const is_malloc = words.is_malloc();
+    bool const has_tails = words.flag("--tails");
     std::string const made = words.text("--generate", "");
     std::string from = words.text("--read", "");
     std::string const to = words.text("--write", "/dev/null");
@@ -371,9 +400,13 @@ int run_program(int argc, char** argv) {
                ("capture_pipeline-" + std::to_string(::getpid()) + ".pcap");
         expected = generate(from, count);
     }
-    result const r = is_malloc ? run<malloc_packets, std::allocator<std::byte>>(from, to, bound)
-                               : run<pooled_packets, pooled::allocator<std::byte>>(from, to, bound);
+    result const r = is_malloc   ? run<malloc_packets, std::allocator<std::byte>>(from, to, bound)
+                     : has_tails ? run<tailed_packets, pooled::allocator<std::byte>>(from, to, bound)
+                                 : run<pooled_packets, pooled::allocator<std::byte>>(from, to, bound);
     if (is_own) std::filesystem::remove(from);
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    std::printf("peak resident memory %ld KiB\n", usage.ru_maxrss);
     std::printf("%s: seconds %.4f\n", is_malloc ? "malloc" : "pool", r.seconds);
     return r.in_use == 0 && (!is_own || (r.read == count && r.written == expected)) ? 0 : 1;
 }

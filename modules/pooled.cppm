@@ -49,17 +49,25 @@ using pooled::local_rc_ptr;
 using pooled::make_local_rc;
 using pooled::make_rc;
 using pooled::make_rc_for_overwrite;
+using pooled::make_rc_with_tail;
+using pooled::make_rc_with_tail_for_overwrite;
 using pooled::make_shared;
 using pooled::make_shared_for_overwrite;
+using pooled::make_shared_with_tail;
+using pooled::make_shared_with_tail_for_overwrite;
 using pooled::make_unique;
 using pooled::make_unique_for_overwrite;
+using pooled::make_unique_with_tail;
+using pooled::make_unique_with_tail_for_overwrite;
 using pooled::pool_allocator;
 using pooled::rc_ptr;
 using pooled::static_pointer_cast;
+using pooled::tail;
 using pooled::to_shared;
 using pooled::unique_ptr;
 using pooled::weak_local_rc_ptr;
 using pooled::weak_rc_ptr;
+using pooled::with_tail;
 
 // object/
 using pooled::clear_on_release;

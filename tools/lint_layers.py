@@ -57,7 +57,7 @@ LINES = {
     "cache": 1580,
     "pool": 3980,
     "teardown": 1730,
-    "smart": 2870,
+    "smart": 3220,
     "object": 2860,
     "compat": 2690,
 }

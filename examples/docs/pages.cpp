@@ -15,6 +15,7 @@
 #include <memory>
 #include <memory_resource>  // before
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -175,6 +176,13 @@ void* raw = packets.allocate(4096, 64);                             // 4096 byte
 packets.deallocate(raw, 4096, 64);                                  // the same size and alignment
     numbers.push_back(1);
     expect(a && b && c && samples && text.size() == 17 && packets.owns(&numbers[0]));
+
+auto frame = packets.make_shared_with_tail<Packet, std::byte>(300);      // a Packet() and 300 bytes, all 0
+std::span<std::byte> bytes = tail(frame);
+std::shared_ptr<Packet> header = frame;
+auto unwritten = packets.make_rc_with_tail_for_overwrite<Packet, std::byte>(300);
+    expect(bytes.size() == 300 && bytes[299] == std::byte{0} && header.get() == frame.get() && tail(unwritten).size() == 300);
+    frame = nullptr, unwritten = nullptr, header = nullptr;
 
 std::vector<std::shared_ptr<Packet>> kept;
 try {

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <list>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -183,6 +185,53 @@ void make_unique() {
 void make_unique_for_overwrite() {
     pooled::unique_ptr<std::byte[]> buffer = pooled::make_unique_for_overwrite<std::byte[]>(1500);
     buffer[0] = std::byte{1};
+}
+
+void make_shared_with_tail() {
+    auto p = pooled::make_shared_with_tail<Packet, std::uint16_t>(100, 7);
+    std::shared_ptr<Packet> header = p;
+    assert(header->number == 7 && tail(p).size() == 100 && tail(p)[99] == 0);
+}
+
+void make_shared_with_tail_for_overwrite() {
+    auto p = pooled::make_shared_with_tail_for_overwrite<Packet, std::byte>(1500, 7);
+    tail(p)[0] = std::byte{1};
+}
+
+void make_unique_with_tail() {
+    auto p = pooled::make_unique_with_tail<Packet, std::string>(3, 7);
+    tail(p)[2] = "last";
+    assert(sizeof(p) == sizeof(void*));
+}
+
+void make_unique_with_tail_for_overwrite() {
+    auto p = pooled::make_unique_with_tail_for_overwrite<Packet, std::byte>(1500, 7);
+    tail(p)[0] = std::byte{1};
+}
+
+void make_rc_with_tail() {
+    pooled::local_pool packets{{.name = "packets"}};
+    auto p = packets.make_rc_with_tail<Packet, int>(3, 7);
+    pooled::local_rc_ptr<Packet> header = p;
+    assert(header.use_count() == 2);
+}
+
+void make_rc_with_tail_for_overwrite() {
+    pooled::pool packets{{.name = "packets", .max_bytes = 1 << 20}};
+    auto p = packets.try_make_rc_with_tail_for_overwrite<Packet, std::byte>(1 << 24, 7);
+    assert(p == nullptr && tail(p).empty());
+}
+
+void with_tail() {
+    std::shared_ptr<Packet> header = pooled::make_shared_with_tail<Packet, int>(3, 7);
+    auto whole = std::static_pointer_cast<pooled::with_tail<Packet, int>>(header);
+    assert(tail(whole).size() == 3);
+}
+
+void tail() {
+    pooled::rc_ptr<pooled::with_tail<Packet, int> const> p = pooled::make_rc_with_tail<Packet, int>(3, 7);
+    std::span<int const> numbers = tail(p);
+    assert(numbers.data() == tail(*p).data());
 }
 
 void unique_ptr() {
@@ -394,6 +443,14 @@ int main() {
                               make_rc,
                               make_local_rc,
                               make_rc_for_overwrite,
+                              make_shared_with_tail,
+                              make_shared_with_tail_for_overwrite,
+                              make_unique_with_tail,
+                              make_unique_with_tail_for_overwrite,
+                              make_rc_with_tail,
+                              make_rc_with_tail_for_overwrite,
+                              with_tail,
+                              tail,
                               rc_ptr,
                               weak_rc_ptr,
                               local_rc_ptr,

@@ -52,6 +52,8 @@ using rc_ptr_of = std::conditional_t<std::is_same_v<Counting, among_threads>, rc
 
 template <class T>
 class enable_rc_from_this;
+template <class T, class U>
+class with_tail;
 
 class reclaim_scope;
 class pending;

@@ -14,6 +14,7 @@
 #include "pooled/smart/make_rc.hpp"
 #include "pooled/smart/make_shared.hpp"
 #include "pooled/smart/make_unique.hpp"
+#include "pooled/smart/make_with_tail.hpp"
 #include "pooled/smart/rc_from_this.hpp"
 #include "pooled/smart/rc_ptr.hpp"
 #include "pooled/smart/to_shared.hpp"

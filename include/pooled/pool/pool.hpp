@@ -10,7 +10,7 @@
 // A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
 // block is returned. Only allocating from it afterwards is undefined.
 //
-// smart/make_shared.hpp, make_unique.hpp and make_rc.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
+// smart/make_shared.hpp, make_unique.hpp, make_rc.hpp and make_with_tail.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -44,6 +44,11 @@ template <class T>
 concept not_array = !std::is_array_v<T>;
 template <class T>
 concept of_known_size = !std::is_unbounded_array_v<T>;
+
+// What make_shared_with_tail<T, U> and its like make.
+template <class T, class U>
+using tailed =
+    std::conditional_t<std::is_const_v<T>, with_tail<std::remove_cv_t<T>, U> const, with_tail<T, U>>;
 
 // How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
@@ -175,6 +180,41 @@ public:
     [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite();
     template <unbounded_array T>
     [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite(std::size_t count);
+
+    // A T of `args`, followed in the same block by `count` objects of U: value-initialised, or default-initialised (the T as well
+    // if there are no `args`). tail() gives them.
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail_for_overwrite(std::size_t count,
+                                                                                    Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                               Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> make_rc_with_tail(std::size_t count,
+                                                                                  Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail_for_overwrite(std::size_t count,
+                                                                                        Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                                   Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> try_make_rc_with_tail(std::size_t count,
+                                                                                      Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
 
     // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
     // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool

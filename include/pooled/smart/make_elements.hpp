@@ -11,6 +11,7 @@
 #include "pooled/fwd.hpp"
 #include "pooled/pool/core.hpp"
 #include "pooled/pool/fast_path.hpp"
+#include "pooled/smart/control_block.hpp"
 #include "pooled/smart/counted_elements.hpp"
 #include "pooled/smart/counted_ptr.hpp"
 #include "pooled/smart/handle.hpp"
@@ -39,13 +40,24 @@ void construct_each(T* first, std::size_t count, Construct&& construct) {
     made.count = 0;
 }
 
+// Not std::uninitialized_value_construct_n: libstdc++'s finds functions of the element's namespace by its argument.
+template <initialise How, class T>
+void construct_elements(T* first, std::size_t count) {
+    detail::construct_each(first, count, [](T* p) {
+        if constexpr (How == initialise::by_value)
+            ::new (static_cast<void*>(p)) T();
+        else
+            ::new (static_cast<void*>(p)) T;
+    });
+}
+
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count) {
-    detail::construct_each(first, count, [](T* p) { std::construct_at(p); });
+    detail::construct_elements<initialise::by_value>(first, count);
 }
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count, for_overwrite) {
-    detail::construct_each(first, count, [](T* p) { ::new (static_cast<void*>(p)) T; });
+    detail::construct_elements<initialise::by_default>(first, count);
 }
 template <class Row, class T>
 void construct_rows(T* first, std::size_t count, Row const& value) {
@@ -54,6 +66,19 @@ void construct_rows(T* first, std::size_t count, Row const& value) {
     detail::construct_each(first, count, [&](T* p) {
         std::construct_at(p, source[static_cast<std::size_t>(p - first) % k_row]);
     });
+}
+
+// A block whose size depends on a number of elements; k_size_max: it exceeds the address space. Throws std::bad_array_new_length
+// then, and what the pool throws; or is null.
+template <sharing Sharing, on_failure OnFailure>
+[[nodiscard]] void* allocate_elements(pool_core& core, std::size_t bytes, std::size_t align) {
+    if constexpr (OnFailure == on_failure::throws) {
+        if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+        return detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), bytes, align);
+    } else {
+        if (bytes == k_size_max) return nullptr;
+        return detail::try_allocate_bytes(detail::in_pool<Sharing>(core), bytes, align);
+    }
 }
 
 // T: an array type; Initial: nothing, for_overwrite, or the value of a row. Throws std::bad_array_new_length if the rows exceed
@@ -67,15 +92,8 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
     std::size_t const count = saturating_multiply(rows, sizeof(row) / sizeof(element));
     std::size_t const bytes = elements::bytes_of(count);
     type_tag const type = elements::tag();
-    void* block = nullptr;
-    if constexpr (OnFailure == on_failure::throws) {
-        if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
-        block = detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), bytes, elements::k_align);
-    } else {
-        if (bytes != k_size_max)
-            block = detail::try_allocate_bytes(detail::in_pool<Sharing>(core), bytes, elements::k_align);
-        if (block == nullptr) return {};
-    }
+    void* const block = detail::allocate_elements<Sharing, OnFailure>(core, bytes, elements::k_align);
+    if (block == nullptr) return {};
     held_block<from_pool<Sharing>> held(block, bytes, elements::k_align);
     element* const first = elements::first_in(block);
     detail::construct_rows<row>(first, count, initial...);

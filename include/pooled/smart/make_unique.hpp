@@ -34,20 +34,16 @@ template <class T>
                           counted_array<std::remove_extent_t<T>>::k_offset);
 }
 
-template <class T, sharing Sharing, initialise How = initialise::by_value>
-[[nodiscard]] unique_ptr<T> make_unique_array_in(void* memory, std::size_t count) {
+template <class T, sharing Sharing, on_failure OnFailure, initialise How = initialise::by_value>
+[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
     using element = std::remove_cv_t<std::remove_extent_t<T>>;
-    held_block<from_pool<Sharing>> block(memory, counted_array_bytes<T>(count),
-                                         counted_array<std::remove_extent_t<T>>::k_align);
-    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) +
-                                                   counted_array<std::remove_extent_t<T>>::k_offset);
-    // Not std::uninitialized_value_construct_n: libstdc++'s finds functions of the element's namespace by its argument.
-    detail::construct_each(first, count, [](element* p) {
-        if constexpr (How == initialise::by_value)
-            ::new (static_cast<void*>(p)) element();
-        else
-            ::new (static_cast<void*>(p)) element;
-    });
+    using array = counted_array<std::remove_extent_t<T>>;
+    std::size_t const bytes = counted_array_bytes<T>(count);
+    void* const memory = detail::allocate_elements<Sharing, OnFailure>(core, bytes, array::k_align);
+    if (memory == nullptr) return {};
+    held_block<from_pool<Sharing>> block(memory, bytes, array::k_align);
+    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + array::k_offset);
+    detail::construct_elements<How>(first, count);
     ::new (memory) std::size_t(count);
     block.release();
     return unique_ptr<T>(first);
@@ -69,35 +65,17 @@ POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique(Args&&..
         *m_core, count_header::k_unique, std::forward<Args>(args)...));
 }
 
-template <class T, sharing Sharing, initialise How = initialise::by_value>
-[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
-    if (counted_array_bytes<T>(count) == k_size_max) POOLED_THROW(std::bad_array_new_length());
-    void* const memory =
-        detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), counted_array_bytes<T>(count),
-                                        counted_array<std::remove_extent_t<T>>::k_align);
-    return detail::make_unique_array_in<T, Sharing, How>(memory, count);
-}
-template <class T, sharing Sharing, initialise How = initialise::by_value>
-[[nodiscard]] unique_ptr<T> try_make_unique_array(pool_core& core, std::size_t count) {
-    if (counted_array_bytes<T>(count) == k_size_max) return {};
-    void* const memory =
-        detail::try_allocate_bytes(detail::in_pool<Sharing>(core), counted_array_bytes<T>(count),
-                                   counted_array<std::remove_extent_t<T>>::k_align);
-    if (memory == nullptr) return {};
-    return detail::make_unique_array_in<T, Sharing, How>(memory, count);
-}
-
 template <sharing Sharing>
 template <unbounded_array T>
 POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique(std::size_t count) {
     POOLED_ACQUISITION(nullptr);
-    return detail::make_unique_array<T, Sharing>(*m_core, count);
+    return detail::make_unique_array<T, Sharing, on_failure::throws>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
 POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique(std::size_t count) {
     POOLED_ACQUISITION(nullptr);
-    return detail::try_make_unique_array<T, Sharing>(*m_core, count);
+    return detail::make_unique_array<T, Sharing, on_failure::marks_and_throws>(*m_core, count);
 }
 
 template <sharing Sharing>
@@ -116,13 +94,14 @@ template <sharing Sharing>
 template <unbounded_array T>
 POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::make_unique_for_overwrite(std::size_t count) {
     POOLED_ACQUISITION(nullptr);
-    return detail::make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
+    return detail::make_unique_array<T, Sharing, on_failure::throws, initialise::by_default>(*m_core, count);
 }
 template <sharing Sharing>
 template <unbounded_array T>
 POOLED_TRACKED_ENTRY unique_ptr<T> basic_pool<Sharing>::try_make_unique_for_overwrite(std::size_t count) {
     POOLED_ACQUISITION(nullptr);
-    return detail::try_make_unique_array<T, Sharing, initialise::by_default>(*m_core, count);
+    return detail::make_unique_array<T, Sharing, on_failure::marks_and_throws, initialise::by_default>(
+        *m_core, count);
 }
 
 }  // namespace detail

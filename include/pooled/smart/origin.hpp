@@ -7,6 +7,7 @@
 //   from_default          the default pool: known at compile time, nothing to look up
 //   from_pool<Sharing, …> the pool in t_making during the one call; found again by the block's address. Whether its teardown is
 //                         immediate is determined when an object is made, not when it is dropped
+//   given_block<…>        t_given_block, of any pool and size; both are found again by the block's address
 
 #include "pooled/base/size_class.hpp"
 #include "pooled/config.hpp"
@@ -45,7 +46,8 @@ POOLED_CODE bool prepare_deferral(pool_core& core) {
 
 #endif
 
-// Without exceptions std::allocate_shared cannot fail: a try_make_shared allocates its block beforehand.
+// A block that was allocated before the call of std::allocate_shared: one with a tail, whose size only the caller knows; without
+// exceptions each of a try_make_shared, since std::allocate_shared cannot fail then.
 inline constinit thread_local void* t_given_block = nullptr;
 
 enum class on_failure : bool { throws, marks_and_throws };
@@ -115,6 +117,25 @@ struct from_pool {
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
         detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, from);
+    }
+};
+
+template <bool IsImmediate = true>
+struct given_block {
+    static constexpr bool k_is_default = false;
+    static constexpr bool k_is_immediate = IsImmediate;
+
+    // Requires t_given_block, of at least the bytes of a T.
+    template <class T>
+    [[nodiscard]] static T* allocate(std::size_t) noexcept {
+        return static_cast<T*>(std::exchange(t_given_block, nullptr));
+    }
+    template <class T>
+    static void deallocate(T* p, std::size_t) noexcept {
+        detail::deallocate_found(p);
+    }
+    static void deallocate_block(void* p, std::size_t, std::size_t, hardened::origin) noexcept {
+        detail::deallocate_found(p);
     }
 };
 
