@@ -42,6 +42,15 @@ public:
         return true;
     }
 
+    // push_hot() and the gate's enter() with one branch. False: neither happened; the owner then calls enter() or leave().
+    template <class Gate>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_and_push_hot(Gate& gate, void* block) noexcept {
+        if (!gate.enter_if_null(m_hot)) [[unlikely]]
+            return false;
+        m_hot = block;
+        return true;
+    }
+
     // Requires that there is no hot block. Null when the array is empty.
     [[nodiscard]] void* pop_cold() noexcept {
         std::uint32_t const size = m_size;
