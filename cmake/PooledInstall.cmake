@@ -26,7 +26,7 @@ install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_di
 # The compiled libraries depend on the architecture: they and what CMake has to know of them lie under lib/.
 set(pooled_library_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pooled")
 if(POOLED_BUILD_LIBRARIES)
-  install(TARGETS pooled_shared pooled_static EXPORT pooledLibraries
+  install(TARGETS pooled_shared pooled_static ${pooled_new_targets} EXPORT pooledLibraries
           LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   install(EXPORT pooledLibraries NAMESPACE pooled:: DESTINATION "${pooled_library_dir}")
 endif()
@@ -71,4 +71,8 @@ if(POOLED_BUILD_LIBRARIES)
     configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled-library.pc.in" "${PROJECT_BINARY_DIR}/pooled-${kind}.pc" @ONLY)
     install(FILES "${PROJECT_BINARY_DIR}/pooled-${kind}.pc" DESTINATION "${pooled_pc_dir}")
   endforeach()
+  if(pooled_new_targets)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled-new.pc.in" "${PROJECT_BINARY_DIR}/pooled-new.pc" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/pooled-new.pc" DESTINATION "${pooled_pc_dir}")
+  endif()
 endif()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # pooled::shared and pooled::static: what the headers leave out under POOLED_SHARED and POOLED_STATIC, compiled once. Either is
 # built when something links it; POOLED_BUILD_LIBRARIES builds both, and installs them if the package is installed. So it does with
-# pooled::new_delete, the global operator new and delete, and libpooled-new.so, the same to preload.
+# pooled::new_delete, the global operator new and delete, and pooled::new_delete_preload, the same for LD_PRELOAD.
 set(pooled_on_demand EXCLUDE_FROM_ALL)
 if(POOLED_BUILD_LIBRARIES)
   set(pooled_on_demand "")
@@ -41,5 +41,7 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*(address|thread|memory|leak)")
                                                POSITION_INDEPENDENT_CODE ON)
   endforeach()
   set_target_properties(pooled_new_delete PROPERTIES EXPORT_NAME new_delete OUTPUT_NAME pooled-new-static)
-  set_target_properties(pooled_new PROPERTIES OUTPUT_NAME pooled-new)  # without a version: it is named in LD_PRELOAD
+  # Without a version: the name stands in LD_PRELOAD.
+  set_target_properties(pooled_new PROPERTIES EXPORT_NAME new_delete_preload OUTPUT_NAME pooled-new)
+  add_library(pooled::new_delete_preload ALIAS pooled_new)
 endif()

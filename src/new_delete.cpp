@@ -225,14 +225,18 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 
 // The gate may be closed, and there may be a hot block.
 [[gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache, std::size_t word) noexcept {
-    if (p == nullptr || cache == nullptr || !cache->gate.enter()) [[unlikely]] {
-        if (cache != nullptr) cache->gate.leave();
-        if (p != nullptr)
-            deallocate_slow(k_default_pool_id, static_cast<class_index>(word / k_words_a_cache), p);
-        return;
+    if (cache != nullptr && p == nullptr) return cache->gate.leave();
+    if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
+        map_entry const entry = g_page_map.find(p);
+        if (entry.empty()) return deallocate_other(p);  // null, for example
+        return deallocate_slow(k_default_pool_id, static_cast<class_index>(word / k_words_a_cache), p);
     }
     if (cache_at(*cache, word).push_hot(p)) return cache->gate.leave();
     deallocate_cold(*cache, word * sizeof(void*), p);
+}
+
+POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache, class_index c) noexcept {
+    deallocate_cold_new(p, cache, c * k_words_a_cache);
 }
 
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
@@ -249,27 +253,34 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     return allocate_slow_new(bytes, k_new_align);
 }
 
-POOLED_ALWAYS_INLINE void put_new(void* p, std::size_t word) noexcept {
-    thread_cache* const cache = in_default_pool::cache();
-    if (cache == nullptr || !cache_at(*cache, word).enter_and_push_hot(cache->gate, p)) [[unlikely]]
-        return deallocate_cold_new(p, cache, word);
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(thread_cache* cache, class_cache& one, void* p) noexcept {
+    if (!one.enter_and_push_hot(cache->gate, p)) [[unlikely]]
+        return false;
     cache->gate.leave();
+    return true;
 }
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
-        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest.load(std::memory_order_relaxed)) [[likely]]
-            return put_new(p, word_of(bytes));
+        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest.load(std::memory_order_relaxed)) [[likely]] {
+            thread_cache* const cache = in_default_pool::cache();
+            std::size_t const word = word_of(bytes);
+            if (cache == nullptr || !is_put(cache, cache_at(*cache, word), p)) [[unlikely]]
+                deallocate_cold_new(p, cache, word);
+            return;
+        }
     deallocate_sized_slow(p, bytes, k_new_align);
 }
 
 POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
     if constexpr (k_has_hot_path)
-        if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]] {
-            class_index const c = s->size_class;
-            if (c < k_first_large) [[likely]]
-                return put_new(p, c * k_words_a_cache);
-        }
+        if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
+            if (class_index const c = s->size_class; c < k_first_large) [[likely]] {
+                thread_cache* const cache = in_default_pool::cache();
+                if (cache == nullptr || !is_put(cache, cache->classes[c], p)) [[unlikely]]
+                    deallocate_cold_of_class(p, cache, c);
+                return;
+            }
     deallocate_other(p);
 }
 

@@ -99,7 +99,7 @@ public:
             return {};
         auto low = static_cast<std::uint32_t>(address);
         asm("" : "+r"(low));  // GCC 12 shifts the whole address and then masks it: one instruction more
-        return map_entry((*l)[low / k_granule_bytes].load(std::memory_order_relaxed));
+        return map_entry((*l)[low / std::uint32_t{k_granule_bytes}].load(std::memory_order_relaxed));
     }
 
     // Requires that `p` lies in memory of a pool.

@@ -2,7 +2,8 @@
 """Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
 
 By default the package has only headers. With `-o "pooled/*:header_only=False"` it also has the compiled library, static
-or shared, and defines the library's macro for its users (docs/compiled-library.md)."""
+or shared, and defines the library's macro for its users (docs/compiled-library.md), and pooled::new_delete
+(docs/new-delete.md)."""
 
 import os
 import re
@@ -66,14 +67,22 @@ class PooledConan(ConanFile):
         rmdir(self, os.path.join(self.package_folder, "share", "pkgconfig"))
 
     def package_info(self):
-        self.cpp_info.bindirs = []
-        self.cpp_info.libdirs = []
-        if self._kind:
-            self.cpp_info.libdirs = ["lib"]
-            self.cpp_info.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
-            self.cpp_info.defines = [f"POOLED_{self._kind.upper()}=1"]
-            self.cpp_info.set_property("cmake_target_aliases", [f"pooled::{self._kind}"])
         self.cpp_info.set_property("cmake_file_name", "pooled")
-        self.cpp_info.set_property("cmake_target_name", "pooled::pooled")
-        self.cpp_info.set_property("pkg_config_name", "pooled")
-        self.cpp_info.system_libs = ["pthread"]
+        headers = self.cpp_info.components["pooled"]
+        headers.bindirs = []
+        headers.libdirs = []
+        headers.set_property("cmake_target_name", "pooled::pooled")
+        headers.set_property("pkg_config_name", "pooled")
+        headers.system_libs = ["pthread"]
+        if self._kind:
+            headers.libdirs = ["lib"]
+            headers.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
+            headers.defines = [f"POOLED_{self._kind.upper()}=1"]
+            headers.set_property("cmake_target_aliases", [f"pooled::{self._kind}"])
+            operators = self.cpp_info.components["new_delete"]
+            operators.bindirs = []
+            operators.libs = ["pooled-new-static"]
+            operators.exelinkflags = ["-Wl,-u,_Znwm"]
+            operators.requires = ["pooled"]
+            operators.set_property("cmake_target_name", "pooled::new_delete")
+            operators.set_property("pkg_config_name", "pooled-new")
