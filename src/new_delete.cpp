@@ -68,22 +68,26 @@ static_assert(k_new_align <= k_max_class_align);
 // In other builds, every call takes the whole path.
 constexpr bool k_has_hot_path = !k_watches_blocks && !k_hardened;
 
-// Where a thread has its cache of a class, in words: one instruction less than in bytes or by the index.
-constexpr std::size_t k_words_a_cache = sizeof(class_cache) / sizeof(void*);
-[[nodiscard]] POOLED_ALWAYS_INLINE class_cache& cache_at(thread_cache& cache, std::size_t word) noexcept {
-    return cache.class_at(word * sizeof(void*));
-}
-// The same of the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program reads the lines of
-// its sizes.
-constexpr auto k_word_of = [] {
+// thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program reads
+// the lines of its sizes.
+constexpr auto k_offset_of = [] {
     std::array<std::uint16_t, k_max_block_bytes / k_new_align + 1> table{};
     if constexpr (k_has_hot_path)
         for (std::size_t i = 0; i < table.size(); ++i)
-            table[i] = static_cast<std::uint16_t>(class_for(i * k_new_align, k_new_align) * k_words_a_cache);
+            table[i] = static_cast<std::uint16_t>(
+                thread_cache::offset_of(class_for(i * k_new_align, k_new_align)));
     return table;
 }();
-[[nodiscard]] POOLED_ALWAYS_INLINE std::size_t word_of(std::size_t bytes) noexcept {
-    return k_word_of[(bytes + k_new_align - 1) / k_new_align];
+static_assert(thread_cache::offset_of(k_first_large) < 1U << 16);
+[[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
+    return k_offset_of[(bytes + k_new_align - 1) / k_new_align];
+}
+
+// The same cache. GCC 12 would compute an address that is used twice in an instruction of its own.
+[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache& apart(thread_cache& cache) noexcept {
+    thread_cache* same = &cache;
+    asm("" : "+r"(same));
+    return *same;
 }
 
 // This file's own, whatever the name means in the program.
@@ -96,10 +100,10 @@ extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__(
 // --- what the environment asks for ------------------------------------------------------------------------------------------------
 
 std::atomic<bool> g_is_started{false};
-// The lowest address of a pool's memory, or a higher one: below it, a sized delete looks the block up. The highest of all before
-// start(), and in a program that has its own operator delete.
-constinit std::atomic<std::uintptr_t> g_lowest{~std::uintptr_t{0}};
-constinit std::atomic<bool> g_trusts_sizes{false};
+// Below this address, a sized delete looks the block up: malloc's main heap, which grows from the program's file upwards, is there,
+// and pools' memory is not, or is found all the same. All addresses before start(), and in a program that has its own operator delete.
+constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
+constexpr std::uintptr_t k_max_heap_bytes = std::uintptr_t{1} << 36;
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
 
@@ -142,7 +146,7 @@ void read_stats() noexcept {
     POOLED_CHECK(__asan_init == nullptr && __tsan_init == nullptr && __msan_init == nullptr,
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without the "
                  "sanitizer");
-    g_trusts_sizes.store(!is_delete_replaced(), std::memory_order_relaxed);
+    if (!is_delete_replaced()) g_lowest = address_of(::sbrk(0)) + k_max_heap_bytes;
 #if POOLED_PRELOADED
     g_default_pool_users.begin_as_new();
 #endif
@@ -187,13 +191,7 @@ void write_all(int file, std::string_view text) noexcept {
     if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
         start();
     for (;;) {
-        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) {
-            // Memory that is lower than all before came by a slow path, mostly by this one.
-            if (address_of(p) < g_lowest.load(std::memory_order_relaxed) &&
-                g_trusts_sizes.load(std::memory_order_relaxed)) [[unlikely]]
-                g_lowest.store(g_page_map.span().first, std::memory_order_relaxed);
-            return p;
-        }
+        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) return p;
         std::new_handler const handler = std::get_new_handler();
         if (handler == nullptr) POOLED_THROW(std::bad_alloc());
         handler();
@@ -217,56 +215,60 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 // --- the hot paths ----------------------------------------------------------------------------------------------------------------
 
 // Inside the gate, where there is no hot block.
-[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes, thread_cache& cache, std::size_t word) {
-    void* const block = cache_at(cache, word).pop_cold();
+[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes, thread_cache& cache, std::size_t at) {
+    void* const block = cache.class_at(at).pop_cold();
     cache.gate.leave();
     return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
 }
 
 // The gate may be closed, and there may be a hot block.
-[[gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache, std::size_t word) noexcept {
+[[gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache, std::size_t at) noexcept {
     if (cache != nullptr && p == nullptr) return cache->gate.leave();
     if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
         map_entry const entry = g_page_map.find(p);
         if (entry.empty()) return deallocate_other(p);  // null, for example
-        return deallocate_slow(k_default_pool_id, static_cast<class_index>(word / k_words_a_cache), p);
+        return deallocate_slow(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
     }
-    if (cache_at(*cache, word).push_hot(p)) return cache->gate.leave();
-    deallocate_cold(*cache, word * sizeof(void*), p);
+    if (cache->class_at(at).push_hot(p)) return cache->gate.leave();
+    deallocate_cold(*cache, at, p);
 }
 
 POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache, class_index c) noexcept {
-    deallocate_cold_new(p, cache, c * k_words_a_cache);
+    deallocate_cold_new(p, cache, thread_cache::offset_of(c));
 }
 
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
     if constexpr (k_has_hot_path)
         if (thread_cache* const cache = in_default_pool::cache();
             bytes <= k_max_block_bytes && cache != nullptr && cache->gate.enter()) [[likely]] {
-            std::size_t const word = word_of(bytes);
-            void* const hot = cache_at(*cache, word).pop_hot();
+            std::size_t const at = offset_of(bytes);
+            void* const hot = cache->class_at(at).hot();
             if (hot == nullptr) [[unlikely]]
-                return allocate_cold_new(bytes, *cache, word);
-            cache->gate.leave();
+                return allocate_cold_new(bytes, *cache, at);
+            thread_cache& same = apart(*cache);
+            same.class_at(at).set_hot(nullptr);
+            same.gate.leave();
             return hot;
         }
     return allocate_slow_new(bytes, k_new_align);
 }
 
-[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(thread_cache* cache, class_cache& one, void* p) noexcept {
-    if (!one.enter_and_push_hot(cache->gate, p)) [[unlikely]]
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at, void* p) noexcept {
+    if (!cache.gate.enter_if_null(cache.class_at(at).hot())) [[unlikely]]
         return false;
-    cache->gate.leave();
+    thread_cache& same = apart(cache);
+    same.class_at(at).set_hot(p);
+    same.gate.leave();
     return true;
 }
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
     if constexpr (k_has_hot_path)
-        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest.load(std::memory_order_relaxed)) [[likely]] {
+        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest) [[likely]] {
             thread_cache* const cache = in_default_pool::cache();
-            std::size_t const word = word_of(bytes);
-            if (cache == nullptr || !is_put(cache, cache_at(*cache, word), p)) [[unlikely]]
-                deallocate_cold_new(p, cache, word);
+            std::size_t const at = offset_of(bytes);
+            if (cache == nullptr || !is_put(*cache, at, p)) [[unlikely]]
+                deallocate_cold_new(p, cache, at);
             return;
         }
     deallocate_sized_slow(p, bytes, k_new_align);
@@ -277,7 +279,7 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
         if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
             if (class_index const c = s->size_class; c < k_first_large) [[likely]] {
                 thread_cache* const cache = in_default_pool::cache();
-                if (cache == nullptr || !is_put(cache, cache->classes[c], p)) [[unlikely]]
+                if (cache == nullptr || !is_put(*cache, thread_cache::offset_of(c), p)) [[unlikely]]
                     deallocate_cold_of_class(p, cache, c);
                 return;
             }

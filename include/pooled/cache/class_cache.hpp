@@ -42,14 +42,9 @@ public:
         return true;
     }
 
-    // push_hot() and the gate's enter() with one branch. False: neither happened; the owner then calls enter() or leave().
-    template <class Gate>
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_and_push_hot(Gate& gate, void* block) noexcept {
-        if (!gate.enter_if_null(m_hot)) [[unlikely]]
-            return false;
-        m_hot = block;
-        return true;
-    }
+    // pop_hot() and push_hot() in two steps.
+    [[nodiscard]] POOLED_ALWAYS_INLINE observed<void*> const& hot() const noexcept { return m_hot; }
+    POOLED_ALWAYS_INLINE void set_hot(void* block) noexcept { m_hot = block; }
 
     // Requires that there is no hot block. Null when the array is empty.
     [[nodiscard]] void* pop_cold() noexcept {
