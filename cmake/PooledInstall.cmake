@@ -23,6 +23,10 @@ list(TRANSFORM pooled_installed PREPEND pooled_ OUTPUT_VARIABLE pooled_targets)
 install(TARGETS pooled_header_only ${pooled_targets} EXPORT pooledTargets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT pooledTargets NAMESPACE pooled:: DESTINATION "${pooled_package_dir}")
+if(POOLED_BUILD_LIBRARIES)
+  install(TARGETS ${pooled_new_targets} EXPORT pooledTargets
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/pooledConfig.cmake.in" "${PROJECT_BINARY_DIR}/pooledConfig.cmake"
   INSTALL_DESTINATION "${pooled_package_dir}" PATH_VARS pooled_module_dir NO_SET_AND_CHECK_MACRO)
@@ -54,6 +58,9 @@ foreach(kind IN LISTS pooled_installed)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/pooled-library.pc.in" "${PROJECT_BINARY_DIR}/pooled-${kind}.pc" @ONLY)
   list(APPEND pooled_pc_files pooled-${kind})
 endforeach()
+if(POOLED_BUILD_LIBRARIES AND pooled_new_targets)
+  list(APPEND pooled_pc_files pooled-new)
+endif()
 foreach(name IN LISTS pooled_pc_files)
   if(EXISTS "${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in")
     configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)

@@ -7,3 +7,10 @@
 #include "pooled/pooled.hpp"
 
 #include "pooled/compat/pmr.hpp"
+
+// libpooled-new.so has this source, too, but no program's pools.
+#if !POOLED_PRELOADED
+namespace {
+[[gnu::constructor(101)]] void offer_default_pool() { pooled::detail::g_default_pool_users.add_program(); }
+}  // namespace
+#endif

@@ -42,6 +42,10 @@ public:
         return true;
     }
 
+    // pop_hot() and push_hot() in two steps.
+    [[nodiscard]] POOLED_ALWAYS_INLINE observed<void*> const& hot() const noexcept { return m_hot; }
+    POOLED_ALWAYS_INLINE void set_hot(void* block) noexcept { m_hot = block; }
+
     // Requires that there is no hot block. Null when the array is empty.
     [[nodiscard]] void* pop_cold() noexcept {
         std::uint32_t const size = m_size;

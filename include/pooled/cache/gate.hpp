@@ -41,6 +41,16 @@ public:
         return false;
     }
 
+    // The same with one branch for two conditions. False also if `word` is not null; the owner then calls enter() or leave().
+    template <class Word>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_if_null(Word const& word) noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::light_barrier();
+        // acquire: as in enter().
+        std::uintptr_t const stop = m_stop.load(std::memory_order_acquire);
+        return (stop | reinterpret_cast<std::uintptr_t>(static_cast<void*>(word))) == k_open;
+    }
+
     // Owner only. release: pairs with the acquire in is_idle().
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 

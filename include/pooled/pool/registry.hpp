@@ -56,6 +56,27 @@ struct copy_functions {
     void* (*default_core)();
     std::uint64_t (*region_of)(void const* p);
 };
+// Who uses the default pool of this state. That of libpooled-new.so has nobody but operator new, until a file with the compiled library
+// shares it: copies of the library in other files do not take it for theirs, in which every call would be slow.
+class default_pool_users {
+public:
+    void begin_as_new() noexcept {
+        int none = k_unknown;
+        m_who.compare_exchange_strong(none, k_new, std::memory_order_relaxed);
+    }
+    POOLED_API void add_program() noexcept;
+    [[nodiscard]] char const* abi() const noexcept {
+        return m_who.load(std::memory_order_relaxed) == k_new ? POOLED_ABI_LAYOUT "_new" : POOLED_ABI_LAYOUT;
+    }
+
+private:
+    static constexpr int k_unknown = 0;
+    static constexpr int k_new = 1;
+    static constexpr int k_program = 2;
+    std::atomic<int> m_who{k_unknown};
+};
+POOLED_STATE(default_pool_users, g_default_pool_users);
+
 // In pool/in_copy.hpp. Only a source that makes a pool, or allocates, refers to it.
 POOLED_HIDDEN extern copy_functions const k_copy_functions;
 
@@ -94,6 +115,10 @@ public:
 
     // The record of this copy, for other copies.
     [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
+    // Called before the files that share this state run.
+    void rename_copy(char const* abi) noexcept {
+        if (m_copy.abi != nullptr) m_copy.abi = abi;
+    }
 
     // The core for addresses that the page map does not know, with the id of no pool. It is closed from the beginning, so that
     // it keeps no block. Throws std::bad_alloc.
@@ -140,6 +165,11 @@ POOLED_STATE(registry, g_registry);
 static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>);
 
 #if POOLED_HAS_CODE
+
+POOLED_CODE void default_pool_users::add_program() noexcept {
+    m_who.store(k_program, std::memory_order_relaxed);
+    g_registry.rename_copy(abi());
+}
 
 POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
     prepare();
@@ -216,7 +246,7 @@ inline void registry::prepare() {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
     m_copy = {.bytes = sizeof(m_copy),
-              .abi = POOLED_ABI_LAYOUT,
+              .abi = g_default_pool_users.abi(),
               .find = k_copy_functions.find,
               .deallocate = k_copy_functions.deallocate,
               .default_core = k_copy_functions.default_core,

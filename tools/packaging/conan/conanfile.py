@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
 
-By default the package has the headers and the static library, with `-o "pooled/*:shared=True"` the shared one, and
-defines the library's macro for its users (docs/compiled-library.md). With `-o "pooled/*:header_only=True"` it has only
-headers."""
+By default the package has the headers, the static library and pooled::new_delete (docs/new-delete.md), with
+`-o "pooled/*:shared=True"` the shared library, and defines the library's macro for its users (docs/compiled-library.md).
+With `-o "pooled/*:header_only=True"` it has only headers."""
 
 import os
 import re
@@ -53,6 +53,7 @@ class PooledConan(ConanFile):
         for part in ("TESTS", "BENCH", "EXAMPLES"):
             toolchain.cache_variables[f"POOLED_BUILD_{part}"] = False
         toolchain.cache_variables["BUILD_SHARED_LIBS"] = self._kind == "shared"
+        toolchain.cache_variables["POOLED_BUILD_LIBRARIES"] = self._kind == "static"  # for pooled::new_delete
         toolchain.generate()
 
     def build(self):
@@ -71,14 +72,23 @@ class PooledConan(ConanFile):
             copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
-        self.cpp_info.bindirs = []
-        self.cpp_info.libdirs = []
-        if self._kind:
-            self.cpp_info.libdirs = ["lib"]
-            self.cpp_info.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
-            self.cpp_info.defines = [f"POOLED_{self._kind.upper()}=1"]
-        self.cpp_info.set_property("cmake_target_aliases", [f"pooled::{self._kind or 'header_only'}"])
         self.cpp_info.set_property("cmake_file_name", "pooled")
-        self.cpp_info.set_property("cmake_target_name", "pooled::pooled")
-        self.cpp_info.set_property("pkg_config_name", "pooled")
-        self.cpp_info.system_libs = ["pthread"]
+        headers = self.cpp_info.components["pooled"]
+        headers.bindirs = []
+        headers.libdirs = []
+        headers.set_property("cmake_target_name", "pooled::pooled")
+        headers.set_property("pkg_config_name", "pooled")
+        headers.system_libs = ["pthread"]
+        headers.set_property("cmake_target_aliases", [f"pooled::{self._kind or 'header_only'}"])
+        if self._kind:
+            headers.libdirs = ["lib"]
+            headers.libs = ["pooled" if self._kind == "shared" else "pooled-static"]
+            headers.defines = [f"POOLED_{self._kind.upper()}=1"]
+        if self._kind == "static":
+            operators = self.cpp_info.components["new_delete"]
+            operators.bindirs = []
+            operators.libs = ["pooled-new-static"]
+            operators.exelinkflags = ["-Wl,-u,_Znwm"]
+            operators.requires = ["pooled"]
+            operators.set_property("cmake_target_name", "pooled::new_delete")
+            operators.set_property("pkg_config_name", "pooled-new")

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSL-1.0
+
+// The global operator new and delete, in all their forms, on the default pool: pooled::new_delete for a program to link, and
+// libpooled-new.so for LD_PRELOAD. docs/new-delete.md says what that means for a program.
+//
+//   operator new       size ─▶ class ─▶ this thread's cache                        else allocate_slow(): the whole path
+//   sized delete       size ─▶ class ─▶ this thread's cache                        else the whole path
+//   unsized delete     address ─▶ page map ─▶ class ─▶ this thread's cache         else deallocate_other()
+//
+// A block that no page map knows came from malloc, or from another operator new: it is freed by free(). A sized delete trusts the
+// size, as the standard lets it, and looks the block up only where it lies below all memory of pools, as malloc's main heap does.
+//
+// A program may replace some of the operators itself: the others then do what the standard says of them, which is to call those.
+//
+// Any thread may call, from the first constructor in the process to the last destructor. O(1).
+
+#include "pooled/base/size_class.hpp"
+#include "pooled/config.hpp"
+#include "pooled/heap/page_map.hpp"
+#include "pooled/heap/slab.hpp"
+#include "pooled/os/environment.hpp"
+#include "pooled/pool/default_pool.hpp"
+#include "pooled/pool/fast_path.hpp"
+#include "pooled/pool/foreign.hpp"
+#include "pooled/pool/options.hpp"
+#include "pooled/pool/stats.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#if POOLED_SANITIZE || POOLED_THREAD_SANITIZER
+#error "pooled: a sanitizer replaces operator new itself: build without pooled::new_delete, or without the sanitizer"
+#endif
+
+// Defined in a process with a sanitizer.
+extern "C" {
+[[gnu::weak]] void __asan_init();
+[[gnu::weak]] void __tsan_init();
+[[gnu::weak]] void __msan_init();
+#if POOLED_CHECKED && defined(__GLIBC__)
+void __libc_free(void* p);
+void* __libc_realloc(void* p, std::size_t bytes);
+#endif
+}
+
+namespace {
+
+using namespace pooled;
+using namespace pooled::detail;
+
+// The least alignment of a block: compilers assume it for the result of every operator new.
+constexpr std::size_t k_new_align = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+static_assert(k_new_align <= k_max_class_align);
+
+// In other builds, every call takes the whole path.
+constexpr bool k_has_hot_path = !k_watches_blocks && !k_hardened;
+
+// thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program reads
+// the lines of its sizes.
+constexpr auto k_offset_of = [] {
+    std::array<std::uint16_t, k_max_block_bytes / k_new_align + 1> table{};
+    if constexpr (k_has_hot_path)
+        for (std::size_t i = 0; i < table.size(); ++i)
+            table[i] = static_cast<std::uint16_t>(
+                thread_cache::offset_of(class_for(i * k_new_align, k_new_align)));
+    return table;
+}();
+static_assert(thread_cache::offset_of(k_first_large) < 1U << 16);
+[[nodiscard]] POOLED_ALWAYS_INLINE std::size_t offset_of(std::size_t bytes) noexcept {
+    return k_offset_of[(bytes + k_new_align - 1) / k_new_align];
+}
+
+// The same cache. GCC 12 would compute an address that is used twice in an instruction of its own.
+[[nodiscard]] POOLED_ALWAYS_INLINE thread_cache& apart(thread_cache& cache) noexcept {
+    thread_cache* same = &cache;
+    asm("" : "+r"(same));
+    return *same;
+}
+
+// This file's own, whatever the name means in the program.
+extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__((alias("_ZdlPv")));
+[[nodiscard]] bool is_delete_replaced() noexcept {
+    void (*const in_program)(void*) noexcept = &::operator delete;
+    return in_program != pooled_own_delete;
+}
+
+// --- what the environment asks for ------------------------------------------------------------------------------------------------
+
+std::atomic<bool> g_is_started{false};
+// Below this address, a sized delete looks the block up: malloc's main heap, which grows from the program's file upwards, is there,
+// and pools' memory is not, or is found all the same. All addresses before start(), and in a program that has its own operator delete.
+constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
+constexpr std::uintptr_t k_max_heap_bytes = std::uintptr_t{1} << 36;
+char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
+int g_stats_file = -1;
+
+void report_variable(char const* name, char const* value, char const* what) noexcept {
+    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value, what);
+}
+
+[[nodiscard]] pool_options read_options() noexcept {
+    pool_options options{.name = k_default_pool_name};
+    constexpr char const* k_name = "POOLED_RELEASE_UNUSED_AFTER";
+    char const* const value = trusted_variable(k_name);
+    if (value == nullptr) return options;
+    std::size_t const digits = std::strspn(value, "0123456789");
+    if (digits == 0 || digits > 9 || value[digits] != '\0')
+        report_variable(k_name, value,
+                        "it must be a number of milliseconds of at most 9 digits; 0: never, the default is 250");
+    else
+        options.release_unused_after = milliseconds(std::atoi(value));
+    return options;
+}
+
+void read_stats() noexcept {
+    constexpr char const* k_name = "POOLED_STATS";
+    char const* const value = trusted_variable(k_name);
+    if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
+    if (std::string_view(value) == "1") {
+        // Programs close their standard error stream before this library's exit.
+        g_stats_file = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
+        g_stats_path = "";
+    } else if (std::string_view(value).ends_with(".json")) {
+        g_stats_path = value;
+    } else {
+        report_variable(k_name, value, "1: a table on the standard error stream at exit; <path>.json: a file");
+    }
+}
+
+// Before the default pool is made, unless the program has made it already.
+[[gnu::constructor(101)]] void start() {
+    if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
+    POOLED_CHECK(__asan_init == nullptr && __tsan_init == nullptr && __msan_init == nullptr,
+                 "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without the "
+                 "sanitizer");
+    if (!is_delete_replaced()) g_lowest = address_of(::sbrk(0)) + k_max_heap_bytes;
+#if POOLED_PRELOADED
+    g_default_pool_users.begin_as_new();
+#endif
+    read_stats();
+    POOLED_TRY { static_cast<void>(configure_default_pool(read_options())); }
+    POOLED_CATCH(std::bad_alloc const&) {}  // the first operator new tries again, and reports it
+}
+
+void write_all(int file, std::string_view text) noexcept {
+    while (!text.empty()) {
+        ssize_t const written = ::write(file, text.data(), text.size());
+        if (written <= 0) return;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+}
+
+// %p in the path is the process, since a program's children have the variable, too.
+[[gnu::destructor(101)]] void write_stats() {
+    if (g_stats_path == nullptr) return;
+    POOLED_TRY {
+        pool_stats const stats = default_pool().stats();
+        std::string const process = std::to_string(::getpid());
+        if (*g_stats_path == '\0') {
+            std::ostringstream text;
+            text << "process " << process << ", " << stats << '\n';
+            return write_all(g_stats_file, text.str());
+        }
+        std::string path = g_stats_path;
+        if (auto const at = path.find("%p"); at != std::string::npos) path.replace(at, 2, process);
+        int const file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (file < 0) return report_variable("POOLED_STATS", g_stats_path, "the file cannot be written");
+        write_all(file, stats.to_json() + "\n");
+        ::close(file);
+    }
+    POOLED_CATCH(std::exception const&) {}
+}
+
+// --- the whole path ---------------------------------------------------------------------------------------------------------------
+
+// The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
+[[nodiscard]] POOLED_NOINLINE void* allocate_slow_new(std::size_t bytes, std::size_t align) {
+    if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
+        start();
+    for (;;) {
+        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) return p;
+        std::new_handler const handler = std::get_new_handler();
+        if (handler == nullptr) POOLED_THROW(std::bad_alloc());
+        handler();
+    }
+}
+
+// Not a small block of the default pool, or in a build without the hot path: null, large, of another pool, of another copy of the
+// library, or malloc's.
+POOLED_COLD_PART void deallocate_other(void* p) noexcept {
+    if (p == nullptr) return;
+    if (!g_page_map.find(p).empty() || other_owner_of(p) != nullptr) return deallocate_found(p);
+    std::free(p);
+}
+
+POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::size_t align) noexcept {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty() || entry.pool_id() != k_default_pool_id) return ::operator delete(p);
+    deallocate_bytes(in_default_pool{}, p, bytes, align);
+}
+
+// --- the hot paths ----------------------------------------------------------------------------------------------------------------
+
+// Inside the gate, where there is no hot block.
+[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes, thread_cache& cache, std::size_t at) {
+    void* const block = cache.class_at(at).pop_cold();
+    cache.gate.leave();
+    return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
+}
+
+// The gate may be closed, and there may be a hot block.
+[[gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache, std::size_t at) noexcept {
+    if (cache != nullptr && p == nullptr) return cache->gate.leave();
+    if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
+        map_entry const entry = g_page_map.find(p);
+        if (entry.empty()) return deallocate_other(p);  // null, for example
+        return deallocate_slow(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
+    }
+    if (cache->class_at(at).push_hot(p)) return cache->gate.leave();
+    deallocate_cold(*cache, at, p);
+}
+
+POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache, class_index c) noexcept {
+    deallocate_cold_new(p, cache, thread_cache::offset_of(c));
+}
+
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
+    if constexpr (k_has_hot_path)
+        if (thread_cache* const cache = in_default_pool::cache();
+            bytes <= k_max_block_bytes && cache != nullptr && cache->gate.enter()) [[likely]] {
+            std::size_t const at = offset_of(bytes);
+            void* const hot = cache->class_at(at).hot();
+            if (hot == nullptr) [[unlikely]]
+                return allocate_cold_new(bytes, *cache, at);
+            thread_cache& same = apart(*cache);
+            same.class_at(at).set_hot(nullptr);
+            same.gate.leave();
+            return hot;
+        }
+    return allocate_slow_new(bytes, k_new_align);
+}
+
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at, void* p) noexcept {
+    if (!cache.gate.enter_if_null(cache.class_at(at).hot())) [[unlikely]]
+        return false;
+    thread_cache& same = apart(cache);
+    same.class_at(at).set_hot(p);
+    same.gate.leave();
+    return true;
+}
+
+POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
+    if constexpr (k_has_hot_path)
+        if (bytes <= k_max_block_bytes && address_of(p) >= g_lowest) [[likely]] {
+            thread_cache* const cache = in_default_pool::cache();
+            std::size_t const at = offset_of(bytes);
+            if (cache == nullptr || !is_put(*cache, at, p)) [[unlikely]]
+                deallocate_cold_new(p, cache, at);
+            return;
+        }
+    deallocate_sized_slow(p, bytes, k_new_align);
+}
+
+POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
+    if constexpr (k_has_hot_path)
+        if (slab const* s = nullptr; g_page_map.find_mapped(p).is_of_shared(k_default_pool_id, s)) [[likely]]
+            if (class_index const c = s->size_class; c < k_first_large) [[likely]] {
+                thread_cache* const cache = in_default_pool::cache();
+                if (cache == nullptr || !is_put(*cache, thread_cache::offset_of(c), p)) [[unlikely]]
+                    deallocate_cold_of_class(p, cache, c);
+                return;
+            }
+    deallocate_other(p);
+}
+
+template <class Allocate>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* or_null(Allocate&& allocate) noexcept {
+    POOLED_TRY { return allocate(); }
+    POOLED_CATCH(...) { return nullptr; }
+}
+
+}  // namespace
+
+#define POOLED_OPERATOR POOLED_EXPORT POOLED_USED
+
+POOLED_OPERATOR void* operator new(std::size_t bytes) {
+    POOLED_ACQUISITION_OF_MEMORY;
+    return allocate_new(bytes);
+}
+POOLED_OPERATOR void operator delete(void* p) noexcept { deallocate_unsized(p); }
+POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept { deallocate_sized(p, bytes); }
+
+POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
+    POOLED_ACQUISITION_OF_MEMORY;
+    return allocate_slow_new(bytes, detail::max(static_cast<std::size_t>(align), k_new_align));
+}
+POOLED_OPERATOR void operator delete(void* p, std::align_val_t) noexcept { deallocate_unsized(p); }
+POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t align) noexcept {
+    deallocate_sized_slow(p, bytes, detail::max(static_cast<std::size_t>(align), k_new_align));
+}
+
+// The other forms call those above by their names, as the standard says.
+POOLED_OPERATOR void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
+    return or_null([&] { return ::operator new(bytes); });
+}
+POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align, std::nothrow_t const&) noexcept {
+    return or_null([&] { return ::operator new(bytes, align); });
+}
+POOLED_OPERATOR void operator delete(void* p, std::nothrow_t const&) noexcept { ::operator delete(p); }
+POOLED_OPERATOR void operator delete(void* p, std::align_val_t align, std::nothrow_t const&) noexcept {
+    ::operator delete(p, align);
+}
+
+POOLED_OPERATOR void* operator new[](std::size_t bytes) { return ::operator new(bytes); }
+POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align) {
+    return ::operator new(bytes, align);
+}
+POOLED_OPERATOR void* operator new[](std::size_t bytes, std::nothrow_t const&) noexcept {
+    return or_null([&] { return ::operator new[](bytes); });
+}
+POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align, std::nothrow_t const&) noexcept {
+    return or_null([&] { return ::operator new[](bytes, align); });
+}
+POOLED_OPERATOR void operator delete[](void* p) noexcept { ::operator delete(p); }
+POOLED_OPERATOR void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
+POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align) noexcept { ::operator delete(p, align); }
+POOLED_OPERATOR void operator delete[](void* p, std::size_t, std::align_val_t align) noexcept {
+    ::operator delete[](p, align);
+}
+POOLED_OPERATOR void operator delete[](void* p, std::nothrow_t const&) noexcept { ::operator delete[](p); }
+POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align, std::nothrow_t const&) noexcept {
+    ::operator delete[](p, align);
+}
+
+#if POOLED_CHECKED && defined(__GLIBC__)
+
+// The checked build reports a block of operator new that is given to malloc's functions.
+extern "C" POOLED_EXPORT void free(void* p) noexcept {
+    if (p != nullptr && !g_page_map.find(p).empty())
+        fail_deallocation(k_default_pool_name, p, "free() got a block of operator new; use delete");
+    __libc_free(p);
+}
+extern "C" POOLED_EXPORT void* realloc(void* p, std::size_t bytes) noexcept {
+    if (p != nullptr && !g_page_map.find(p).empty())
+        fail_deallocation(k_default_pool_name, p, "realloc() got a block of operator new");
+    return __libc_realloc(p, bytes);
+}
+
+#endif
