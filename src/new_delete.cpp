@@ -305,11 +305,11 @@ POOLED_OPERATOR void operator delete(void* p, std::size_t bytes) noexcept { deal
 
 POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align) {
     POOLED_ACQUISITION_OF_MEMORY;
-    return allocate_slow_new(bytes, detail::max(static_cast<std::size_t>(align), k_new_align));
+    return allocate_slow_new(bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
 }
 POOLED_OPERATOR void operator delete(void* p, std::align_val_t) noexcept { deallocate_unsized(p); }
 POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_t align) noexcept {
-    deallocate_sized_slow(p, bytes, detail::max(static_cast<std::size_t>(align), k_new_align));
+    deallocate_sized_slow(p, bytes, detail::larger(static_cast<std::size_t>(align), k_new_align));
 }
 
 // The other forms call those above by their names, as the standard says.

@@ -87,7 +87,7 @@ private:
 // A T with a number of U behind it. Made by the functions below alone: its own size does not include the Us. T is a class that can be
 // derived from.
 template <class T, class U>
-class alignas(detail::max(detail::max(alignof(T), alignof(U)), alignof(std::size_t))) with_tail final
+class alignas(detail::larger(detail::larger(alignof(T), alignof(U)), alignof(std::size_t))) with_tail final
     : public T,
       public detail::tail_elements<U> {
     static_assert(std::is_class_v<T> && !std::is_final_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
