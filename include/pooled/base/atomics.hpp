@@ -30,6 +30,7 @@ struct std_atomics {
     template <class T>
     using plain = T;
 
+    static void full_barrier() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
     static void light_barrier() noexcept {
 #if POOLED_HAS_MEMBARRIER
         std::atomic_signal_fence(std::memory_order_seq_cst);

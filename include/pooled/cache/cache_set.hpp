@@ -282,10 +282,32 @@ public:
         lock_classes();
         m_pool.bound_epoch.add(1);
         unlock_classes();
-        std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with announce()
-        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
+        wait_for_puts();
         drain_slots();
         let_go(hold_for::bound);
+    }
+    // At the bound: a block of class `c` from a slot, else what find() finds. Null: at one moment it would have found nothing, and the
+    // slots were empty. Blocks of other classes in the slots, whose slabs it might use, go to these slabs. Without a lock.
+    template <class Find>
+    [[nodiscard]] void* search_slots(class_index c, Find&& find) noexcept {
+        bound_slots::view seen;
+        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
+            if (void* const block = m_slots.take(c, seen)) return block;
+            if (void* const block = find()) return block;
+            if (m_slots.were_empty(seen)) return nullptr;
+            if (seen.is_draining) platform::pause(attempt);
+        }
+        // Other threads exchange blocks all the time: not any more.
+        scoped_lock const lock(m_mutex);
+        m_are_slots_barred.store(true, std::memory_order_relaxed);
+        wait_for_puts();
+        do {
+            drain_slots();
+            static_cast<void>(m_slots.take(k_no_class, seen));
+        } while (!m_slots.were_empty(seen));
+        void* const block = find();
+        m_are_slots_barred.store(false, std::memory_order_relaxed);
+        return block;
     }
     // The blocks in the slots go to their slabs, which may become free. Without a lock.
     void drain_slots() noexcept {
@@ -400,6 +422,7 @@ private:
     static constexpr std::uint32_t k_threads_at_once = 64;
     static constexpr std::size_t k_reserved_threads = 8;
     static constexpr std::uint32_t k_counted = 64;
+    static constexpr unsigned k_searches = 8;
 
     template <class Visit>
     static void for_each_array(class_index c, Visit&& visit) {
@@ -414,28 +437,29 @@ private:
             visit(n * sizeof(void*), 1);
     }
 
-    // Null: at one moment, no list had a free block of the class, the heap no span for one, and the slots nothing.
     [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache) noexcept {
         central& list = (*this)[c];
-        for (bound_slots::words seen;; drain_slots()) {
-            void* block = m_slots.take(c, seen);
-            if (block == nullptr && !list.has_nothing()) {
-                scoped_lock const lock(list);
-                block = list.take_one();
-            }
-            if (block != nullptr) {
-                if (cache != nullptr) cache->classes[c].add_net_taken(1);
-                return block;
-            }
-            if (list.has_nothing() && m_slots.were_empty(seen)) return list.end_served(), nullptr;
-        }
+        void* const block = search_slots(c, [&]() -> void* {
+            if (list.has_nothing()) return nullptr;
+            scoped_lock const lock(list);
+            return list.take_one();
+        });
+        if (block == nullptr) list.end_served();
+        if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+        return block;
+    }
+    // Until no thread that may have begun before is in put_at_bound().
+    void wait_for_puts() noexcept {
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with that in announce()
+        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
     }
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
     [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
         if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
             return false;  // reported under the lock
         cache.gate.announce();
-        std::uint64_t const puts = is_at_bound() ? m_slots.put(c, block) : 0;
+        bool const may_put = is_at_bound() && !m_are_slots_barred.load(std::memory_order_relaxed);
+        std::uint64_t const puts = may_put ? m_slots.put(c, block) : 0;
         if (puts != 0) cache.classes[c].add_net_taken(-1);
         if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
         cache.gate.leave();
@@ -460,7 +484,8 @@ private:
     unsigned char m_holds = 0;
     bool m_has_recycled = false;
     std::array<bool, k_first_large + 1> m_has_arrays{};
-    bound_slots m_slots;              // empty unless at the bound
+    bound_slots m_slots;  // empty unless at the bound
+    std::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     std_atomics::plain<thread_cache*> m_first = nullptr;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under

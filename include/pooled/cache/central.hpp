@@ -36,6 +36,7 @@
 #include "pooled/heap/slab_heap.hpp"
 #include "pooled/os/mutex.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -311,6 +312,7 @@ private:
     [[nodiscard]] bool add_slab() noexcept {
         std::uint32_t const gains = m_pool.heap.gains();
         slab* const s = m_pool.heap.take(m_class);
+        std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
         m_failed_at = s == nullptr ? gains : 0;
         if (s == nullptr) return false;
         m_slabs.push_front(*s);

@@ -10,7 +10,7 @@
 //             frees - allocations of this thread = held - net_taken   (net_taken: blocks taken from the central free list
 //             minus blocks returned to it), so counting remote frees costs nothing.
 // Only the owner (inside its gate, or under the class's lock), or a thread that has stopped the owner and holds the class's lock,
-// changes it. Sizes may be read at any time. O(1) unless noted.
+// changes it; net_taken also the owner at the bound, where nothing is held. Sizes may be read at any time. O(1) unless noted.
 
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"

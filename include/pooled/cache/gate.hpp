@@ -54,9 +54,12 @@ public:
     // Owner only. release: pairs with the acquire in is_idle().
     void leave() noexcept { m_busy.store(0, std::memory_order_release); }
 
-    // Owner only, of a gate that may be stopped: whoever ends what the owner is about to do first makes that known by a sequentially
-    // consistent operation, then waits for is_idle(). Followed by leave().
-    void announce() noexcept { m_busy.exchange(1, std::memory_order_seq_cst); }
+    // Owner only, of a gate that may be stopped: what it reads from here to leave() is not ended meanwhile. Whoever ends it writes
+    // that, passes a sequentially consistent fence, and waits for is_idle().
+    void announce() noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::full_barrier();
+    }
 
     [[nodiscard]] bool is_open() const noexcept { return m_stop.load(std::memory_order_relaxed) == k_open; }
 

@@ -440,8 +440,12 @@ private:
         taken.owner->held += static_cast<std::uint32_t>(count);
         return taken;
     }
-    void make_free(slab& s) noexcept {
+    void note_gain() noexcept {
         m_gains.add(1);
+        if (m_gains == 0) m_gains.add(1);
+    }
+    void make_free(slab& s) noexcept {
+        note_gain();
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
         s.owner->held -= s.granules;
         if (s.owner->held == 0) m_empty_chunks.add(1);
@@ -449,7 +453,7 @@ private:
     }
 
     void link(chunk& c) noexcept {
-        m_gains.add(1);
+        note_gain();
         c.previous = nullptr;
         c.next = m_chunks;
         if (m_chunks != nullptr) m_chunks->previous = &c;
@@ -511,7 +515,7 @@ private:
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
         reservation* const earlier = m_reservations.find_settled(r.classes);
-        m_gains.add(1);
+        note_gain();
         r.is_settled = true;
         if (earlier == nullptr) return;
         for_each_reserved(r, [&](slab& s) {

@@ -285,12 +285,12 @@ inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, t
     on_slow_call(cache);
     if (bytes > k_size_max / 4 || align > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), nullptr);
     if (bytes > m_upstream.max_bytes()) return nullptr;
+    auto const take = [&]() -> void* {
+        slab* const s = m_slabs.take_exact(bytes, align);
+        return s != nullptr ? s->blocks : nullptr;
+    };
     return allocate_or_grow(
-        [&]() -> void* {
-            if (m_caches.is_at_bound()) m_caches.drain_slots();
-            slab* const s = m_slabs.take_exact(bytes, align);
-            return s != nullptr ? s->blocks : nullptr;
-        },
+        [&] { return m_caches.is_at_bound() ? m_caches.search_slots(k_exact, take) : take(); },
         [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
 }
 
@@ -385,6 +385,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
         scoped_lock const lock(m_caches.mutex());
         m_caches.steal_from_idle();
     }
+    m_caches.drain_slots();
     m_caches.drain_recent();
     std::size_t const unused = m_slabs.take_fewest_free();
     std::size_t const released = m_slabs.release_chunks(unused);
