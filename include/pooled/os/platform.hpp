@@ -196,12 +196,12 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
 #endif
 }
 
+#if POOLED_HAS_CODE
 // Processor time of the calling thread, in nanoseconds: exact, and without the time in which other threads ran.
 [[nodiscard]] inline std::int64_t thread_time() noexcept {
     return platform::read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-#if POOLED_HAS_CODE
 // Huge pages, as far as they are quick to get.
 //
 // The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory

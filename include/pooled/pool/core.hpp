@@ -36,12 +36,6 @@ class cache_set;
 class pool_memory;
 class pool_core;
 
-// A request that no size class serves.
-struct large_shape {
-    std::size_t bytes;
-    std::size_t align;
-};
-
 // What other copies of the library call for a core: see pool/in_copy.hpp.
 struct core_functions {
     void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
