@@ -11,7 +11,7 @@ sanitized (-g -O1 -fsanitize=address,undefined) with GCC. The first rows are wha
 std::make_shared, a pool of <memory_resource>, and, where Boost is installed, one of Boost.Pool. Only one compiler runs
 at a time.
 A figure is the median of the runs: user and system time of the compiler with all that it started. What takes long is
-run once; what takes longer than the limit is stopped and has no figure.
+run once; what takes longer than the limit is stopped and has no figure. code_bytes is the code of the object file.
 
 The public headers are pooled.hpp, the headers that it includes, and the headers of compat/ that USES knows. They are
 found by name, in whatever folder they lie. HEADER, as it is included, chooses some of them.
@@ -81,6 +81,7 @@ class Figure:
     kind: str
     cpu_seconds: float | None = None  # None: it did not compile
     runs: list[float] = field(default_factory=list)
+    code_bytes: int = 0
     error: str = ""
 
 
@@ -148,6 +149,8 @@ def measure(header: str, use: str, compiler: str, kind: str, include: Path, runs
                 figure.error = first_error(failed)
                 return figure
             figure.runs.append(round(seconds, 3))
+        sizes = subprocess.run(["size", str(source.with_suffix(".o"))], capture_output=True, text=True, check=True)
+        figure.code_bytes = int(sizes.stdout.splitlines()[1].split()[0])
     figure.cpu_seconds = round(statistics.median(figure.runs), 3)
     return figure
 

@@ -51,14 +51,14 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # How many lines the headers of a layer have at most.
 LINES = {
-    "base": 790,
-    "os": 1540,
+    "base": 815,
+    "os": 1550,
     "heap": 2660,
     "cache": 1580,
-    "pool": 3980,
-    "teardown": 1730,
+    "pool": 4000,
+    "teardown": 1745,
     "smart": 3220,
-    "object": 2860,
+    "object": 2870,
     "compat": 2690,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"

@@ -28,6 +28,8 @@ MOST_LINES = {
     "pooled/compat/recycle.hpp": (61_300, 60_500),
     "pooled/compat/boost_intrusive_pool.hpp": (62_200, 61_400),
 }
+# Lines of the library itself, without empty ones, that a source with pooled.hpp parses with the compiled library.
+MOST_OWN_LINES_WITH_LIBRARY = 6_000
 # Bytes of code at -O2 in the object file of a source that only includes pooled.hpp, and of one that holds and drops
 # pointers as well: what frees a block, without what makes a pool. A static initialiser or a key function that refers to
 # the heap makes both 80,000, and each source compile 3 s longer.
@@ -66,6 +68,22 @@ class IncludeCostTest(unittest.TestCase):
                     continue
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertLessEqual(done.stdout.count("\n"), most[i], f"{header}, {toolchain[0]}")
+
+    def test_a_user_of_the_compiled_library_does_not_parse_the_heap(self):
+        compiler = next((each[0] for each in TOOLCHAINS if shutil.which(each[0])), None)
+        self.assertIsNotNone(compiler)
+        command = [compiler, "-std=c++20", "-DPOOLED_STATIC=1", f"-I{INCLUDE}", "-E", "-x", "c++", "-"]
+        done = subprocess.run(command, input=UNUSED, capture_output=True, text=True, check=True)
+        lines: dict[str, int] = {}
+        file = ""
+        for line in done.stdout.splitlines():
+            if marker := re.match(r'# \d+ "([^"]+)"', line):
+                file = marker[1]
+            elif line.strip() and file.startswith(str(INCLUDE)):
+                lines[file] = lines.get(file, 0) + 1
+        self.assertGreater(sum(lines.values()), 1_000)
+        self.assertLessEqual(sum(lines.values()), MOST_OWN_LINES_WITH_LIBRARY, lines)
+        self.assertEqual([each for each in lines if each.endswith(("slab_heap.hpp", "cache_set.hpp"))], [])
 
     def expect_code(self, bounds: dict[str, int], *options: str) -> None:
         for toolchain in TOOLCHAINS:

@@ -29,6 +29,7 @@ inline constexpr std::size_t k_slab_bytes = std::size_t{64} << 10;  // most slab
 inline constexpr std::size_t k_small_pool_bytes = std::size_t{4} << 20;
 
 inline constexpr std::size_t k_default_chunk_bytes = std::size_t{2} << 20;
+inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
 inline constexpr std::size_t k_huge_page_bytes = std::size_t{2} << 20;
 
 // Maximum number of pools at a time. Id 0 means no pool: an address that the page map does not know. The thread table and the

@@ -211,4 +211,10 @@ static_assert(class_for(1, 2 * k_max_class_align) == k_large);
 static_assert(large_class_for(k_max_block_bytes + 1, 1) == k_first_large);
 static_assert(large_class_for(k_max_large_block_bytes, 1) == k_class_count - 1);
 
+// A request that no size class serves.
+struct large_shape {
+    std::size_t bytes;
+    std::size_t align;
+};
+
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

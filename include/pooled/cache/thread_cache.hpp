@@ -163,6 +163,7 @@ class far_arrays {
 public:
     [[nodiscard]] far_array* first() const noexcept { return m_first; }
 
+#if POOLED_HAS_CODE
     // Where the calling thread, which has `state`, keeps the cache of the pool `id`. Null: no memory.
     [[nodiscard]] thread_cache** entry(thread_state& state, std::uint32_t id) noexcept {
         std::uint32_t const index = id - k_far_slot;
@@ -194,6 +195,7 @@ public:
             if (one->owner != &survivor) remove(*one);
         }
     }
+#endif
 
 private:
     far_array* m_first = nullptr;

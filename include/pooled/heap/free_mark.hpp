@@ -29,6 +29,7 @@ namespace free_mark {
 POOLED_STATE(std::uintptr_t, g_secret, = 0);
 POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begins with
 
+#if POOLED_HAS_MAPS || POOLED_HARDENED
 // Called once, before the first pool. The secret is odd, so no mark is zero or the address of a block. Its two highest bits
 // differ, so no mark is a valid address, and a call through it always ends the program.
 inline void choose() noexcept {
@@ -66,6 +67,7 @@ POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     __builtin_memcpy(block, &word, sizeof(word));
     asm volatile("" : : "r"(block) : "memory");  // keeps the store, which to the compiler has no effect
 }
+#endif
 
 }  // namespace free_mark
 

@@ -109,6 +109,7 @@ public:
         return map_entry((*leaf_of(address))[granule_of(address)].load(std::memory_order_relaxed));
     }
 
+#if POOLED_HAS_CODE
     // Makes the leaves for [base, base + bytes). False when the system has no memory for them, or when the addresses are
     // beyond the map (48 bits).
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
@@ -119,18 +120,21 @@ public:
         widen(address_of(base), last + 1);
         return true;
     }
+#endif
 
     [[nodiscard]] address_span span() const noexcept {
         std::uintptr_t const first = ~m_complement_of_first.load(std::memory_order_relaxed);
         return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
+#if POOLED_HAS_CODE
     // Requires prepare() of the same range.
     void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
         std::uintptr_t const end = address_of(base) + bytes;
         for (std::uintptr_t a = round_down(address_of(base), k_granule_bytes); a < end; a += k_granule_bytes)
             (*leaf_of(a))[granule_of(a)].store(entry.bits(), std::memory_order_relaxed);
     }
+#endif
 
 private:
     static constexpr unsigned k_address_bits = 48;
@@ -147,6 +151,7 @@ private:
         return static_cast<std::uint32_t>(address) / k_granule_bytes;
     }
 
+#if POOLED_HAS_CODE
     void widen(std::uintptr_t first, std::uintptr_t end) noexcept {
         raise(m_complement_of_first, ~first);
         raise(m_end, end);
@@ -166,6 +171,7 @@ private:
             platform::unmap_pages(pages, sizeof(leaf));
         return true;
     }
+#endif
 
     std::array<std::atomic<leaf*>, std::size_t{1} << (k_address_bits - k_leaf_span_bits)> m_root{};
     std::atomic<std::uintptr_t> m_complement_of_first{

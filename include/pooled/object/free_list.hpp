@@ -17,12 +17,10 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/atomics.hpp"
 #include "pooled/base/geometry.hpp"
-#include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 #include "pooled/pool/core.hpp"
-#include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/smart/allocator.hpp"
 
@@ -36,9 +34,18 @@ class free_list {
 public:
     using list = std::vector<void*, allocator<void*>>;
 
-    explicit free_list(pool_core& core) noexcept : m_core(core), m_index(core.slot()) {}
+    explicit free_list(pool_core& core) noexcept : m_core(core), m_lock(core), m_index(core.slot()) {}
 
-    [[nodiscard]] cache_set::caches_mutex& mutex() noexcept { return m_core.caches().mutex(); }
+    class caches_lock {
+    public:
+        explicit caches_lock(pool_core& core) noexcept : m_core(core) {}
+        void lock() noexcept { m_core.lock_caches(); }
+        void unlock() noexcept { m_core.unlock_caches(); }
+
+    private:
+        pool_core& m_core;
+    };
+    [[nodiscard]] caches_lock& mutex() noexcept { return m_lock; }
 
     // The calling thread's cache, or null: it may have one that this does not find.
     [[nodiscard]] thread_cache* near_cache() const noexcept { return t_state.near_caches[m_index]; }
@@ -88,7 +95,7 @@ public:
 
     [[nodiscard]] std::size_t idle() noexcept {
         std::size_t sum = m_list.size();
-        m_core.caches().for_each([&](thread_cache& each) { sum += each.recycled.held(); });
+        for_each_cache([&](thread_cache& each) { sum += each.recycled.held(); });
         return sum;
     }
 
@@ -99,9 +106,9 @@ public:
             return own;
         }
         if (m_list.empty() && idle() != 0) {
-            m_core.caches().stop();
+            m_core.stop_caches();
             collect_all();
-            m_core.caches().resume();
+            m_core.resume_caches();
         }
         if (m_list.empty()) return nullptr;
         void* const last = m_list.back();
@@ -113,16 +120,16 @@ public:
     // Fills the caller's cache if it is empty. True: no other thread has a cache, and all free addresses are in this one.
     [[nodiscard]] bool gather(thread_cache* mine, std::size_t capacity) noexcept {
         refill(mine, capacity);
-        bool const is_only_one = mine != nullptr && m_core.caches().first() == mine && mine->next == nullptr;
+        bool const is_only_one = mine != nullptr && m_core.first_cache() == mine && mine->next == nullptr;
         return is_only_one && m_list.empty();
     }
 
     // Calls `then()` while no other thread uses its cache.
     template <class Then>
     void while_stopped(Then&& then) noexcept {
-        m_core.caches().stop();
+        m_core.stop_caches();
         then();
-        m_core.caches().resume();
+        m_core.resume_caches();
     }
 
     // The address that the caller would get next; null if it would come from another thread's cache.
@@ -143,12 +150,12 @@ public:
     // Takes everything; `then(addresses)` is called while all owners are stopped.
     template <class Then>
     [[nodiscard]] list take_all(Then&& then) noexcept {
-        m_core.caches().stop();
+        m_core.stop_caches();
         collect_all();
         list all;
         all.swap(m_list);
         then(all.size());
-        m_core.caches().resume();
+        m_core.resume_caches();
         return all;
     }
 
@@ -192,7 +199,7 @@ private:
     // Whether the thread may cache addresses, if there are `capacity` in total.
     [[nodiscard]] bool may_cache(thread_cache* mine, std::size_t capacity) noexcept {
         std::size_t threads = 0;
-        m_core.caches().for_each([&](thread_cache&) { ++threads; });
+        for_each_cache([&](thread_cache&) { ++threads; });
         std::size_t const share = threads < 2 ? k_most_cached : capacity / (k_least_share * threads);
         m_limit = static_cast<std::uint32_t>(detail::smaller<std::size_t>(share, k_most_cached));
         return mine != nullptr && m_limit != 0 &&
@@ -208,12 +215,18 @@ private:
         flush(cache, cache.recycled.capacity());
         if (void* const hot = cache.recycled.pop_hot()) m_list.push_back(hot);
     }
+    template <class Visit>
+    void for_each_cache(Visit&& visit) noexcept {
+        for (thread_cache* each = m_core.first_cache(); each != nullptr; each = each->next)
+            visit(*each);
+    }
     // Requires stopped owners.
     void collect_all() noexcept {
-        m_core.caches().for_each([this](thread_cache& each) { collect(each); });
+        for_each_cache([this](thread_cache& each) { collect(each); });
     }
 
     pool_core& m_core;
+    caches_lock m_lock;
     std::uint32_t const m_index;      // in thread_state::near_caches
     observed<std::uint32_t> m_limit;  // addresses in a cache
     alignas(k_cache_line) list m_list;

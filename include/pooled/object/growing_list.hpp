@@ -239,7 +239,7 @@ private:
         if (m_sole != nullptr) m_free.while_stopped([this] { m_sole = nullptr; });
     }
 
-    void wait_for_growth(unique_lock<cache_set::caches_mutex>& lock) noexcept {
+    void wait_for_growth(unique_lock<free_list::caches_lock>& lock) noexcept {
         std::uint32_t const growths = m_growths.load(std::memory_order_relaxed);
         lock.unlock();
         m_growths.wait(growths, std::memory_order_relaxed);

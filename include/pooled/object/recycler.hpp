@@ -15,6 +15,7 @@
 #include "pooled/base/algorithm.hpp"
 #include "pooled/base/callable.hpp"
 #include "pooled/base/error.hpp"
+#include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
 #include "pooled/object/lifecycle.hpp"
 #include "pooled/object/object_stock.hpp"

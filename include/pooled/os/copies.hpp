@@ -72,15 +72,19 @@ struct copy_directory {
     std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
     std::atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far; from 0.2.0 on
 
+#if POOLED_HAS_CODE
     // release: pairs with the acquire in first(); the record is seen completely written.
     void add(memory_copy& one) noexcept {
         one.next = memory_copies.load(std::memory_order_relaxed);
         while (!memory_copies.compare_exchange_weak(one.next, &one, std::memory_order_release)) {}
     }
+#endif
+
     [[nodiscard]] memory_copy* first() const noexcept {
         return memory_copies.load(std::memory_order_acquire);
     }
 
+#if POOLED_HAS_CODE
     // The first of the copies with this layout: the others use its default pool. Requires that there is one.
     [[nodiscard]] memory_copy& oldest_of(char const* abi) const noexcept {
         memory_copy* oldest = nullptr;
@@ -88,6 +92,7 @@ struct copy_directory {
             if (__builtin_strcmp(one->abi, abi) == 0) oldest = one;
         return *oldest;
     }
+#endif
 
     // The copy, other than `self`, that has a block which starts at `p`; null: none. If a region lies in a block of another
     // copy, it came later than that copy's region.
@@ -108,6 +113,7 @@ struct copy_directory {
         return best;
     }
 
+#if POOLED_HAS_CODE
     // The lowest pool id from `lowest` on that is free; k_max_pools: none. O(ids / 64).
     [[nodiscard]] std::uint32_t claim_pool_id(std::uint32_t lowest) noexcept {
         for (std::uint32_t w = lowest / 64; w < pool_ids.size(); ++w) {
@@ -126,6 +132,7 @@ struct copy_directory {
     void release_pool_id(std::uint32_t id) noexcept {
         pool_ids[id / 64].fetch_and(~(std::uint64_t{1} << id % 64), std::memory_order_release);
     }
+#endif
 
     // Claims a run of type numbers for `owner` and returns its first number, at least `lowest`; 0: all are taken.
     [[nodiscard]] std::uint32_t claim_types(type_copy const& owner, std::uint32_t lowest) noexcept {

@@ -80,6 +80,7 @@ public:
             counter().fetch_sub(1, std::memory_order_release);
     }
 
+#if POOLED_HAS_CODE
     // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. If all places that it
     // may take are owned, it continues to use the counters.
     void own_place() noexcept {
@@ -143,6 +144,7 @@ public:
             one.inside.store(0, std::memory_order_relaxed);
         m_table.store(other, std::memory_order_relaxed);
     }
+#endif
 
     // Whether the calling thread is forking.
     [[nodiscard]] static bool is_passed() noexcept { return own_state().forks != 0; }

@@ -69,6 +69,9 @@ private:
         piece* next;
     };
 
+    struct region;
+
+#if POOLED_HAS_CODE
     struct alignas(k_unit) region {
         region* next = nullptr;
         region* previous = nullptr;
@@ -136,6 +139,7 @@ private:
         if (r.next != nullptr) r.next->previous = r.previous;
         r.next = r.previous = nullptr;
     }
+#endif
 
     detail::mutex m_mutex;
     std::array<region*, k_lists> m_regions{};

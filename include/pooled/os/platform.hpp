@@ -44,14 +44,6 @@ inline constexpr int k_barrier_register = 16;  // MEMBARRIER_CMD_REGISTER_PRIVAT
 inline constexpr int k_collapse = 25;          // MADV_COLLAPSE
 inline constexpr int k_barrier = 8;            // MEMBARRIER_CMD_PRIVATE_EXPEDITED
 
-struct machine_memory {  // sysinfo(2)
-    long uptime;
-    unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
-    unsigned short processes, padding;
-    unsigned long total_high, free_high;
-    unsigned unit;  // of the sizes, in bytes
-};
-
 inline constexpr std::size_t k_page_bytes =
     4096;  // the unit to which sizes are rounded; actual pages may be larger
 
@@ -72,6 +64,11 @@ struct page_range {
     return {round_up(address, page), round_down(address + bytes, page)};
 }
 
+// Whether map_pages could provide `bytes` in pieces: memory and swap must be able to hold them, and the limits of the process
+// and the kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
+[[nodiscard]] POOLED_API bool may_map(std::size_t bytes) noexcept;
+
+#if POOLED_HAS_MAPS
 // Where map_pages() looks first: below what it mapped last, or where something was unmapped since. Mappings that touch are one to
 // the kernel, which allows a process 65,530.
 POOLED_STATE(std::atomic<std::uintptr_t>, g_map_hint, {0});
@@ -107,20 +104,6 @@ inline constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
     return p;
 }
 
-// Whether map_pages could provide `bytes` in pieces: memory and swap must be able to hold them, and the limits of the process
-// and the kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
-[[nodiscard]] inline bool may_map(std::size_t bytes) noexcept {
-#if defined(__linux__)
-    machine_memory machine{};
-    if (::syscall(__NR_sysinfo, &machine) == 0 && machine.unit != 0 &&
-        bytes / machine.unit > std::size_t{machine.total_ram} + machine.total_swap)
-        return false;
-#endif
-    void* const p = map_pages(bytes, 1);
-    if (p != nullptr) ::munmap(p, bytes);
-    return p != nullptr;
-}
-
 // Requires a result of map_pages with the same `bytes`. False when the system did not take them back, because the process has as
 // many mappings as it may have.
 inline bool unmap_pages(void* p, std::size_t bytes) noexcept {
@@ -149,6 +132,29 @@ inline void touch_pages(std::byte* p, std::size_t bytes) noexcept {
     for (std::size_t i = 0; i < bytes; i += k_page_bytes)
         *reinterpret_cast<std::byte volatile*>(p + i) = std::byte{0};
 }
+#endif
+
+#if POOLED_HAS_CODE
+struct machine_memory {  // sysinfo(2)
+    long uptime;
+    unsigned long loads[3], total_ram, free_ram, shared_ram, buffer_ram, total_swap, free_swap;
+    unsigned short processes, padding;
+    unsigned long total_high, free_high;
+    unsigned unit;  // of the sizes, in bytes
+};
+
+POOLED_CODE bool may_map(std::size_t bytes) noexcept {
+#if defined(__linux__)
+    machine_memory machine{};
+    if (::syscall(__NR_sysinfo, &machine) == 0 && machine.unit != 0 &&
+        bytes / machine.unit > std::size_t{machine.total_ram} + machine.total_swap)
+        return false;
+#endif
+    void* const p = map_pages(bytes, 1);
+    if (p != nullptr) ::munmap(p, bytes);
+    return p != nullptr;
+}
+#endif
 
 // Asks the system, each time: see has_heavy_barrier().
 [[nodiscard]] inline bool enable_heavy_barrier() noexcept {
@@ -190,6 +196,7 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
 #endif
 }
 
+#if POOLED_HAS_CODE
 // Processor time of the calling thread, in nanoseconds: exact, and without the time in which other threads ran.
 [[nodiscard]] inline std::int64_t thread_time() noexcept {
     return platform::read_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -241,6 +248,7 @@ inline std::int64_t collapse_page([[maybe_unused]] void* p, [[maybe_unused]] std
     return 0;
 #endif
 }
+#endif
 
 // Sleeps for less than a second; may return early. Not a cancellation point on Linux, since the caller may hold a lock.
 inline void sleep(long nanoseconds) noexcept {

@@ -36,12 +36,6 @@ class cache_set;
 class pool_memory;
 class pool_core;
 
-// A request that no size class serves.
-struct large_shape {
-    std::size_t bytes;
-    std::size_t align;
-};
-
 // What other copies of the library call for a core: see pool/in_copy.hpp.
 struct core_functions {
     void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
@@ -120,6 +114,13 @@ public:
     POOLED_API void set_extension(pool_extension* one) noexcept;
     // False when the pool has an extension already.
     [[nodiscard]] POOLED_API bool set_extension_if_none(pool_extension& one) noexcept;
+
+    // For lists whose addresses are in `recycled` of the caches: the lock of the caches, and what requires it.
+    POOLED_API void lock_caches() noexcept;
+    POOLED_API void unlock_caches() noexcept;
+    POOLED_API void stop_caches() noexcept;
+    POOLED_API void resume_caches() noexcept;
+    [[nodiscard]] POOLED_API thread_cache* first_cache() noexcept;
 
     // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept;

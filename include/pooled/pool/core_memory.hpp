@@ -27,9 +27,9 @@ inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
 
 static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core or a local pool's cache");
 
-inline cache_set& pool_core::caches() noexcept { return m_memory.caches(); }
-
 #if POOLED_HAS_CODE
+
+inline cache_set& pool_core::caches() noexcept { return m_memory.caches(); }
 
 inline pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
                             core_functions const& functions, pool_memory& memory) noexcept
@@ -136,6 +136,12 @@ POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept 
     m_extension.store(&one, std::memory_order_release);
     return true;
 }
+
+POOLED_CODE void pool_core::lock_caches() noexcept { caches().mutex().lock(); }
+POOLED_CODE void pool_core::unlock_caches() noexcept { caches().mutex().unlock(); }
+POOLED_CODE void pool_core::stop_caches() noexcept { caches().stop(); }
+POOLED_CODE void pool_core::resume_caches() noexcept { caches().resume(); }
+POOLED_CODE thread_cache* pool_core::first_cache() noexcept { return caches().first(); }
 
 inline void pool_core::retire(thread_cache& cache) noexcept {
     if (pool_extension* const above = extension()) above->on_retire(cache);

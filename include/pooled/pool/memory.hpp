@@ -15,6 +15,7 @@
 // Invariants: those of the parts; at the bound, no cache of a shared pool holds a block. Any thread may call.
 
 #include "pooled/base/algorithm.hpp"
+#include "pooled/base/geometry.hpp"
 #include "pooled/base/size_class.hpp"
 #include "pooled/cache/cache_set.hpp"
 #include "pooled/cache/thread_cache.hpp"
@@ -35,8 +36,6 @@
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-inline constexpr std::size_t k_max_reserved_bytes = std::size_t{1} << 47;  // the address space
 
 class pool_memory {
 public:

@@ -17,8 +17,10 @@
 #include "pooled/pool/malloc_blocks.hpp"
 #include "pooled/pool/registry.hpp"
 #include "pooled/teardown/deferred_queue.hpp"
-#include "pooled/teardown/deferred_store.hpp"
 #include "pooled/teardown/teardown.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/teardown/deferred_store.hpp"
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +29,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+#if POOLED_HAS_CODE
 class deferred_objects final : public pool_extension {
 public:
     // The deferrals of an incremental pool, made at the first call. Throws std::bad_alloc.
@@ -63,6 +66,7 @@ private:
 
     deferred_store m_store;
 };
+#endif
 
 [[nodiscard]] POOLED_ALWAYS_INLINE pool_core& core_of(void const* block) noexcept {
     return *g_registry.find(malloc_blocks::find_owned(block).pool_id());
@@ -71,10 +75,19 @@ private:
     return core_of(block).is_incremental();
 }
 
+// A list of the objects that were deferred in an incremental pool, whichever thread dropped them; null when there are none. The
+// caller then owns it.
+[[nodiscard]] POOLED_API deferred_batch* take_deferred(pool_core& core) noexcept;
+
 // Defers an object of a pool that is not immediate, or else destroys it.
 POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t object_bytes) noexcept;
 
 #if POOLED_HAS_CODE
+
+POOLED_CODE deferred_batch* take_deferred(pool_core& core) noexcept {
+    pool_extension* const extension = core.is_incremental() ? core.extension() : nullptr;
+    return extension != nullptr ? static_cast<deferred_objects*>(extension)->take_all() : nullptr;
+}
 
 POOLED_CODE void deferred_objects::attach_to(pool_core& core) {
     if (core.extension() != nullptr) return;

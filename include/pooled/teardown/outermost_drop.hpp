@@ -52,6 +52,7 @@ struct outermost_drop {
     }
 };
 
+#if POOLED_HAS_CODE
 class outermost_drop_table {
 public:
     constexpr outermost_drop_table() noexcept = default;
@@ -134,5 +135,6 @@ inline void outermost_drop_table::survive_fork() noexcept {
     // The drop continues without this; the next one tries again.
     if (!is_known) m_survives_fork.store(0, std::memory_order_relaxed);
 }
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

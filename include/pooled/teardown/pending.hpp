@@ -83,8 +83,7 @@ pending basic_pool<Sharing>::take_pending() noexcept {
     POOLED_CHECK(
         !detail::is_foreign(*m_core),
         "pooled: take_pending() of a pool that another shared library made; call it there, or drain()");
-    pool_extension* const extension = m_core->is_incremental() ? m_core->extension() : nullptr;
-    return pending(extension != nullptr ? static_cast<deferred_objects*>(extension)->take_all() : nullptr);
+    return pending(detail::take_deferred(*m_core));
 }
 
 }  // namespace detail

@@ -21,6 +21,7 @@ struct stack_bounds {
     [[nodiscard]] std::uintptr_t bytes() const noexcept { return high - low; }
 };
 
+#if POOLED_HAS_CODE
 // Empty where the system does not say.
 [[nodiscard]] POOLED_NOINLINE inline stack_bounds find_stack_bounds() noexcept {
     stack_bounds found;
@@ -45,5 +46,6 @@ struct stack_bounds {
 #endif
     return found;
 }
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -60,6 +60,7 @@ enum class drop_way : unsigned char {
 bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
 void finish_deferred_at_exit() noexcept;
 
+#if POOLED_HAS_CODE
 // From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
 // the first object is deferred.
 inline void install_hooks() noexcept {
@@ -68,6 +69,7 @@ inline void install_hooks() noexcept {
     g_exit_hook.store(finish_deferred_at_exit, std::memory_order_relaxed);
     g_pressure_hook.store(relieve_pressure, std::memory_order_relaxed);
 }
+#endif
 
 class teardown_state {
 public:
@@ -76,6 +78,7 @@ public:
         return stack_pointer() - m_window_low < m_window_bytes;
     }
 
+#if POOLED_HAS_CODE
     // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
     // to take_recipient() before any destructor runs, or destroy it.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
@@ -157,6 +160,7 @@ public:
         if (redirect != nullptr) redirect->finish();
         redirect = nullptr;
     }
+#endif
 
     // An object was deferred; std::shared_ptr is about to deallocate its block.
     type_tag awaited = k_no_type;
@@ -165,6 +169,7 @@ public:
     deferred_queue* redirect = nullptr;
 
 private:
+#if POOLED_HAS_CODE
     static constexpr std::uintptr_t k_largest_reserve = std::uintptr_t{256} << 10;
 
     [[nodiscard]] bool is_own(std::uintptr_t here) const noexcept { return m_bounds.contains(here); }
@@ -201,6 +206,7 @@ private:
     void open_window_around(outermost_drop const& drop) noexcept {
         open_window(drop.low, drop.top + outermost_drop::k_above);
     }
+#endif
 
     std::uintptr_t m_window_low = 0;
     std::uintptr_t m_window_bytes = 0;

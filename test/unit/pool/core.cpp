@@ -3,6 +3,7 @@
 
 #include "pooled/pool/core.hpp"
 
+#include "pooled/pool/core_memory.hpp"
 #include "pooled/pool/fast_path.hpp"
 #include "pooled/pool/registry.hpp"
 
