@@ -100,10 +100,11 @@ extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__(
 // --- what the environment asks for ------------------------------------------------------------------------------------------------
 
 std::atomic<bool> g_is_started{false};
-// Below this address, a sized delete looks the block up: malloc's main heap, which grows from the program's file upwards, is there,
-// and pools' memory is not, or is found all the same. All addresses before start(), and in a program that has its own operator delete.
+// Below this address, a sized delete looks the block up: malloc's main heap is there, and the pools' memory mostly is not. All
+// addresses before the first allocation, and in a program that has its own operator delete. Written once, and not an atomic, which
+// GCC does not compare in memory: a thread that reads the old value only takes the longer way.
 constinit std::uintptr_t g_lowest = ~std::uintptr_t{0};
-constexpr std::uintptr_t k_max_heap_bytes = std::uintptr_t{1} << 36;
+constinit std::atomic<bool> g_trusts_sizes{false};
 char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g_stats_file, as a table
 int g_stats_file = -1;
 
@@ -146,7 +147,7 @@ void read_stats() noexcept {
     POOLED_CHECK(__asan_init == nullptr && __tsan_init == nullptr && __msan_init == nullptr,
                  "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without the "
                  "sanitizer");
-    if (!is_delete_replaced()) g_lowest = address_of(::sbrk(0)) + k_max_heap_bytes;
+    g_trusts_sizes.store(!is_delete_replaced(), std::memory_order_relaxed);
 #if POOLED_PRELOADED
     g_default_pool_users.begin_as_new();
 #endif
@@ -186,12 +187,22 @@ void write_all(int file, std::string_view text) noexcept {
 
 // --- the whole path ---------------------------------------------------------------------------------------------------------------
 
+// malloc's main heap grows upwards from the program's break, the pools' memory in most systems downwards from the stack.
+POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
+    std::uintptr_t const heap = address_of(::sbrk(0));
+    if (g_trusts_sizes.load(std::memory_order_relaxed)) g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 0;
+}
+
 // The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
 [[nodiscard]] POOLED_NOINLINE void* allocate_slow_new(std::size_t bytes, std::size_t align) {
     if (!g_is_started.load(std::memory_order_relaxed)) [[unlikely]]
         start();
     for (;;) {
-        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) return p;
+        if (void* const p = try_allocate_bytes(in_default_pool{}, bytes, align)) {
+            if (g_lowest == ~std::uintptr_t{0}) [[unlikely]]
+                find_lowest(address_of(p));
+            return p;
+        }
         std::new_handler const handler = std::get_new_handler();
         if (handler == nullptr) POOLED_THROW(std::bad_alloc());
         handler();

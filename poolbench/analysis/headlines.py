@@ -13,6 +13,7 @@ import polars as pl
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
 from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, TIME, Description, Headline
+from poolbench.system.mallocs import OURS as OURS_PRELOADED
 
 OURS = "pooled"  # the contender that headlines are about: the default pool behind std::shared_ptr
 OUR_HANDLES = {"pooled": "pooled", "pooled_instance": "instance", "pooled_local": "local_pool"}
@@ -102,6 +103,8 @@ def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequ
 
 def rows(frame: pl.DataFrame, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:
     """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs."""
+    frame = frame.filter(pl.col("malloc") != OURS_PRELOADED)  # it is no rival of ours
+    installed = [name for name in installed if name != OURS_PRELOADED]
     found = [
         _row(headline, description.name, frame, installed)
         for description in descriptions.values()

@@ -169,10 +169,13 @@ def found_for(asked: Asked) -> Found:
     libraries = mallocs_of(asked.preload, asked.profile, asked.chosen)
     names = [library.name for library in libraries]
     descriptions = description.load()
-    asked.chosen.check("malloc", names)  # an error before a build of many minutes
+    asked.chosen.check("malloc", [*names, mallocs.OURS])  # an error before a build of many minutes
     if not asked.bins:
         asked.chosen.check("workload", descriptions)
     programs = programs_of(asked.bins, asked.profile, asked.chosen, asked.lists)
+    if mallocs.OURS not in names and (asked.profile != Profile.smoke or mallocs.OURS in asked.chosen.malloc):
+        libraries += mallocs.ours(programs[0].path) if programs else []
+        names = [library.name for library in libraries]
     cells = asked.chosen.filter(matrix.cells_of(asked.profile, programs, names, descriptions))
     if asked.scans and cells:
         cells = scan.scanned(cells, asked.scans, str(asked.profile))

@@ -39,6 +39,8 @@ LIBRARY_PATTERNS = {
 PACKAGES = {"tcmalloc": "libtcmalloc-minimal4", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}
 DEFAULT = "glibc"
 NAMES = [DEFAULT, *LIBRARY_PATTERNS]
+# operator new on the default pool (docs/new-delete.md): a contender like the mallocs, and no rival.
+OURS = "pooled-new"
 
 # Asked of the library itself, in a process that has it preloaded.
 VERSION_PROGRAM = """
@@ -137,6 +139,12 @@ def find(files: Iterable[str] | None = None) -> tuple[list[Malloc], dict[str, st
         else:
             missing[name] = _how_to_get(name)
     return found, missing
+
+
+def ours(benchmark: Path) -> list[Malloc]:
+    """The library that was built with this executable of the benchmark; empty if it was not."""
+    library = benchmark.parent.parent / "libpooled-new.so"
+    return [Malloc(OURS, str(library))] if library.is_file() else []
 
 
 def with_preloads(found: list[Malloc], preloads: dict[str, str]) -> list[Malloc]:
