@@ -272,6 +272,25 @@ std::shared_ptr<std::string> buffer = buffers.acquire();
     expect(buffer->capacity() >= 1000 && buffers.capacity() == 100);
 }
 
+// page: docs/migration/queueptr.md
+void migration_queueptr() {
+    using buffer = std::string;
+    std::list<std::shared_ptr<buffer>> queue;
+pooled::object_pool<buffer, pooled::clear_on_release> buffers({.name = "buffers", .max_objects = 16});
+std::shared_ptr<buffer> empty = buffers.acquire_for(10ms);   // waits; null after 10 ms
+if (empty) queue.push_back(std::move(empty));                // dropped by the consumer: cleared, and free again
+    expect(queue.size() == 1 && buffers.in_use() == 1);
+}
+
+// page: docs/migration/free-list-pool.md
+void migration_free_list_pool() {
+pooled::local_pool pool{{.name = "nodes"}};                       // after; pooled::pool if several threads use it
+pool.reserve<Node>(1024);
+pooled::unique_ptr<Node> node = pool.make_unique<Node>(7);        // as large as a Node*
+    expect(node->number == 7 && sizeof(node) == sizeof(Node*));
+node.reset();
+}
+
 // page: docs/migration/foonathan-memory.md
 void migration_foonathan() {
     struct Event {
@@ -336,7 +355,8 @@ int main() {
     for (void (*page)() :
          {counted_pointers, atomic_alternative, arrays, debugging, migration_recycle, migration_recycle_later,
           object_pools, one_allocation, pools, teardown_scope, teardown_incremental, migration_bde,
-          migration_foonathan, migration_pmr_before, migration_pmr, migration_pmr_later, readme})
+          migration_queueptr, migration_free_list_pool, migration_foonathan, migration_pmr_before,
+          migration_pmr, migration_pmr_later, readme})
         page();
     return g_is_right ? 0 : 1;
 }

@@ -123,6 +123,7 @@ TYPED_TEST(boost_pool_documented, set_next_size_counts_the_next_time_that_memory
 }
 
 TYPED_TEST(boost_pool_documented, sizes_are_cut_to_what_one_request_can_hold) {
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
     for (std::size_t bytes : {1U, 8U, 20U, 48U, 4096U}) {
         typename TestFixture::user_pool pool(bytes, k_most, k_most);
         std::size_t const chunk = std::max<std::size_t>((bytes + 7) / 8 * 8, 8);
@@ -141,6 +142,17 @@ TYPED_TEST(boost_pool_documented, pool_tries_half_when_the_user_allocator_refuse
     EXPECT_NE(pool.malloc(), nullptr);
     EXPECT_EQ(TestFixture::user::open().calls, 2U);
     EXPECT_EQ(pool.get_next_size(), 64U) << "twice what was served";
+}
+
+TYPED_TEST(boost_pool_documented, pool_gives_null_when_half_is_refused_too_and_begins_with_half_next_time) {
+    typename TestFixture::user_pool pool(1024, 1U << 24);
+    TestFixture::user::open().most_bytes = 1U << 20;
+    for (std::size_t calls = 2; calls <= 20; calls += 2) {
+        EXPECT_EQ(pool.ordered_malloc(calls % 4 == 0 ? 1 : 2), nullptr);
+        EXPECT_EQ(TestFixture::user::open().calls, calls);
+        EXPECT_EQ(pool.get_next_size(), (1U << 24) >> (calls / 2));
+    }
+    EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
 }
 
 TYPED_TEST(boost_pool_documented, what_the_user_allocator_throws_is_passed_on) {

@@ -136,11 +136,31 @@ TYPED_TEST(own_resource, aligned_to_more_than_16_kib_comes_from_upstream) {
     EXPECT_EQ(this->upstream.blocks(), 0U);
 }
 
-TYPED_TEST(own_resource, of_a_size_that_no_memory_has_throws_bad_alloc) {
-    TypeParam resource(&this->upstream);
-    for (std::size_t const bytes : {k_most, k_most - 7, k_most / 2 + 1})
-        EXPECT_THROW(static_cast<void>(resource.allocate(bytes, 8)), std::bad_alloc);
-    EXPECT_EQ(this->upstream.allocations(), 0U) << "it is not asked";
+TYPED_TEST(own_resource, of_a_size_that_no_memory_has_throws_what_upstream_throws) {
+    struct refused : std::bad_alloc {
+        std::size_t bytes = 0;
+    };
+    struct refusing final : std::pmr::memory_resource {
+        void* do_allocate(std::size_t bytes, std::size_t) override {
+            refused error;
+            error.bytes = bytes;
+            throw error;
+        }
+        void do_deallocate(void*, std::size_t, std::size_t) override {}
+        [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+            return this == &other;
+        }
+    } source;
+    TypeParam resource(&source);
+    for (std::size_t less = 0; less <= 128; ++less) {
+        try {
+            static_cast<void>(resource.allocate(k_most - less, 1024));
+            FAIL() << "memory of no size";
+        } catch (refused const& error) {
+            EXPECT_GE(error.bytes, k_most - less);
+        }
+    }
+    EXPECT_THROW(static_cast<void>(resource.allocate(k_most / 2 + 1)), refused);
 }
 
 TYPED_TEST(own_resource, whose_upstream_refuses_slabs_serves_single_blocks_until_that_fails_too) {

@@ -99,6 +99,20 @@ TYPED_TEST(allocator_of, is_rebound_to_any_type_and_void) {
     EXPECT_TRUE(back == a);
 }
 
+template <class T>
+struct derived_from_default : pooled::allocator<T> {};
+template <class T>
+struct derived_from_pool : pooled::pool_allocator<T> {
+    using pooled::pool_allocator<T>::pool_allocator;
+};
+
+TEST(allocator, leaves_rebinding_to_a_class_that_derives_from_it) {
+    static_assert(std::is_same_v<std::allocator_traits<derived_from_default<int>>::rebind_alloc<long>,
+                                 derived_from_default<long>>);
+    static_assert(std::is_same_v<std::allocator_traits<derived_from_pool<int>>::rebind_alloc<long>,
+                                 derived_from_pool<long>>);
+}
+
 TYPED_TEST(allocator_of, copies_converts_and_compares_without_throwing) {
     using alloc = typename TypeParam::template alloc<int>;
     using other = typename TypeParam::template alloc<std::string>;

@@ -255,9 +255,12 @@ inline void* chunk_store::take_row(std::size_t row, std::size_t most_looked_at) 
 // Memory for at least so many contiguous chunks, which are then fresh. False when the user's allocator has no more.
 POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
     std::size_t count = (std::max)({m_next_size, least, std::size_t{1}});
-    while (!add_region(count)) {  // Boost halves once
+    if (!add_region(count)) {
+        // As Boost: half is tried once, and the next call begins with that. Who refuses a large request may have much memory left,
+        // so a search for the largest that is granted could take all of it for one chunk.
         if (count == least) return false;
-        count = (std::max)(count / 2, least);
+        m_next_size = count = (std::max)(count / 2, least);
+        if (!add_region(count)) return false;
     }
     std::size_t const most = most_chunks();
     std::size_t const doubled = count > most / 2 ? most : 2 * count;

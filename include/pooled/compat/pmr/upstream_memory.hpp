@@ -15,6 +15,7 @@
 #include "pooled/config.hpp"
 #include "pooled/os/mutex.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <memory_resource>
 #include <mutex>
@@ -32,9 +33,9 @@ public:
 
     [[nodiscard]] std::pmr::memory_resource* upstream() const noexcept { return m_upstream; }
 
-    // Throws what upstream throws, std::bad_alloc for sizes that no address space holds.
+    // Throws what upstream throws.
     [[nodiscard]] void* allocate_piece(std::size_t bytes, std::size_t align) {
-        if (bytes > pooled::detail::k_size_max / 2) POOLED_THROW(std::bad_alloc());
+        if (bytes > pooled::detail::k_size_max - 2 * sizeof(node)) refuse();
         std::size_t const node_at = node_offset(bytes);
         std::size_t const piece_align = pooled::detail::larger(align, alignof(node));
         std::scoped_lock const lock(m_mutex);
@@ -67,6 +68,18 @@ private:
     };
     [[nodiscard]] static constexpr std::size_t node_offset(std::size_t bytes) noexcept {
         return pooled::detail::round_up(bytes, alignof(node));
+    }
+
+    // A piece would exceed the address space. The standard lets a pool resource throw only what upstream throws, so upstream refuses
+    // it: the largest size at the largest alignment, as libstdc++ asks.
+    [[noreturn]] void refuse() {
+        std::size_t bytes = pooled::detail::k_size_max;
+        std::size_t align = std::bit_floor(bytes);
+        asm("" : "+r"(bytes), "+r"(align));  // compilers warn of such constants
+        std::scoped_lock const lock(m_mutex);
+        void* const p = m_upstream->allocate(bytes, align);
+        m_upstream->deallocate(p, bytes, align);
+        POOLED_THROW(std::bad_alloc());
     }
 
     // Requires the lock.
