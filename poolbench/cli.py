@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, gallery, history, profile, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, doctor, profile, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
@@ -78,7 +78,7 @@ def _quiet_too(command: Callable) -> Callable:
     return with_quiet
 
 
-for module in (doctor, run, report, table, gallery, compare, history, claims, advise, try_own, profile):
+for module in (doctor, run, report, table, compare, claims, advise, try_own, profile):
     module.add_to(app)
 for each in app.registered_commands:
     each.callback = _quiet_too(each.callback)

@@ -13,7 +13,6 @@ from poolbench.report import theme
 from poolbench.tables import number, range_text
 
 ROW_HEIGHT = 22
-TWO_LINES = 32  # the height of a row whose name may take two lines
 LABEL_CHARACTERS = 38
 LINES_HEIGHT = 260
 MARGIN = 1.12  # of a logarithmic scale, at each end

@@ -9,7 +9,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from poolbench.plan import description
-from poolbench.report import gallery, history
 from poolbench.report import page as report
 
 pytestmark = pytest.mark.browser
@@ -115,43 +114,6 @@ def test_axe_finds_nothing_else(visit):
 
 def test_axe_finds_nothing_else_on_a_phone(visit, short):
     axe(visit(short, **PHONE), {"rules": {COLOURS: {"enabled": False}}})
-
-
-@pytest.fixture(scope="module")
-def comparisons(quick_report, tmp_path_factory):
-    """A gallery and a history of the same few cells."""
-    found, described = quick_report.results, description.load()
-    few = found.only({each for each in found.cells() if each.workload in ("create_drop", "e4_pool_patterns")})
-    directory = tmp_path_factory.mktemp("comparisons")
-    report.write(directory / "gallery.html", gallery.render([few, few], described))
-    files = [history.machine_of(few, described, f"2026-11-2{day} 10:00 {day}aaaaaaaa+") for day in (1, 2)]
-    report.write(directory / "history.html", history.render(files, "Test CPU", "a title", "glibc"))
-    return directory
-
-
-@pytest.mark.parametrize("how", [DESKTOP, PHONE, DESKTOP | DARK], ids=["desktop", "phone", "dark"])
-@pytest.mark.parametrize("name", ["gallery", "history"])
-def test_a_comparison_fits_and_axe_finds_nothing(browser, comparisons, name, how):
-    context = browser.new_context(offline=True, **how)
-    page = context.new_page()
-    page.goto((comparisons / f"{name}.html").as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= how["viewport"]["width"]
-    # A label that begins left of its drawing, or ends below it, is cut off.
-    cut = page.evaluate("""[...document.querySelectorAll('.drawing svg')].flatMap((svg) => {
-        const whole = svg.getBoundingClientRect();
-        return [...svg.querySelectorAll('text')].filter((text) => {
-            const box = text.getBoundingClientRect();
-            return box.left < whole.left - 1 || box.bottom > whole.bottom + 1 || box.right > whole.right + 1;
-        }).map((text) => text.textContent);
-    })""")
-    assert cut == []
-    found = Axe().run(page, options={"resultTypes": ["violations"]})
-    assert found.violations_count == 0, found.generate_report()
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": 700, "height": 990})  # A4 within its margins
-    right = "[...document.querySelectorAll('.drawing svg, table')].map((each) => each.getBoundingClientRect().right)"
-    assert max(page.evaluate(right)) <= 701
-    context.close()
 
 
 def test_without_scripts_the_charts_are_still_and_the_tables_hold_the_figures(visit):

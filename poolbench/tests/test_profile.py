@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.commands import profile
-from poolbench.profile import census, launch, naming, plan, proof, report, saving, symbols, trace
+from poolbench.profile import census, launch, naming, plan, report, saving, symbols, trace
 from poolbench.profile.symbols import Frame
 from poolbench.system import hardware, native
 from poolbench.system.mallocs import Malloc
@@ -700,43 +700,6 @@ def test_what_was_compiled_is_compiled_again_only_when_its_sources_change(tmp_pa
     source.write_text("int main() { return 0; }")
     assert native.compiled("good", command, [source], told.append, tmp_path / "cache") != first
     assert not first.exists()
-
-
-# --- what is published of it
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-PUBLISHED = sorted((CHECKOUT / "bench/results").glob("*-proof.json"))
-
-
-@pytest.mark.skipif(not PUBLISHED, reason="the results are not part of this copy")
-def test_the_documentation_has_the_errors_and_the_overhead_of_the_committed_file():
-    result = proof.examples_of(json.loads(PUBLISHED[-1].read_text()))
-    text = (CHECKOUT / "docs/profile.md").read_text()
-    assert PUBLISHED[-1].name in text
-    assert result["programs"].keys() == proof.PROGRAMS.keys()
-    assert proof.written_into(text, result) == text
-    assert all(each["overhead"] < 0.15 for each in result["programs"].values())
-
-
-def test_an_error_is_bold_when_the_intervals_do_not_meet():
-    predicted = {"share_of_cpu_time": 0.4, "low": 0.3, "high": 0.5}
-    near, far, less = ({"median": at, "low": at - 0.05, "high": at + 0.05} for at in (0.54, 0.6, 0.2))
-    saved = {"tcmalloc": near, "jemalloc": far, "mimalloc": less}
-    found = {"overhead": 0.05, "overhead_of_least": 0.04, "saved": saved,
-             "predicted": [dict.fromkeys(saved, predicted)],
-             "error": [{"tcmalloc": -0.14, "jemalloc": -0.2, "mimalloc": 0.2}]}  # fmt: skip
-    told = proof.tables({"programs": {"document_tree": found}})
-    assert "| `document_tree` | +5% | +4% |" in told
-    assert "preload tcmalloc | 40% (30%–50%) | 54% (49%–59%) | -14 |" in told
-    assert "preload jemalloc | 40% (30%–50%) | 60% (55%–65%) | **-20** |" in told
-    # More was saved than predicted: the lower bound holds. Less: it does not.
-    assert "As lower bounds, 2 hold" in told
-    assert "preload mimalloc | 40% (30%–50%) | 20% (15%–25%) | **+20** |" in told
-    assert "Of 3 predictions 1 agree" in told
-
-
-def test_what_was_saved_is_judged_round_by_round():
-    assert proof._saved([0.5, 0.6, 0.7, 0.6, 0.6]) == {"median": 0.4, "low": 0.3, "high": 0.5}
 
 
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
