@@ -28,7 +28,7 @@ def make(results: Results, output: Path | None, picture: Path | None = None) -> 
     from poolbench.report import page
 
     descriptions = description.load()
-    path = output or results.path.with_suffix(".html")
+    path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
     try:
         page.write(path, page.render(results, descriptions))
         if picture is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from poolbench import where
 from poolbench.plan.program import Program
-from poolbench.results.read import BadResults, Results, read
+from poolbench.results.read import COMPRESSED, BadResults, Results, read
 
 DIRECTORY = where.results()
 
@@ -27,8 +27,9 @@ def new_path(profile: str, directory: Path) -> Path:
 
 
 def newest_first(directory: Path) -> list[Path]:
-    """By name, which begins with the time."""
-    return sorted(directory.glob("*.jsonl"), key=lambda path: path.name, reverse=True)
+    """By name, which begins with the time; the committed ones are compressed."""
+    found = [*directory.glob("*.jsonl"), *directory.glob(f"*.jsonl{COMPRESSED}")]
+    return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def unfinished(directory: Path, profile: str, selection: dict, programs: set[str]) -> Results | None:
@@ -42,7 +43,7 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
         if session.get("profile") != profile or session.get("selection") != selection:
             continue
         same = {program["sha256"] for program in session.get("programs", [])} == programs
-        return results if same and not results.finished else None
+        return results if same and not results.finished and path.suffix != COMPRESSED else None
     return None
 
 

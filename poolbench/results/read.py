@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from poolbench.plan.cell import Cell
 from poolbench.results.record import SCHEMA
 
 MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are known
+COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 
 
@@ -158,10 +160,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadResults(f"{path} is not a file")
-        with path.open("rb") as file:
+        with lzma.open(path) if path.suffix == COMPRESSED else path.open("rb") as file:
             yield from enumerate(file, 1)
-    except OSError as error:
-        raise BadResults(f"{path} cannot be read: {error.strerror}") from error
+    except (OSError, lzma.LZMAError, EOFError) as error:
+        raise BadResults(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read(path: Path) -> Results:

@@ -205,7 +205,7 @@ def test_every_workload_of_the_benchmark_has_a_description():
     assert all(each.title != each.name and each.question for each in description.load().values())
 
 
-PUBLISHED = sorted((description.DIRECTORY.parents[1] / "bench/results").glob("*-quick.jsonl"))
+PUBLISHED = sorted((description.DIRECTORY.parents[1] / "bench/results").glob("*-quick.jsonl.xz"))
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="the results are not part of this copy")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 import errno
 import json
+import lzma
 import os
 import random
 
@@ -161,6 +162,20 @@ def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
     support.results_file(tmp_path / "smoke" / "20260102T000000Z-smoke.jsonl", {CELL: [1.0]})
     with pytest.raises(BadResults, match="but smoke runs, whose times mean nothing .*20260102T000000Z-smoke.jsonl"):
         find.latest(tmp_path / "smoke")
+
+
+def test_a_compressed_file_is_read_as_any_other_and_never_written_to(tmp_path):
+    path = support.results_file(tmp_path / "r.jsonl", {CELL: [1.0, 2.0]})
+    packed = tmp_path / "r.jsonl.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    assert read(packed).samples == read(path).samples
+    path.unlink()
+    assert find.latest(tmp_path) == packed
+    with pytest.raises(NotResults):
+        Store(packed).append(GOOD)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(BadResults, match="cannot be read"):
+        read(packed)
 
 
 def test_two_files_of_one_second_have_names_of_their_own(tmp_path):

@@ -31,6 +31,11 @@ class PicturesTest(unittest.TestCase):
             self.assertEqual(drawn, draw(file), f"{name}: run draw_results.py")
             ElementTree.fromstring(drawn)
 
+    def test_tables_are_those_of_the_results_that_readme_names(self):
+        for page in draw_results.ROWS:
+            text = (ROOT / page).read_text(encoding="utf-8")
+            self.assertEqual(text, draw_results.written(page, draw_results.results_file()), "run draw_results.py")
+
     def test_each_picture_is_shown_and_described(self):
         pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
         shown = [
