@@ -8,6 +8,8 @@ not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, profile, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, doctor, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
@@ -78,8 +80,10 @@ def _quiet_too(command: Callable) -> Callable:
     return with_quiet
 
 
-for module in (doctor, run, report, table, compare, claims, advise, try_own, profile):
+for module in (doctor, run, report, table, compare, claims, advise, try_own):
     module.add_to(app)
+if importlib.util.find_spec("poolprofile"):  # a package of its own
+    importlib.import_module("poolprofile.cli").add_to(app)
 for each in app.registered_commands:
     each.callback = _quiet_too(each.callback)
 

@@ -23,8 +23,8 @@ CLANG_TIDY = "clang-tidy-19"
 # Not for clang-tidy: their libraries' headers take it 10 to 20 seconds each.
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
-CXX_FOLDERS = ["include", "test", "bench", "examples"]
-PYTHON_FOLDERS = ["tools", "poolbench"]
+CXX_FOLDERS = ["include", "test", "bench", "poolprofile", "examples"]
+PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
 def run(*command) -> bool:

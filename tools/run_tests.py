@@ -168,7 +168,8 @@ def test_python() -> Outcome:
     junit.unlink(missing_ok=True)
     # Tests of a file stay together: they share a browser, a wheel, a compiled program. Groups (--dist loadgroup)
     # have no effect with pytest 9.2 and pytest-xdist 3.8.
-    words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests", "tools/tests"]
+    words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests"]
+    words += ["poolprofile/tests", "tools/tests"]
     passed = run(sys.executable, "-m", "pytest", *words)
     return outcome_of("python", junit, passed, (0.0, 0.0), watch)
 

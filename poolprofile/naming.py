@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from poolbench.profile.symbols import UNKNOWN, Frame
+from poolprofile.symbols import UNKNOWN, Frame
 
 # Control blocks, by the standard library's names: the type that is behind them, and what created it. Where the object
 # is not in its control block, the object itself is an allocation of its own.

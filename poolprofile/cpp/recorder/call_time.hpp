@@ -10,7 +10,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/samples.hpp"
+#include "recorder/samples.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/file.hpp"
+#include "recorder/file.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 // The file is mapped and its blocks are reserved before they are written: a process that dies of any signal leaves all
 // that it recorded, and a full disk ends the recording, not the program. No lock is held around a call of the program's
 // malloc. A forked child begins a file of its own. Needs no C++ library: the program brings its own, or has none.
-#include "profile/recorder/windows.hpp"
+#include "recorder/windows.hpp"
 
 #define RECORDER_CALLER reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))
 

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from poolbench.profile.trace import Module
+from poolprofile.trace import Module
 
 SECONDS = 300  # for one module: a large one with debug information takes a while
 UNKNOWN = "??"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""poolbench profile and poolbench replay: would pooling help this program, and where?"""
+"""poolbench profile, which is poolprofile run, and replay: would pooling help this program, and where?"""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ from typing import Annotated
 import typer
 
 from poolbench.measure.progress import Progress
-from poolbench.options import INTERRUPTED, SeedOption, complain, fail, origin, progress_stream, say, tell
-from poolbench.profile import launch
+from poolbench.options import (
+    INTERRUPTED,
+    SeedOption,
+    complain,
+    fail,
+    origin,
+    progress_stream,
+    say,
+    stop_on_signal,
+    tell,
+)
 from poolbench.results import record
 from poolbench.results.read import Results
-from poolbench.system import build, hardware, mallocs, native
+from poolbench.system import build, hardware, mallocs
+from poolprofile import launch, native
 
 EPILOG_PROFILE = """\b
 Examples:
@@ -56,7 +66,7 @@ NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; d
 
 
 def _read(paths: list[Path]):
-    from poolbench.profile import trace
+    from poolprofile import trace
 
     found, bad = [], []
     for path in paths:
@@ -68,7 +78,7 @@ def _read(paths: list[Path]):
 
 
 def _census(traces: list):
-    from poolbench.profile import census, symbols
+    from poolprofile import census, symbols
 
     mine, others = census.busiest(traces)
     if others:
@@ -116,7 +126,7 @@ class Replays:
 
 def _savings(found, asked: Replays):
     """(Savings, Plan), or None when there is nothing that could be replayed."""
-    from poolbench.profile import plan, saving
+    from poolprofile import plan, saving
 
     candidates = _candidates(found, asked.only)
     ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))
@@ -161,7 +171,7 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
 
 def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:
     """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier."""
-    from poolbench.profile import report, saving
+    from poolprofile import report, saving
 
     found = _census(traces)
     if not found.objects:
@@ -223,7 +233,7 @@ def profile(
     Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
     them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
     """
-    from poolbench.profile import trace
+    from poolprofile import trace
 
     pattern = _pattern(only)
     try:
@@ -290,8 +300,19 @@ def replay(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, name: str = "profile") -> None:
     settings = {"allow_interspersed_args": False}
     usage = "[OPTIONS] --"
-    app.command(epilog=EPILOG_PROFILE, context_settings=settings, options_metavar=usage)(profile)
+    app.command(name, epilog=EPILOG_PROFILE, context_settings=settings, options_metavar=usage)(profile)
     app.command(epilog=EPILOG_REPLAY)(replay)
+
+
+def main() -> None:
+    stop_on_signal()
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    add_to(app, "run")
+    app(prog_name="poolprofile")
+
+
+if __name__ == "__main__":
+    main()

@@ -66,13 +66,13 @@ def sources_below(*places: Path) -> list[Path]:
     return [p for place in places for p in ([place] if place.is_file() else sorted(place.rglob("*.hpp")))]
 
 
-PROFILE = ROOT / "bench" / "profile"
+PROFILE = Path(__file__).resolve().parent / "cpp"
 
 
 def recorder(say: Callable[[str], None]) -> Path:
     """The library that `poolbench profile` preloads. It needs no C++ library, so that it fits any program."""
     command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions"]
-    command += ["-fno-rtti", "-fno-plt", "-fno-stack-protector", f"-I{ROOT / 'bench'}"]
+    command += ["-fno-rtti", "-fno-plt", "-fno-stack-protector", f"-I{PROFILE}"]
     command += [str(PROFILE / "recorder.cpp")]
     command += ["-nodefaultlibs", "-Wl,-z,now", "-lgcc_s", "-lc", "-lgcc"]
     return compiled("recorder", command, [PROFILE / "recorder.cpp", *sources_below(PROFILE)], say)

@@ -3,7 +3,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/trace_format.hpp"
+#include "trace_format.hpp"
 
 #include <link.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/types.hpp"
+#include "recorder/types.hpp"
 
 namespace {
 

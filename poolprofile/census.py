@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poolbench.profile import naming, trace
-from poolbench.profile.naming import Purpose
-from poolbench.profile.symbols import Symbols, demangled
-from poolbench.profile.trace import Trace
+from poolprofile import naming, trace
+from poolprofile.naming import Purpose
+from poolprofile.symbols import Symbols, demangled
+from poolprofile.trace import Trace
 
 FEWEST_IN_WINDOWS, FEWEST_WINDOWS = 1000, 5
 # glibc keeps freed blocks of at most 120 bytes unmerged until it is asked for 1 KiB or more.

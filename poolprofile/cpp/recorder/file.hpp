@@ -4,7 +4,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/real_malloc.hpp"
+#include "recorder/real_malloc.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""From the windows of traces to a plan that bench/profile/replay.cpp carries out: objects, and who begins and ends them
+"""From the windows of traces to a plan that cpp/replay.cpp carries out: objects, and who begins and ends them
 in which order.
 
 An object whose begin was not seen existed before the window: it is created before the clock runs, by the thread that
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from poolbench.profile.census import Census, Key, key_of, pairs
-from poolbench.profile.trace import Trace
+from poolprofile.census import Census, Key, key_of, pairs
+from poolprofile.trace import Trace
 
 MAGIC = b"poolplan1"
 MOST_THREADS = 8  # further ones share

@@ -4,7 +4,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/clock.hpp"
+#include "recorder/clock.hpp"
 
 namespace {
 

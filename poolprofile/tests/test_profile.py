@@ -18,11 +18,11 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.commands import profile
-from poolbench.profile import census, launch, naming, plan, report, saving, symbols, trace
-from poolbench.profile.symbols import Frame
-from poolbench.system import hardware, native
+from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
+from poolprofile import census, launch, naming, native, plan, report, saving, symbols, trace
+from poolprofile import cli as profile
+from poolprofile.symbols import Frame
 
 SOURCE = Path(__file__).with_name("profiled.cpp")
 needs_compiler = pytest.mark.skipif(

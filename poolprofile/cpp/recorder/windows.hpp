@@ -4,7 +4,7 @@
 // A part of recorder.cpp, which alone includes it.
 #pragma once
 
-#include "profile/recorder/call_time.hpp"
+#include "recorder/call_time.hpp"
 
 namespace {
 

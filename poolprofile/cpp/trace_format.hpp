@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The file in which the recorder writes what a process allocated; docs/trace-format.md is its description.
+// The file in which the recorder writes what a process allocated; poolprofile/trace-format.md is its description.
 //
 //   header_bytes               block_bytes   block_bytes
 //   | file_header, windows[] | block       | block       | ...

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Reading what the recorder wrote, and noting on which machine it did; the layout is that of
-bench/profile/trace_format.hpp, see docs/trace-format.md."""
+cpp/trace_format.hpp, see trace-format.md."""
 
 from __future__ import annotations
 

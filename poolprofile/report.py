@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from poolbench import options
-from poolbench.profile.census import Census, Key, Kind
-from poolbench.profile.plan import Plan
-from poolbench.profile.saving import Saving, Savings
 from poolbench.tables import NONE, Sheet, number, print_text
+from poolprofile.census import Census, Key, Kind
+from poolprofile.plan import Plan
+from poolprofile.saving import Saving, Savings
 
 SHOWN = 12  # types
 LOWER_BOUND = (

@@ -32,10 +32,10 @@ import numpy as np
 
 from poolbench.analysis import stats
 from poolbench.measure.sample import environment
-from poolbench.profile.census import Census, Key, Kind
-from poolbench.profile.plan import Plan
 from poolbench.system import process
 from poolbench.system.mallocs import Malloc
+from poolprofile.census import Census, Key, Kind
+from poolprofile.plan import Plan
 
 LIMIT = 300.0  # seconds of one replay
 TARGET_SECONDS = 0.3  # of the rounds that count
