@@ -70,6 +70,18 @@ class SummaryTest(unittest.TestCase):
         self.assertTrue(commands[2].endswith("--label-regex ^(unit|compile_fail)$"), commands[2])
         self.assertEqual(len(commands), 3)
 
+    def test_python_and_the_benchmarks_run_with_gcc_when_they_are_named_or_no_label_is(self):
+        for words, python, benchmarks in (("gcc", 1, 1), ("gcc:python", 1, 0), ("gcc:unit", 0, 0), ("tsan", 0, 0)):
+            names = ("test_preset", "test_python", "test_benchmarks", "build_preset")
+            done = run_tests.Outcome("name", 1)
+            patches = {name: unittest.mock.DEFAULT for name in names}
+            with unittest.mock.patch.multiple(run_tests, **patches) as mocks, contextlib.redirect_stdout(io.StringIO()):
+                for mock in mocks.values():
+                    mock.return_value = done
+                self.assertEqual(run_tests.main([words]), 0)
+            calls = [mocks[name].call_count for name in names]
+            self.assertEqual(calls, [words != "gcc:python", python, benchmarks, benchmarks], words)
+
     def test_the_presets_are_those_of_cmake(self):
         presets = json.loads((run_tests.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["testPresets"]
         self.assertEqual(run_tests.PRESETS, [each["name"] for each in presets if not each.get("hidden")])

@@ -2,6 +2,7 @@
 """The set-up on machines that are not this one: dpkg, apt, sudo and Python are stand-ins that record their calls."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -49,14 +50,15 @@ class SetupTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         root = Path(directory.name)
         self.checkout, self.state, shims = root / "check out", root / "state", root / "shims"
-        for each in (self.checkout / "tools", self.checkout / "poolbench", self.state, shims):
+        for each in (*(self.checkout / name for name in ("tools", "poolbench", "poolprofile")), self.state, shims):
             each.mkdir(parents=True)
         shutil.copy(SETUP, self.checkout / "tools/setup")
-        (self.checkout / "tools/requirements.txt").write_text("")
+        shutil.copy(SETUP.parent / "requirements.txt", self.checkout / "tools")
         mallocs = self.checkout / "tools/build_mallocs"  # test_build_mallocs.py
         mallocs.write_text('#!/bin/sh\ntouch "$STATE/mallocs"\n')
         mallocs.chmod(0o755)
-        (self.checkout / "poolbench/pyproject.toml").write_text("")
+        for name in ("poolbench", "poolprofile"):
+            (self.checkout / name / "pyproject.toml").write_text("")
         for name, body in STAND_INS.items():
             shim = shims / name
             shim.write_text(f"#!/bin/bash\n{body}\n")
@@ -78,10 +80,10 @@ class SetupTest(unittest.TestCase):
         path = self.state / "calls"
         return path.read_text() if path.exists() else ""
 
-    def setup(self, goal="bench", **environment):
+    def setup(self, goal="bench", *asked, **environment):
         (self.state / "calls").unlink(missing_ok=True)
         done = subprocess.run(
-            [str(self.checkout / "tools/setup"), goal],
+            [str(self.checkout / "tools/setup"), goal, *asked],
             env={**self.environment, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -100,11 +102,31 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.setup(), 0)
         self.assertEqual((self.calls(), self.said), ("", ""))
 
-    def test_a_changed_pyproject_makes_the_environment_anew(self):
+    def test_a_changed_pyproject_installs_the_packages_anew(self):
         self.setup()
         (self.checkout / "poolbench/pyproject.toml").write_text("# changed\n")
         self.assertEqual(self.setup(), 0)
-        self.assertIn("venv", self.calls())
+        self.assertIn("install", self.calls())
+
+    def test_a_goal_installs_what_it_needs_and_no_more(self):
+        special = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest"}
+        self.write("known", [*REQUIRED, *OPTIONAL, *special, "relacy-dev", "clang-format-19", "pkgconf"])
+        for goal, wanted, packages in (
+            ("single-header", set(), "quom"),
+            ("package", set(), "quom setuptools"),
+            ("lint", {"clang-19", "clang-tidy-19"}, "ruff"),
+            ("docs", {"doxygen"}, "mkdocs-material"),
+            ("test gcc:unit", {"googletest"}, ""),
+            ("test tsan:stress checked:behaviour", {"googletest", "clang-19"}, ""),
+            ("test gcc:unit,consumer", {"googletest", "clang-19", "gdb"}, "conan meson cmake quom"),
+            ("test aarch64", {"googletest", "qemu-user"}, ""),
+            ("test", special - {"clang-tidy-19"}, "conan meson cmake quom ruff setuptools mkdocs-material"),
+        ):
+            self.write("installed", [])
+            shutil.rmtree(self.checkout / ".venv", ignore_errors=True)
+            self.assertEqual(self.setup(*goal.split()), 0, self.said)
+            self.assertEqual(special & set((self.state / "installed").read_text().split()), wanted, goal)
+            self.assertEqual(set(re.findall(r"([\w-]+)==", self.calls())), set(packages.split()), goal)
 
     def test_root_installs_exactly_what_is_missing(self):
         self.without("libcli11-dev", "libjemalloc2")
