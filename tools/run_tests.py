@@ -5,8 +5,8 @@
 usage: run_tests.py [PRESET[:LABEL[,LABEL]...]]...
 
 For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Those of other processors are
-skipped where their compiler or emulator is missing. With labels, only the tests that have one of them are built and run;
-test/CMakeLists.txt lists them. Two more go with the preset gcc: python, the Python tests, and benchmarks, every
+skipped where their compiler or emulator is missing. With labels, only the tests that have one of them are built and
+run; test/CMakeLists.txt lists them. Two more go with the preset gcc: python, the Python tests, and benchmarks, every
 benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the processor
 seconds that each part took, and so does the exit status.
 """

@@ -74,7 +74,7 @@ class SummaryTest(unittest.TestCase):
         for words, python, benchmarks in (("gcc", 1, 1), ("gcc:python", 1, 0), ("gcc:unit", 0, 0), ("tsan", 0, 0)):
             names = ("test_preset", "test_python", "test_benchmarks", "build_preset")
             done = run_tests.Outcome("name", 1)
-            patches = {name: unittest.mock.DEFAULT for name in names}
+            patches = dict.fromkeys(names, unittest.mock.DEFAULT)
             with unittest.mock.patch.multiple(run_tests, **patches) as mocks, contextlib.redirect_stdout(io.StringIO()):
                 for mock in mocks.values():
                     mock.return_value = done
