@@ -26,7 +26,7 @@ Examples:
   poolbench doctor                     what this machine has, and what is missing
   poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
   poolbench report --open              the newest results as a page
-  poolbench compare before.jsonl after.jsonl --fail-above 5%
+  poolbench compare --bin ../main --bin . -w create_drop
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn
   poolbench try my_type.hpp --type my::Packet --args '1500'
   poolbench profile -- ./program           would pooling help it, and where?

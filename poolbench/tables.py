@@ -355,14 +355,13 @@ def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sh
                 number(each.after),
                 f"{each.ratio - 1:+.1%}",
                 f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE,
-                f"{each.p:.2g}",
                 verdict,
             ]
         )
-    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", "verdict"]
+    columns = ["what", "before", "after", "change", "95% interval", "verdict"]
     if not any(each.cell for each in differences):
         columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
-    note = f"+: the second is slower, beyond what the controls did; equal: shown to be within {fail_above:.0%}"
+    note = f"+: the second is slower; equal: shown to be within {fail_above:.0%}"
     return Sheet(title, columns, rows, note, {"what", "verdict"})
 
 

@@ -49,7 +49,6 @@ Examples:
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
   poolbench run --profile full --budget 2h --output full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
-  poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
   poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
   poolbench run --pin 2,3                          on two processors alone
@@ -277,12 +276,6 @@ def run(
             "--scan", metavar="AXIS=RANGE", help="Measure a curve: live=1e3..1e7, threads=1..8 or payload=48,1500."
         ),
     ] = None,
-    save_baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--save-baseline", metavar="NAME", help="Keep a copy under this name, for poolbench compare NAME."
-        ),
-    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
     ] = False,
@@ -293,8 +286,6 @@ def run(
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
     try:
-        if save_baseline is not None:
-            find.baseline_path(save_baseline)  # a bad name is an error before anything is measured
         malloc, preload = with_named_mallocs(malloc, preload)
         asked = Asked(
             profile, selection_of(workload, variant, contender, malloc, toolchain),
@@ -340,8 +331,6 @@ def run(
         conclude(results, found.descriptions)
     warn_of_outliers(results, found.descriptions)
     failed = report_failures(results)
-    if save_baseline is not None:
-        say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")
     typer.echo(str(results.path))
     if failed:
         raise typer.Exit(1)

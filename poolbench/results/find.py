@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -77,32 +75,3 @@ def latest(directory: Path | None = None) -> Path:
             continue
     only = f" but smoke runs, whose times mean nothing (to see the newest, name it: {smoke})" if smoke else ""
     raise BadResults(f"there are no results in {directory} yet{only}: poolbench run makes some")
-
-
-def baseline_path(name: str, directory: Path | None = None) -> Path:
-    """Where the results of that name are kept; raises BadResults for what is no name."""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name):
-        raise BadResults(f"'{name}' is no name of a baseline: letters, digits, and . _ + - behind the first")
-    return (directory or DIRECTORY) / "baselines" / f"{name}.jsonl"
-
-
-def save_baseline(results: Path, name: str) -> Path:
-    """A copy, which replaces one of the same name."""
-    path = baseline_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    shutil.copyfile(results, partial)
-    return partial.replace(path)
-
-
-def named(word: str) -> Path:
-    """A results file by its path, or by the name of a baseline."""
-    path = Path(word)
-    if path.exists() or path.suffix or len(path.parts) > 1:
-        return path
-    baseline = baseline_path(word)
-    if baseline.is_file():
-        return baseline
-    known = sorted(each.stem for each in baseline.parent.glob("*.jsonl"))
-    there = f"the baselines are: {', '.join(known)}" if known else "no baseline is saved yet"
-    raise BadResults(f"{word} is neither a file nor a baseline; {there} (poolbench run --save-baseline {word})")

@@ -354,16 +354,6 @@ def test_a_malloc_of_ones_own_is_measured_beside_the_others(run, tmp_path):
     assert "make_shared on mine" in result.stdout and "on glibc" in result.stdout
 
 
-def test_a_baseline_is_kept_under_its_name_and_compared_with_by_it(run):
-    assert run("--save-baseline", "../main").exit_code == 2
-    saved = run("--save-baseline", "main")
-    assert saved.exit_code == 0, saved.stderr
-    again = CliRunner().invoke(cli.app, ["compare", "main", str(saved.path)])
-    assert "neither a file nor a baseline" not in again.stderr and "main.jsonl" in again.stdout
-    unknown = CliRunner().invoke(cli.app, ["compare", "other", str(saved.path)])
-    assert unknown.exit_code == 2 and "the baselines are: main" in unknown.stderr
-
-
 def test_the_seed_gives_the_order(tmp_path):
     def order(seed):
         bench = support.fake_bench(tmp_path / f"bench{seed}-{time.monotonic_ns()}", [f"c{n}" for n in range(6)])
