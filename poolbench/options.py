@@ -156,10 +156,6 @@ ToolchainOption = Annotated[
         "--toolchain", "-t", metavar="NAME", autocompletion=_complete_toolchain, help=f"Only with these. {MANY}"
     ),
 ]
-PreloadOption = Annotated[
-    list[str] | None,
-    typer.Option("--preload", metavar="NAME=LIBRARY", help="The library of a malloc that is not found automatically."),
-]
 BinOption = Annotated[
     list[str] | None,
     typer.Option(

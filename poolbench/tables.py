@@ -8,7 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TextIO
 
 import polars as pl
@@ -19,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from poolbench.analysis.claims import counted
-from poolbench.analysis.families import Family, families
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
@@ -35,15 +34,6 @@ MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
 
 
 @dataclass(frozen=True)
-class Fold:
-    """Rows of a table for which one row can stand."""
-
-    row: list[str]
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
 class Sheet:
     """A table of words, before it has a format."""
 
@@ -52,24 +42,6 @@ class Sheet:
     rows: list[list[str]]
     note: str = ""
     words: set[str] = field(default_factory=set)  # columns that are set to the left
-    folds: list[Fold] = field(default_factory=list)
-
-    def folded(self) -> Sheet:
-        rows, at = [], 0
-        for fold in self.folds:
-            rows += [*self.rows[at : fold.first], fold.row]
-            at = fold.first + fold.count
-        return replace(self, rows=[*rows, *self.rows[at:]], folds=[])
-
-    def parts(self) -> list[tuple[Fold | None, list[list[str]]]]:
-        """The rows, those of a fold together."""
-        found, at = [], 0
-        for fold in self.folds:
-            if fold.first > at:
-                found.append((None, self.rows[at : fold.first]))
-            at = fold.first + fold.count
-            found.append((fold, self.rows[fold.first : at]))
-        return [*found, (None, self.rows[at:])] if at < len(self.rows) else found
 
 
 def number(value: float | None) -> str:
@@ -106,32 +78,6 @@ def ratio_text(row: Row) -> str:
     return number(row.ratio.median) + bounds
 
 
-def _span(values: Iterable[float | None]) -> str:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if not known:
-        return NONE
-    low, high = number(min(known)), number(max(known))
-    return low if low == high else f"{low}…{high}"
-
-
-def _family_row(family: Family, headings: Iterable[str], published: bool) -> list[str]:
-    """From the fastest to the slowest member; of the intervals all that they cover."""
-    rows, cell = family.rows, family.rows[0].cell
-    runs = sorted({row.runs for row in rows})
-    times = [row.time for row in rows if row.time]
-    return [
-        f"{family.name} ({len(rows)})",
-        toolchain_text(rows[0]),
-        cell.malloc,
-        _span(time.median for time in times),
-        range_text(min(time.low for time in times), max(time.high for time in times)) if times else NONE,
-        "…".join(map(str, runs[:: max(1, len(runs) - 1)])),
-        _span(row.ratio.median if row.ratio else None for row in rows),
-        *[_span(row.figures[name].median if name in row.figures else None for row in rows) for name in headings],
-        *([""] if published else []),
-    ]
-
-
 def _row(row: Row, usual: float, headings: Iterable[str], unit: str | None) -> list[str]:
     cell = row.cell
     return [
@@ -153,21 +99,15 @@ def group_sheet(group: Cells) -> Sheet:
     usual = max((row.cell.scale for row in group.rows), default=1)
     table = group.description.published if any(row.published for row in group.rows) else None
     base = group.description.base_of(group.variant)
-    rows, folds = [], []
-    for family in families(group):
-        if family.name:
-            folds.append(Fold(_family_row(family, headings, table is not None), len(rows), len(family.rows)))
-        rows += [_row(row, usual, headings, table.unit if table else None) for row in family.rows]
+    rows = [_row(row, usual, headings, table.unit if table else None) for row in group.rows]
     columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
     columns += [*headings.values(), *(["published"] if table else [])]
     note = f"one op: {group.operation}" + (f"; published: {table.what}" if table else "")
-    if folds:
-        note += "; (n): of so many ways to one kind of pointer, from the fastest to the slowest"
     at = columns.index("toolchain")
     if {row[at] for row in rows} == {MAIN_TOOLCHAIN}:
-        for row in (columns, *rows, *(fold.row for fold in folds)):
+        for row in (columns, *rows):
             del row[at]
-    return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"}, folds)
+    return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"})
 
 
 def lead_text(lead: Lead | None) -> str:

@@ -17,7 +17,6 @@ from poolbench.options import (
     BinOption,
     ContenderOption,
     MallocOption,
-    PreloadOption,
     SeedOption,
     ToolchainOption,
     VariantOption,
@@ -34,13 +33,13 @@ from poolbench.options import (
     share,
     tell,
 )
-from poolbench.plan import description, matrix, program, scan
+from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import affinity, build, hardware, mallocs, toolchains
+from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -49,17 +48,11 @@ Examples:
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
   poolbench run --profile full --budget 2h --output full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
-  poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
-  poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
-  poolbench run --pin 2,3                          on two processors alone
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
 2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
 """
-
-
-OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 
 
 class Profile(enum.StrEnum):
@@ -105,53 +98,27 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection, list
     return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly, lists=lists)
 
 
-def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:
-    """(`--malloc`, `--preload`), with each NAME=PATH of the first moved to the second. Such a malloc is measured beside
-    the others, unless names alone choose among them; then it is one of those chosen."""
+def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Malloc], list[str]]:
+    """What --malloc names: those to measure with, and which of them are chosen; NAME=PATH is measured beside the
+    others, unless names alone choose among them: then it is one of those chosen."""
     split = [word for given in words or [] for word in given.split(",") if word]
-    named = [word for word in split if "=" in word]
+    named = dict(pairs([word for word in split if "=" in word], "--malloc"))
     chosen = [word for word in split if "=" not in word]
-    for name, path in pairs(named, "--malloc"):
+    for name, path in named.items():
         if not Path(path).is_file():
             raise SelectionError(f"--malloc {name}={path}: there is no such library")
-    if chosen:
-        chosen += [word.partition("=")[0] for word in named]
-    return chosen, [*(preloads or []), *named]
-
-
-def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
+    chosen += list(named) if chosen else []
     found, missing = mallocs.find()
-    found = mallocs.with_preloads(found, dict(pairs(preloads, "--preload")))
-    there = {malloc.name for malloc in found}
+    found = mallocs.with_preloads(found, named)
     for name, why in missing.items():
-        if name in there:
-            continue
-        if name in chosen.malloc:
+        if name in chosen and name not in named:
             raise SelectionError(why)
-        say(f"left out: {why}")
-    if profile != "smoke" or chosen.malloc:
-        return found
+        if name not in named:
+            say(f"left out: {why}")
+    if profile != "smoke" or chosen:
+        return found, chosen
     # A smoke run is about the workloads' arithmetic, which does not depend on the malloc; one that is named is tried.
-    named = dict(pairs(preloads, "--preload"))
-    return [malloc for malloc in found if malloc is found[0] or malloc.name in named]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be measured, as the command line says it."""
-
-    profile: Profile
-    chosen: Selection
-    processors: tuple[int, ...]  # empty: wherever the system likes
-    scans: dict
-    preload: list[str] | None
-    bins: list[str] | None
-    lists: bool  # nothing is measured
-
-    def describe(self, pin: str | None) -> dict:
-        """For the results file: a run that is continued asks the same."""
-        scans = {"scan": self.scans} if self.scans else {}
-        return {**self.chosen.describe(), **scans, **({"pin": pin} if pin else {})}
+    return [malloc for malloc in found if malloc is found[0] or malloc.name in named], chosen
 
 
 @dataclass(frozen=True)
@@ -164,25 +131,20 @@ class Found:
     descriptions: dict[str, description.Description]
 
 
-def found_for(asked: Asked) -> Found:
-    libraries = mallocs_of(asked.preload, asked.profile, asked.chosen)
+def found_for(
+    profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None, lists: bool
+) -> Found:
+    """`lists`: nothing is measured."""
     names = [library.name for library in libraries]
     descriptions = description.load()
-    asked.chosen.check("malloc", names)  # an error before a build of many minutes
-    if not asked.bins:
-        asked.chosen.check("workload", descriptions)
-    programs = programs_of(asked.bins, asked.profile, asked.chosen, asked.lists)
-    cells = asked.chosen.filter(matrix.cells_of(asked.profile, programs, names, descriptions))
-    if asked.scans and cells:
-        cells = scan.scanned(cells, asked.scans, str(asked.profile))
-        scan.check_payloads(cells, {name: w.payloads for p in programs for name, w in p.workloads.items()})
-        check_memory(cells)
+    chosen.check("malloc", names)  # an error before a build of many minutes
+    if not bins:
+        chosen.check("workload", descriptions)
+    programs = programs_of(bins, profile, chosen, lists)
+    cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
-        raise fail(f"nothing to measure: {asked.profile} wants a Release build (-O3), there is {kinds}")
-    most = max((cell.threads or 1 for cell in cells), default=1)
-    if asked.processors and most > len(asked.processors):
-        say(f"--pin: some cells have {most} threads, which share {len(asked.processors)} processor(s)")
+        raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
     return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
 
@@ -200,22 +162,6 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
         raise BadResults(f"{output} exists: --fresh wants a name of its own")
     find.continued(output, programs)
     return output
-
-
-def check_memory(cells: list[Cell]) -> None:
-    """A scan may ask for more objects than the machine holds: an error before anything is measured."""
-    memory = hardware.describe()["memory_mib"]
-    for cell in cells:
-        wanted = (cell.live or 0) * ((cell.payload or 0) + OVERHEAD) >> 20
-        if memory and wanted > memory // 2:
-            raise SelectionError(f"{cell} takes {wanted:,} MiB: more than half of this machine's memory")
-
-
-def warn_of_outliers(results: Results, descriptions: dict[str, description.Description]) -> None:
-    from poolbench.analysis import outliers
-
-    if told := outliers.in_words(outliers.find(results, descriptions), len(results.cells())):
-        say(told)
 
 
 def report_failures(results: Results) -> bool:
@@ -265,17 +211,7 @@ def run(
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     bins: BinOption = None,
-    preload: PreloadOption = None,
     seed: SeedOption = SEED,
-    pin: Annotated[
-        str | None, typer.Option(metavar="PROCESSORS", help="Measure only on these processors, such as 2,3 or 0-3.")
-    ] = None,
-    scans: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scan", metavar="AXIS=RANGE", help="Measure a curve: live=1e3..1e7, threads=1..8 or payload=48,1500."
-        ),
-    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
     ] = False,
@@ -286,17 +222,14 @@ def run(
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
     try:
-        malloc, preload = with_named_mallocs(malloc, preload)
-        asked = Asked(
-            profile, selection_of(workload, variant, contender, malloc, toolchain),
-            affinity.parse(pin) if pin else (), scan.parse_all(scans or []), preload, bins, lists=dry_run,
-        )  # fmt: skip
-        found = found_for(asked)
+        libraries, names = mallocs_of(malloc, profile)
+        chosen = selection_of(workload, variant, contender, names, toolchain)
+        found = found_for(profile, chosen, libraries, bins, dry_run)
         if dry_run:
             for cell in found.cells:
                 typer.echo(str(cell))
             return
-        selection = asked.describe(pin)
+        selection = chosen.describe()
         plan = RunPlan(
             results_path(output, fresh, profile, selection, found.programs),
             str(profile),
@@ -309,7 +242,6 @@ def run(
             found.descriptions,
             retry_failed,
             seed,
-            asked.processors,
         )
         results = carry_out(plan, say, progress_stream())
     except (
@@ -319,7 +251,6 @@ def run(
         NotResults,
         program.ProgramError,
         description.DescriptionError,
-        affinity.CannotPin,
     ) as error:
         raise fail(str(error)) from error
     except (CannotWrite, build.BuildFailed) as error:
@@ -329,7 +260,6 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, found.descriptions)
-    warn_of_outliers(results, found.descriptions)
     failed = report_failures(results)
     typer.echo(str(results.path))
     if failed:

@@ -30,7 +30,6 @@ Examples:
   poolbench table                          every cell of the newest results, an experiment a table
   poolbench table --summary                one line a work
   poolbench table -w e1 --format markdown
-  poolbench table -w e3 --unfold           E3's kinds of pointers, each way to make one
   poolbench table results.jsonl --format csv > results.csv
 """
 
@@ -46,9 +45,6 @@ def table(
     results: ResultsArgument = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
     summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
-    unfold: Annotated[
-        bool, typer.Option("--unfold", help="Every contender, also where one row can stand for several of a kind.")
-    ] = False,
     workload: WorkloadOption = None,
     variant: VariantOption = None,
     contender: ContenderOption = None,
@@ -77,7 +73,7 @@ def table(
     else:
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
-        sheets = [sheet if unfold else sheet.folded() for sheet in map(tables.group_sheet, groups)]
+        sheets = [tables.group_sheet(group) for group in groups]
     if form in (Format.csv, Format.json):
         say(origin(found))
     else:

@@ -4,7 +4,6 @@ was published. A new workload needs such a file and nothing else; without one it
 
     title, question, source         words for the report
     limits = ["raw", ...]           contenders that only show how far one could get
-    families = { name = ["raw", ...] }  contenders of one kind: tables fold them into one row, which can be unfolded
     figures = { name = "heading" }  what a result tells beside its time; of a name that ends in "_worst", the largest of
                                     all processes is shown, of others the median
     measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
@@ -109,7 +108,6 @@ class Description:
     question: str = ""
     source: str = ""
     limits: list[str] = field(default_factory=list)  # contenders that are no smart pointers
-    families: dict[str, list[str]] = field(default_factory=dict)
     figures: dict[str, str] = field(default_factory=dict)
     measure: dict[str, str] = field(default_factory=dict)
     base: dict[str, str] = field(default_factory=dict)
@@ -120,10 +118,6 @@ class Description:
 
     def measure_of(self, variant: str) -> str:
         return self.measure.get(variant, TIME)
-
-    def family_of(self, contender: str) -> str:
-        """Empty: it stands alone."""
-        return next((name for name, members in self.families.items() if contender in members), "")
 
     def base_of(self, variant: str) -> str:
         return self.base.get(variant, STANDARD)

@@ -10,13 +10,12 @@ import polars as pl
 
 from poolbench.analysis.estimate import matching
 from poolbench.analysis.headlines import OURS
-from poolbench.plan.cell import PARAMETERS, UNITS
+from poolbench.plan.cell import UNITS
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME, Chart, Description, Where
 from poolbench.report import theme
 from poolbench.report.marks import (
     LINES_HEIGHT,
     ROW_HEIGHT,
-    TOOLTIP,
     across,
     along,
     colours,
@@ -54,19 +53,6 @@ def panels(chart: Chart, description: Description, frame: pl.DataFrame) -> Itera
                 yield label, *_percentile_curves(chart, part)
             case _:
                 yield label, *_dots(chart, description, part)
-
-
-def of_scan(workload: str, axes: list[str], frame: pl.DataFrame) -> list[Chart]:
-    """The curves of a workload along each axis that a run scanned."""
-    found = []
-    here = matching(frame, {"workload": workload, "measure": TIME})
-    for axis in axes:
-        if here[axis].n_unique() < 2:
-            continue
-        rows = [name for name in ("variant", *PARAMETERS) if name != axis and here[name].n_unique() > 1]
-        title = "live objects" if axis == "live" else axis
-        found.append(Chart("lines", f"Time against {title}", rows=rows, x=axis, x_title=title))
-    return found
 
 
 def _value(column: str, value: object) -> str:
@@ -113,11 +99,10 @@ def _dots(chart: Chart, description: Description, part: pl.DataFrame) -> tuple[a
     y = alt.Y("contender:N", sort=order, title=None)
     x = alt.X("median:Q", scale=scale, title=_axis_title(chart, description))
     base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
-    layers = across(base, scale, x, shape=shape, tooltip=TOOLTIP)
+    layers = across(base, scale, x, shape=shape)
     if published:
         marks = alt.Chart(alt.Data(values=published)).mark_point(shape=CROSS, filled=False, size=60, strokeWidth=2)
-        tooltip = [alt.Tooltip("contender:N"), alt.Tooltip("series:N"), alt.Tooltip("shown:N", title="published")]
-        layers.append(marks.encode(y=y, x=alt.X("published:Q", scale=scale), color=colour, tooltip=tooltip))
+        layers.append(marks.encode(y=y, x=alt.X("published:Q", scale=scale), color=colour))
     best, worst = data[0], data[-1]
     words = (
         f"{_axis_title(chart, description)} of {len(order)} contenders. "
@@ -148,8 +133,7 @@ def _lines(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
     y_scale = scale_of(data)
     y = alt.Y("median:Q", scale=y_scale, title="ns per operation")
     base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
-    tooltip = [*TOOLTIP[:2], alt.Tooltip("at:Q", title=title, format=","), *TOOLTIP[2:]]
-    layers = along(base, y_scale, y, shape=shape, tooltip=tooltip)
+    layers = along(base, y_scale, y, shape=shape)
     first, last = points[0], points[-1]
     ends = {(row["series"], row["at"]): row["shown"] for row in data}
     words = f"ns per operation against {title}, from {first:,} to {last:,}. " + " ".join(
@@ -177,7 +161,7 @@ def _beside(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart, str]:
     y = alt.Y("contender:N", sort=order, title=None)
     base = alt.Chart(alt.Data(values=data)).encode(y=y, color=colour)
     x = alt.X("median:Q", scale=scale, title="ns per operation")
-    layers = across(base, scale, x, shape=shape, tooltip=TOOLTIP)
+    layers = across(base, scale, x, shape=shape)
     shown = {(row["contender"], row["series"]): row["shown"] for row in data}
     words = "ns per operation. " + " ".join(
         f"{name}: " + ", ".join(f"{label} {shown.get((name, label), '–')}" for label in chart.beside.values()) + "."
@@ -210,7 +194,7 @@ def _percentile_curves(chart: Chart, part: pl.DataFrame) -> tuple[alt.LayerChart
     scale = logarithmic([row[end] for row in data for end in ("low", "high")])
     y = alt.Y("median:Q", scale=scale, title="ns, one operation")
     base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
-    layers = along(base, scale, y, shape=shape, tooltip=TOOLTIP)
+    layers = along(base, scale, y, shape=shape)
     shown = {(row["series"], row["at"]): row["shown"] for row in data}
     words = "ns of one operation at the percentiles 50, 99, 99.9 and 99.99. " + " ".join(
         f"{name}: " + ", ".join(shown.get((name, at), "–") for at in PERCENTILES.values()) + "."

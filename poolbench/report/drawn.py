@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-"""A chart as a page holds it: an SVG that needs no script, and a Vega specification that a script makes of it a drawing
-that fits the window and reacts to the mouse."""
+"""A chart as a page holds it: an SVG, drawn by Vega here, that needs no script."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
 
 import altair as alt
 import vl_convert
@@ -27,7 +24,6 @@ class Drawn:
     title: str
     description: str  # for those who do not see it
     svg: str
-    vega: str  # JSON that may stand in a <script>
 
 
 def _specification(chart: alt.LayerChart) -> dict:
@@ -52,21 +48,8 @@ def standalone_svg(chart: alt.LayerChart, description: str) -> str:
 
 
 def draw(name: str, title: str, description: str, chart: alt.LayerChart) -> Drawn:
-    specification = _specification(chart)
-    vega = vl_convert.vegalite_to_vega({**specification, "width": "container"})
-    return Drawn(name, title, description, _svg(specification), script_json(vega))
-
-
-def script_json(value: object) -> str:
-    """Nothing in it ends the <script> it stands in, whatever a results file says."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    return Drawn(name, title, description, _svg(_specification(chart)))
 
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-@cache
-def runtime() -> str:
-    """Vega and its tooltips, from the package that converts: nothing is fetched."""
-    return vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;").replace("</script", "<\\/script")

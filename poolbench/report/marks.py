@@ -19,13 +19,6 @@ MARGIN = 1.12  # of a logarithmic scale, at each end
 WIDE = 4  # the largest over the smallest value from which on a scale is logarithmic
 TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]
 INK = alt.value("currentColor")
-TOOLTIP = [
-    alt.Tooltip("contender:N"),
-    alt.Tooltip("series:N"),
-    alt.Tooltip("shown:N", title="median"),
-    alt.Tooltip("interval:N", title="95% interval"),
-    alt.Tooltip("runs:Q"),
-]
 
 
 def figures(row: dict) -> dict:

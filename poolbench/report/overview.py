@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Charts of a whole results file: the picture that a report begins with, and the matrix of contenders and works."""
+"""Charts of a whole results file: the picture that a report begins with."""
 
 from __future__ import annotations
 
 import json
-import math
 
 import altair as alt
-import polars as pl
 
-from poolbench.analysis.estimate import matching
 from poolbench.analysis.headlines import OURS, by_use
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.plan.description import STANDARD
 from poolbench.report import theme
-from poolbench.report.charts import USUAL
-from poolbench.report.marks import INK, ROW_HEIGHT, TICKS, TOOLTIP, colours, figures, in_lines, where_equal
+from poolbench.report.marks import INK, TICKS, colours, figures, in_lines, where_equal
 from poolbench.tables import number
 
 STEP = 28  # the height of a row of the picture: two lines of a name
@@ -56,7 +52,7 @@ def picture(rows: list[HeadlineRow]) -> alt.LayerChart:
         line.mark_rule(strokeWidth=5, opacity=0.35).encode(x=alt.X("at:Q", scale=scale), x2="one:Q", color=sure),
         where_equal(x=alt.X("one:Q", scale=scale)),
         points.mark_rule(strokeWidth=2, opacity=0.8).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
-        points.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape, tooltip=TOOLTIP),
+        points.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape),
         lead.mark_text(align="right", dx=-9, fontSize=12, fontWeight="bold").encode(
             fill=alt.condition(undecided, alt.value(theme.UNDECIDED), INK),
             x=alt.X("left:Q", scale=scale),
@@ -103,41 +99,3 @@ def picture_in_words(rows: list[HeadlineRow]) -> str:
         if r.over_best
     ]
     return "Time per object of each work, the best malloc being 1. " + "; ".join(parts) + "."
-
-
-def heat_map(headlines: list[HeadlineRow], frame: pl.DataFrame) -> tuple[alt.LayerChart, list[dict]] | None:
-    """Contenders against works: time over that of std::make_shared on glibc. The cells too, for the table."""
-    data = []
-    for row in headlines:
-        if "glibc" not in row.mallocs:
-            continue
-        unit = row.mallocs["glibc"]["median"]
-        where = {"workload": row.workload, "measure": row.headline.measure, **USUAL, **row.headline.where}
-        for found in matching(frame, where).iter_rows(named=True):
-            if found["malloc"] != "glibc" and found["contender"] != STANDARD:
-                continue
-            name = found["contender"] + ("" if found["malloc"] == "glibc" else f" on {found['malloc']}")
-            relative = found["median"] / unit
-            data.append({"contender": name, "work": row.headline.short or row.headline.work, "relative": relative,
-                         "text": number(relative), "log": math.log2(relative)})  # fmt: skip
-    if not data:
-        return None
-    logs: dict[str, list[float]] = {}
-    for cell in data:
-        logs.setdefault(cell["contender"], []).append(cell["log"])
-    half = len({cell["work"] for cell in data}) / 2
-    # A mean over few works says little: those come last.
-    order = sorted(logs, key=lambda name: (len(logs[name]) < half, sum(logs[name]) / len(logs[name])))
-    works = list(dict.fromkeys(cell["work"] for cell in data))
-    data.sort(key=lambda cell: (order.index(cell["contender"]), works.index(cell["work"])))
-    base = alt.Chart(alt.Data(values=data)).encode(
-        x=alt.X("work:N", sort=works, title=None, axis=alt.Axis(orient="top", labelAngle=-30, labelLimit=200)),
-        y=alt.Y("contender:N", sort=order, title=None),
-    )
-    colour = alt.Color("log:Q", scale=alt.Scale(domain=[-4, 0, 4], range=theme.HEAT, clamp=True), legend=None)
-    tooltip = [alt.Tooltip("contender:N"), alt.Tooltip("work:N"), alt.Tooltip("text:N", title="÷ make_shared")]
-    layers = alt.layer(
-        base.mark_rect().encode(color=colour, tooltip=tooltip),
-        base.mark_text(color="black", fontSize=11).encode(text="text:N"),
-    )
-    return layers.properties(height={"step": ROW_HEIGHT}), data

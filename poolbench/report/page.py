@@ -14,12 +14,11 @@ import jinja2
 from markupsafe import Markup, escape
 
 from poolbench import tables
-from poolbench.analysis import claims, estimate, headlines, outliers, rows
+from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.options import profile_of
-from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import Description, default, order
 from poolbench.report import charts, findings, overview
-from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
+from poolbench.report.drawn import Drawn, draw, standalone_svg
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
@@ -54,19 +53,11 @@ class Section:
     sheets: list[Sheet] = field(default_factory=list)
 
 
-def _scan_axes(results: Results) -> list[str]:
-    scans = [session.get("selection", {}).get("scan", {}) for session in results.sessions]
-    return list(dict.fromkeys(axis for scan in scans for axis in scan if axis in PARAMETERS))
-
-
 def _sections(results: Results, frame, groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
-    found, axes = [], _scan_axes(results)
+    found = []
     for name in sorted({group.description.name for group in groups}, key=order):
         section = Section(name, descriptions.get(name) or default(name))
-        scans = charts.of_scan(name, axes, frame)
-        # A scan's file holds little else: its curves go first, in place of charts of the same axis.
-        usual = [chart for chart in section.description.charts if not (scans and chart.kind == "lines")]
-        for number, chart in enumerate([*scans, *usual]):
+        for number, chart in enumerate(section.description.charts):
             panels = [
                 Panel(label, draw(f"{name}-{number}-{i}", f"{chart.title}{', ' + label if label else ''}", words, made))
                 for i, (label, made, words) in enumerate(charts.panels(chart, section.description, frame))
@@ -76,21 +67,6 @@ def _sections(results: Results, frame, groups: list[rows.Group], descriptions: d
         section.sheets = [tables.group_sheet(group) for group in groups if group.description.name == name]
         found.append(section)
     return found
-
-
-def _heat(headline_rows: list[headlines.Row], frame) -> tuple[Drawn, Sheet] | None:
-    made = overview.heat_map(headline_rows, frame)
-    if made is None:
-        return None
-    chart, cells = made
-    works = list(dict.fromkeys(cell["work"] for cell in cells))
-    by_contender: dict[str, dict[str, str]] = {}
-    for cell in cells:
-        by_contender.setdefault(cell["contender"], {})[cell["work"]] = cell["text"]
-    lines = [[name, *(found.get(work, tables.NONE) for work in works)] for name, found in by_contender.items()]
-    title = "Time over that of std::make_shared on glibc"
-    words = f"Heat map of {len(lines)} contenders and {len(works)} works; from fast to slow: {', '.join(by_contender)}."
-    return draw("heat", title, words, chart), Sheet(title, ["contender", *works], lines, words={"contender"})
 
 
 def _summary(found: list[headlines.Row]) -> Summary:
@@ -175,7 +151,6 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     words = [
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
-        *filter(None, [outliers.in_words(outliers.find(results, descriptions), len(results.cells()))]),
     ]
     picture = None
     if any(row.over_best for row in timed):
@@ -190,7 +165,6 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
         picture=picture,
         summary=_summary(headline_rows) if headline_rows else None,
         losses=_losses_sheet(lost) if headline_rows else None,
-        heat=_heat(headline_rows, frame),
         sections=_sections(results, frame, groups, descriptions),
         claims=judged,
         claim_title=tables.claim_title,
@@ -200,8 +174,6 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
         damaged=results.warning(),
         none=tables.NONE,
         css=(TEMPLATES / "page.css").read_text(),
-        script=(TEMPLATES / "page.js").read_text(),
-        vega=runtime(),
     )
 
 
@@ -210,17 +182,8 @@ def picture_svg(results: Results, descriptions: dict[str, Description]) -> str |
     frame = estimate.estimates(results)
     found = headlines.times(headlines.rows(frame, descriptions, results.installed))
     if not any(row.over_best for row in found):
-        return _scan_svg(results, frame, descriptions)
+        return None
     return standalone_svg(overview.picture(found), overview.picture_in_words(found))
-
-
-def _scan_svg(results: Results, frame, descriptions: dict[str, Description]) -> str | None:
-    """The first curve, where a scan was measured and nothing else."""
-    for name in dict.fromkeys(cell.workload for cell in results.cells()):
-        for chart in charts.of_scan(name, _scan_axes(results), frame):
-            for _, made, words in charts.panels(chart, descriptions.get(name) or default(name), frame):
-                return standalone_svg(made, words)
-    return None
 
 
 def _whole(text: str) -> Markup:

@@ -23,9 +23,6 @@ OTHER_COLOURS = ["#b5527f", "#2a8f8f", "#94762f", "#5b7083", "#d1495b", "#4f6bed
 UNDECIDED = "#8b949e"
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "stroke"]
 
-# Faster than std::make_shared, alike, slower: pale, so that black text can be read on all of them.
-HEAT = ["#6aaed6", "#f2f2f2", "#f4a261"]
-
 CONFIG = {
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",

@@ -84,11 +84,6 @@ class Results:
             return f"BUSY with other work{most}: its times do not count"
         return "quiet at the start" if self.sessions else "whether it was busy is not known"
 
-    def pinned(self) -> list[str]:
-        """To which processors, in words; nothing when to none."""
-        found = {str(session["pinned"]).strip("[]") for session in self.sessions if session.get("pinned")}
-        return [f"pinned to processor {' and '.join(sorted(found))}"] if found else []
-
     def origin(self, here: dict | None = None, file: str = "") -> str:
         """File, machine, date, and whether the machine was busy; `here` is the machine that asks, `file` what to say in
         place of the name of a file that is not kept."""
@@ -99,7 +94,6 @@ class Results:
             f"{file or self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
             self.busy(),
-            *self.pinned(),
             *([] if self.finished else ["UNFINISHED: its run was stopped, figures are missing"]),
         ]
         return "; ".join(parts)

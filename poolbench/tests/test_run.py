@@ -211,13 +211,6 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(run):
     assert not result.path.exists()
 
 
-def test_a_library_named_on_the_command_line_that_is_missing_fails_its_cells(run):
-    result = run("--preload", "mine=/nowhere/libmine.so", "--profile", "smoke", "--malloc", "glibc,mine")
-    assert result.exit_code == 1
-    assert "ran on glibc, not on mine (/nowhere/libmine.so, which does not exist)" in result.stderr
-    assert counts(result.path) == {"make_shared": 1, "pooled": 1}
-
-
 def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path, monkeypatch):
     bench = support.fake_bench(tmp_path / "bench")
     words = ["run", "--bin", f"gcc={bench}", *PRECISE]
