@@ -13,8 +13,7 @@ What is refused, each with file, line and what to do about it:
   opening     a header that does not begin with the licence line and `#pragma once`
   macro       a macro without the prefix POOLED_
   version     version.hpp, CMakeLists.txt and CHANGELOG.md name different versions
-  alone       a header that does not compile by itself (GCC, warnings are errors), or calls a function that only a
-              header it does not include defines (tools/lint_calls.py)
+  alone       a header that does not compile by itself (GCC, warnings are errors)
   layer       a layer that does not compile with those below it (Clang with libc++, warnings are errors), or that two
               translation units cannot both include, or that does not link (GCC, all inline functions emitted)
 """
@@ -29,8 +28,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
-
-from lint_calls import calls_without_definition, syntax_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -157,27 +154,15 @@ def check_layers(headers: dict[str, Header]) -> list[Finding]:
     for header in headers.values():
         own = layer_of(header.name)
         if own is None:
-            findings.append(
-                Finding(
-                    header.shown,
-                    1,
-                    "is in no layer: move it, or add its folder to LAYERS in tools/lint_layers.py",
-                )
-            )
+            findings.append(Finding(header.shown, 1, "is in no layer: move it, or add its folder to LAYERS here"))
             continue
         for target, line in header.includes.items():
             other = layer_of(target)
             if target not in headers:
                 findings.append(Finding(header.shown, line, f"includes pooled/{target}, which does not exist"))
             elif other is not None and other > own:
-                findings.append(
-                    Finding(
-                        header.shown,
-                        line,
-                        f"includes pooled/{target}: layer {layer_name(own)} is below {layer_name(other)}. Move what is "
-                        "shared down, or pass it in as a parameter",
-                    )
-                )
+                below = f"layer {layer_name(own)} is below {layer_name(other)}"
+                findings.append(Finding(header.shown, line, f"includes pooled/{target}: {below}; move what is shared"))
     return findings
 
 
@@ -189,16 +174,8 @@ def check_cycles(headers: dict[str, Header]) -> list[Finding]:
         if name in trail:
             circle = trail[trail.index(name) :] + [name]
             last = headers[trail[-1]]
-            findings.append(
-                Finding(
-                    last.shown,
-                    last.includes[name],
-                    "closes a circle of includes: "
-                    + " -> ".join(circle)
-                    + ". Split what both sides need into a header "
-                    "below them",
-                )
-            )
+            told = f"closes a circle of includes: {' -> '.join(circle)}"
+            findings.append(Finding(last.shown, last.includes[name], told))
             return
         if name in done:
             return
@@ -283,43 +260,9 @@ def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     failed = {name: error for name, error in zip(headers, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
-        Finding(
-            headers[name].shown,
-            1,
-            f"does not compile alone with {GCC}; include what it uses. First error:\n    {error}",
-        )
+        Finding(headers[name].shown, 1, f"does not compile alone with {GCC}. First error:\n    {error}")
         for name, error in failed.items()
         if not any(target in failed for target in headers[name].includes)
-    ]
-
-
-def check_calls(include: Path, headers: dict[str, Header]) -> list[Finding]:
-    tree = syntax_tree(include, headers, CLANG)
-    if tree is None:
-        return [Finding(str(include), 0, f"the headers do not compile together with {CLANG}: calls are not checked")]
-
-    def reach(name: str, seen: set[str]) -> set[str]:
-        for target in headers[name].includes:
-            if target in headers and target not in seen:
-                seen.add(target)
-                reach(target, seen)
-        return seen
-
-    def is_called_on(caller: str, line: int, callee: str) -> bool:
-        # The tree names a file only where it changes, and not after every detour: the text has to agree.
-        lines = headers[caller].lines
-        return 0 < line <= len(lines) and callee in lines[line - 1]
-
-    found = calls_without_definition(tree, {name: reach(name, set()) for name in headers})
-    return [
-        Finding(
-            headers[caller].shown,
-            line,
-            f"calls {callee}, which only pooled/{home} defines, and that is not included: alone, this header does not "
-            "link. Include it, or take a callback where it is in a higher layer",
-        )
-        for caller, line, callee, home in found
-        if is_called_on(caller, line, callee)
     ]
 
 
@@ -374,11 +317,7 @@ def main(argv: list[str] | None = None) -> int:
     for header in headers.values():
         findings += check_opening(header) + check_macros(header)
     if not options.no_compile:
-        findings += check_compilers() or (
-            check_alone(options.include, headers)
-            + check_calls(options.include, headers)
-            + check_links(options.include, headers)
-        )
+        findings += check_compilers() or (check_alone(options.include, headers) + check_links(options.include, headers))
 
     for finding in sorted(findings):
         print(finding)

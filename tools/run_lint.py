@@ -46,10 +46,6 @@ def check_layers() -> bool:
     return run(sys.executable, "tools/lint_layers.py")
 
 
-def check_tests() -> bool:
-    return run(sys.executable, "tools/lint_tests.py")
-
-
 def check_vocabulary() -> bool:
     return run(sys.executable, "tools/lint_vocabulary.py")
 
@@ -76,23 +72,10 @@ def check_tidy() -> bool:
     files += sorted(each for each in (ROOT / "examples").glob("*.cpp") if each.stem not in SLOW_EXAMPLES)
 
     def tidy(file: Path):
-        command = [
-            CLANG_TIDY,
-            "--quiet",
-            "--warnings-as-errors=*",
-            f"--config-file={ROOT / '.clang-tidy'}",
-            str(file),
-        ]
+        command = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", f"--config-file={ROOT / '.clang-tidy'}", str(file)]
         command += ["--", "-std=c++20", f"-I{ROOT / 'include'}", f"-I{ROOT / 'test'}"]
-        return subprocess.run(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+        return subprocess.run(command, cwd=ROOT, check=False, **streams)
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         results = list(workers.map(tidy, files))
@@ -148,15 +131,7 @@ def main(argv: list[str]) -> int:
     if argv not in ([], ["--vocabulary"]):
         print(__doc__, file=sys.stderr)
         return 2
-    checks = [
-        check_layers,
-        check_tests,
-        check_format,
-        check_tidy,
-        check_python,
-        check_shell,
-        check_workflows,
-    ]
+    checks = [check_layers, check_format, check_tidy, check_python, check_shell, check_workflows]
     if argv:
         checks.append(check_vocabulary)
     failed = []

@@ -129,46 +129,6 @@ class CompilingLintTest(TemporaryHeaders):
         findings = lint.check_alone(self.include, self.headers())
         self.assert_one(findings, "include/pooled/base/a.hpp", 1, "used but never defined")
 
-    def assert_call_refused(self, low, high, line):
-        self.header("base/low.hpp", f"namespace pooled {{\n{low}\n}}\n")
-        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{\n{high}\n}}\n')
-        findings = lint.check_calls(self.include, self.headers())
-        self.assert_one(findings, "include/pooled/base/low.hpp", line, "calls up, which only pooled/pool/high.hpp")
-
-    def test_an_upward_call_of_a_function_is_refused(self):
-        self.assert_call_refused("inline void up();\ninline void f() { up(); }", "inline void up() {}", 5)
-
-    def test_an_upward_call_in_a_template_is_refused(self):
-        self.assert_call_refused("void up();\ntemplate <class T>\nvoid f() { up(); }", "inline void up() {}", 6)
-
-    def test_an_upward_call_of_a_member_is_refused(self):
-        self.assert_call_refused("struct s { void up();\nvoid f() { up(); } };", "inline void s::up() {}", 5)
-
-    def test_an_upward_call_of_a_member_of_a_class_template_is_refused(self):
-        self.assert_call_refused(
-            "template <class T> struct s { void up();\nvoid f() { up(); } };",
-            "template <class T> void s<T>::up() {}\ninline void g(s<int>& it) { it.f(); }",
-            5,
-        )
-
-    def test_calls_within_what_a_header_includes_are_accepted(self):
-        self.header("base/low.hpp", "namespace pooled {\nvoid up();\nvoid never_called();\n}\n")
-        self.header("os/middle.hpp", '#include "pooled/base/low.hpp"\nnamespace pooled { inline void up() {} }\n')
-        self.header(
-            "heap/user.hpp", '#include "pooled/os/middle.hpp"\nnamespace pooled { inline void f() { up(); } }\n'
-        )
-        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
-
-    def test_a_call_that_the_arguments_of_a_template_decide_is_accepted(self):
-        low = "template <class T> void call(T it) { it.up(); visit(it); }"
-        high = "struct user { void up(); };\nvoid visit(user);\ninline void f(user u) { call(u); }"
-        self.header("base/low.hpp", f"namespace pooled {{ {low} }}\n")
-        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{ {high} }}\n')
-        self.header(
-            "smart/top.hpp", '#include "pooled/pool/high.hpp"\nnamespace pooled { inline void user::up() {} }\n'
-        )
-        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
-
     def test_a_layer_that_needs_a_higher_one_does_not_link(self):
         self.header("base/a.hpp", "struct s { void up(); void f() { up(); } };\n")
         self.header("pool/b.hpp", '#include "pooled/base/a.hpp"\ninline void s::up() {}\n')
