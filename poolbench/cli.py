@@ -7,23 +7,19 @@ not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
-import inspect
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
-  poolbench doctor                     what this machine has, and what is missing
   poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare --bin ../main --bin . -w create_drop
@@ -49,43 +45,20 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Write only errors to standard error: no progress, no notes.")
-]
-
-
 @app.callback()
 def every_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors go to standard error.")] = False,
 ) -> None:
     Speech.quiet = quiet
 
 
-def _quiet_too(command: Callable) -> Callable:
-    """The command with --quiet among its own options: it is accepted before and after the command's name."""
-
-    @functools.wraps(command)
-    def with_quiet(*words, quiet: bool = False, **options):
-        Speech.quiet = Speech.quiet or quiet
-        return command(*words, **options)
-
-    of_command = inspect.signature(command, eval_str=True)
-    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    parameters = [*of_command.parameters.values(), added]
-    with_quiet.__signature__ = of_command.replace(parameters=parameters)
-    with_quiet.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_quiet
-
-
-for module in (doctor, run, report, table, compare, claims, advise, try_own):
+for module in (run, report, table, compare, claims, advise, try_own):
     module.add_to(app)
 if importlib.util.find_spec("poolprofile"):  # a package of its own
     importlib.import_module("poolprofile.cli").add_to(app)
-for each in app.registered_commands:
-    each.callback = _quiet_too(each.callback)
 
 
 def main() -> None:

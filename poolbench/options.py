@@ -14,8 +14,6 @@ from typing import Annotated, TextIO
 
 import typer
 
-from poolbench import where
-from poolbench.plan import description
 from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read_measured
@@ -97,65 +95,16 @@ def share(text: str | float) -> float:
     return float(found[1]) / (100 if found[2] else 1)
 
 
-def _starting_with(names: list[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+def _names(option: str, short: str, what: str):
+    letters = [short] if short else []
+    return typer.Option(option, *letters, metavar="NAME", help=f"{what} For several, repeat the option or use commas.")
 
 
-def _complete_workload(incomplete: str) -> list[str]:
-    return _starting_with(sorted(description.load()), incomplete)
-
-
-def _complete_variant(incomplete: str) -> list[str]:
-    named = {
-        name
-        for described in description.load().values()
-        for part in described.cells
-        for name in part.variant
-        if part.variant != description.ALL
-    }
-    return _starting_with(sorted(named), incomplete)
-
-
-def _complete_malloc(incomplete: str) -> list[str]:
-    from poolbench.system.mallocs import NAMES
-
-    return _starting_with(NAMES, incomplete)
-
-
-def _complete_toolchain(incomplete: str) -> list[str]:
-    from poolbench.system.toolchains import TOOLCHAINS
-
-    return _starting_with([toolchain.name for toolchain in TOOLCHAINS], incomplete)
-
-
-def _complete_contender(incomplete: str) -> list[str]:
-    directory = where.sources() / "bench" / "contender"
-    return _starting_with(sorted(p.stem for p in directory.glob("*.hpp") if p.stem != "contender"), incomplete)
-
-
-MANY = "For several, repeat the option or use commas."
-WorkloadOption = Annotated[
-    list[str] | None,
-    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" is enough. {MANY}'),
-]
-VariantOption = Annotated[
-    list[str] | None,
-    typer.Option("--variant", metavar="NAME", autocompletion=_complete_variant, help=f"Only these. {MANY}"),
-]
-ContenderOption = Annotated[
-    list[str] | None,
-    typer.Option("--contender", "-c", metavar="NAME", autocompletion=_complete_contender, help=f"Only these. {MANY}"),
-]
-MallocOption = Annotated[
-    list[str] | None,
-    typer.Option("--malloc", "-m", metavar="NAME", autocompletion=_complete_malloc, help=f"Only on these. {MANY}"),
-]
-ToolchainOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--toolchain", "-t", metavar="NAME", autocompletion=_complete_toolchain, help=f"Only with these. {MANY}"
-    ),
-]
+WorkloadOption = Annotated[list[str] | None, _names("--workload", "-w", '"e1" is enough.')]
+VariantOption = Annotated[list[str] | None, _names("--variant", "", "Only these.")]
+ContenderOption = Annotated[list[str] | None, _names("--contender", "-c", "Only these.")]
+MallocOption = Annotated[list[str] | None, _names("--malloc", "-m", "Only on these.")]
+ToolchainOption = Annotated[list[str] | None, _names("--toolchain", "-t", "Only with these.")]
 BinOption = Annotated[
     list[str] | None,
     typer.Option(

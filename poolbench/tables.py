@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable
@@ -24,7 +22,6 @@ from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
 from poolbench.analysis.rows import Group as Cells
 from poolbench.options import colours, hanging
-from poolbench.plan.cell import PARAMETERS
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.plan.selection import short
 
@@ -253,35 +250,6 @@ def records(groups: Iterable[Cells]) -> list[dict]:
 
 def as_json(groups: Iterable[Cells]) -> str:
     return json.dumps(records(groups), indent=1)
-
-
-def as_csv(groups: Iterable[Cells]) -> str:
-    """One line a cell; of the further figures the medians."""
-    found = records(groups)
-    figures = list(dict.fromkeys(name for record in found for name in record["figures"]))
-    names = ["workload", "variant", "contender", "malloc", "toolchain", "optimisation", *PARAMETERS, "scale", "runs"]
-    names += [
-        "ns_per_op",
-        "low",
-        "high",
-        "base",
-        "ratio_to_base",
-        "ratio_low",
-        "ratio_high",
-        "published",
-        "published_unit",
-        "failure",
-    ]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [*names, *figures], restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for record in found:
-        time = record["ns_per_op"] or {}
-        medians = {name: each["median"] for name, each in record["figures"].items()}
-        flat = {"ns_per_op": time.get("median"), "low": time.get("low"), "high": time.get("high")}
-        published = " | ".join(f"{value:g}" for value in record["published"])
-        writer.writerow({**record, **medians, **flat, "published": published})
-    return out.getvalue()
 
 
 def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:

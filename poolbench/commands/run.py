@@ -79,8 +79,8 @@ DEFAULTS = {
 }
 
 
-def programs_of(options: list[str] | None, profile: str, chosen: Selection, lists: bool) -> list[program.Program]:
-    """Those named by --bin, else those built now. `lists`: they need only say what they measure."""
+def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
+    """Those named by --bin, else those built now."""
     if options:
         return [each for name, path in pairs(options, "--bin") for each in program.load_with_siblings(name, Path(path))]
     names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
@@ -91,11 +91,11 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection, list
             say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
     working = [each for each in probed if each.works]
     if not working:
-        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
+        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
     quickly = profile == Profile.smoke
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly, lists=lists)
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly)
 
 
 def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Malloc], list[str]]:
@@ -131,16 +131,13 @@ class Found:
     descriptions: dict[str, description.Description]
 
 
-def found_for(
-    profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None, lists: bool
-) -> Found:
-    """`lists`: nothing is measured."""
+def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None) -> Found:
     names = [library.name for library in libraries]
     descriptions = description.load()
     chosen.check("malloc", names)  # an error before a build of many minutes
     if not bins:
         chosen.check("workload", descriptions)
-    programs = programs_of(bins, profile, chosen, lists)
+    programs = programs_of(bins, profile, chosen)
     cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
@@ -224,7 +221,7 @@ def run(
     try:
         libraries, names = mallocs_of(malloc, profile)
         chosen = selection_of(workload, variant, contender, names, toolchain)
-        found = found_for(profile, chosen, libraries, bins, dry_run)
+        found = found_for(profile, chosen, libraries, bins)
         if dry_run:
             for cell in found.cells:
                 typer.echo(str(cell))

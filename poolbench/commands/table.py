@@ -30,14 +30,12 @@ Examples:
   poolbench table                          every cell of the newest results, an experiment a table
   poolbench table --summary                one line a work
   poolbench table -w e1 --format markdown
-  poolbench table results.jsonl --format csv > results.csv
 """
 
 
 class Format(enum.StrEnum):
     text = "text"
     markdown = "markdown"
-    csv = "csv"
     json = "json"
 
 
@@ -58,7 +56,7 @@ def table(
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 
-    if summary and form in (Format.csv, Format.json):
+    if summary and form is Format.json:
         raise fail("--summary is for people: text or markdown")
     found = results_of(results)
     try:
@@ -74,7 +72,7 @@ def table(
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
         sheets = [tables.group_sheet(group) for group in groups]
-    if form in (Format.csv, Format.json):
+    if form is Format.json:
         say(origin(found))
     else:
         tell(origin(found) + "\n")
@@ -85,8 +83,6 @@ def table(
         case Format.markdown:
             for sheet in sheets:
                 typer.echo(tables.markdown(sheet))
-        case Format.csv:
-            typer.echo(tables.as_csv(groups), nl=False)
         case Format.json:
             typer.echo(tables.as_json(groups))
 

@@ -106,16 +106,6 @@ def version_of(name: str, path: str) -> str:
     return numbers.group(1) if numbers else "unknown"
 
 
-def c_library() -> str:
-    """The file of the C library that this very process has mapped."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return "unknown"
-    found = re.search(r"(/\S*/libc[.-]\S*)$", maps, re.MULTILINE)
-    return found.group(1) if found else "unknown"
-
-
 def _how_to_get(name: str) -> str:
     if name in PACKAGES:
         return f"{name} is not installed (Debian: {PACKAGES[name]})"

@@ -78,7 +78,3 @@ def probe(toolchain: Toolchain) -> Probed:
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib)
-
-
-def probe_all() -> list[Probed]:
-    return [probe(toolchain) for toolchain in TOOLCHAINS]

@@ -98,16 +98,6 @@ def test_the_installed_command_tells_its_version(installed):
     assert told.is_dir()
 
 
-def test_the_installed_command_completes_names(installed):
-    words = {
-        "_POOLBENCH_COMPLETE": "complete_bash",
-        "COMP_CWORD": "3",
-        "COMP_WORDS": "poolbench run --contender pooled_r",
-    }
-    done = installed(**words)
-    assert "pooled_rc" in done.stdout.split(), done.stderr
-
-
 def test_the_installed_command_builds_and_measures_and_writes_to_the_users_own_directories(installed):
     done = installed("--quiet", "run", "--profile", "smoke", "-w", "boost_pool", "-t", "gcc", "-m", "glibc")
     assert done.returncode == 0, done.stderr
