@@ -114,6 +114,14 @@ BinOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Seed for the order of the measurements.")]
+LeastOption = Annotated[
+    int, typer.Option("--samples", metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
+]
+BudgetOption = Annotated[
+    float, typer.Option("--budget", parser=seconds, metavar="TIME", help="Time for additional runs: 90s, 10m, 2h.")
+]
+OutputOption = Annotated[Path | None, typer.Option("--output", help="Write the results to this file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ResultsArgument = Annotated[
     Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
 ]
@@ -143,11 +151,6 @@ def results_of(path: Path | None) -> Results:
     if warning := results.warning():
         complain(warning)
     return results
-
-
-def profile_of(results: Results) -> str:
-    """That of the run, for a command that adds to it."""
-    return "full" if results.session.get("profile") == "full" else "quick"
 
 
 def origin(results: Results, file: str = "") -> str:

@@ -11,10 +11,8 @@ from typing import TextIO
 
 import polars as pl
 from rich import box
-from rich.console import Console, Group
-from rich.measure import Measurement
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from poolbench.analysis.claims import counted
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
@@ -59,10 +57,6 @@ def range_text(low: float, high: float) -> str:
     return interval(Figure(0, low, high))
 
 
-def published_text(row: Row, unit: str) -> str:
-    return " | ".join(f"{value:g}" for value in row.published) + f" {unit}" if row.published else ""
-
-
 def toolchain_text(row: Row) -> str:
     cell = row.cell
     return cell.toolchain if cell.optimisation == "-O3" else f"{cell.toolchain} {cell.optimisation}"
@@ -75,7 +69,7 @@ def ratio_text(row: Row) -> str:
     return number(row.ratio.median) + bounds
 
 
-def _row(row: Row, usual: float, headings: Iterable[str], unit: str | None) -> list[str]:
+def _row(row: Row, usual: float, headings: Iterable[str]) -> list[str]:
     cell = row.cell
     return [
         cell.contender + (f" (scale {cell.scale:g})" if cell.scale != usual else ""),
@@ -86,7 +80,6 @@ def _row(row: Row, usual: float, headings: Iterable[str], unit: str | None) -> l
         str(row.runs) + (" then FAILED" if row.failure and row.runs else ""),
         ratio_text(row),
         *[number(row.figures[name].median) if name in row.figures else NONE for name in headings],
-        *([published_text(row, unit)] if unit else []),
     ]
 
 
@@ -94,17 +87,15 @@ def group_sheet(group: Cells) -> Sheet:
     """All cells that may be compared with each other."""
     headings = group.headings()
     usual = max((row.cell.scale for row in group.rows), default=1)
-    table = group.description.published if any(row.published for row in group.rows) else None
     base = group.description.base_of(group.variant)
-    rows = [_row(row, usual, headings, table.unit if table else None) for row in group.rows]
+    rows = [_row(row, usual, headings) for row in group.rows]
     columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
-    columns += [*headings.values(), *(["published"] if table else [])]
-    note = f"one op: {group.operation}" + (f"; published: {table.what}" if table else "")
+    columns += headings.values()
     at = columns.index("toolchain")
     if {row[at] for row in rows} == {MAIN_TOOLCHAIN}:
         for row in (columns, *rows):
             del row[at]
-    return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"})
+    return Sheet(group.title, columns, rows, f"one op: {group.operation}", {"contender", "toolchain", "malloc"})
 
 
 def lead_text(lead: Lead | None) -> str:
@@ -184,32 +175,8 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
     for row in sheet.rows:
         table.add_row(*row)
     out = console(stream)
-    # A word that is broken over two lines is two words: where the columns do not fit, each row is a list.
-    out.print(table if _least_width(out, table) <= out.width else _stacked(sheet, out.width))
+    out.print(table)
     out.print()
-
-
-def _least_width(out: Console, table: Table) -> int:
-    """With every word whole."""
-    return Measurement.get(out, out.options.update(width=10_000), table).minimum
-
-
-def _stacked(sheet: Sheet, width: int) -> Group:
-    """A row is its name and, below, as many figures a line as fit."""
-    parts = [Text(sheet.title, style="bold"), Text("")]
-    for row in sheet.rows:
-        parts.append(Text(row[0]))
-        line = Text()
-        for name, value in zip(sheet.columns[1:], row[1:], strict=True):
-            if value in ("", NONE):
-                continue
-            figure = Text.assemble("  ", (f"{name}: ", "dim"), value)
-            if line and line.cell_len + figure.cell_len > width:
-                parts.append(line)
-                line = Text()
-            line.append_text(figure)
-        parts.append(line)
-    return Group(*parts, Text(""), Text(sheet.note))
 
 
 def markdown(sheet: Sheet) -> str:
@@ -239,8 +206,6 @@ def records(groups: Iterable[Cells]) -> list[dict]:
             "ratio_to_base": row.ratio.median if row.ratio else None,
             "ratio_low": figure(row.ratio)["low"] if row.ratio else None,
             "ratio_high": figure(row.ratio)["high"] if row.ratio else None,
-            "published": row.published,
-            "published_unit": group.description.published.unit if row.published else None,
             "failure": row.failure or None,
         }
         for group in groups
@@ -285,12 +250,8 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
-def _decides(claim) -> list[str]:
-    return [f"decides: {claim.decide}"] if claim.decide else []
-
-
 def claim_lines(claim) -> list[str]:
-    return [*map(claim_test_text, claim.tests), *_decides(claim)]
+    return [claim_test_text(test) for test in claim.tests]
 
 
 def claims_sheet(claims: Iterable) -> Sheet:
@@ -307,8 +268,6 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
         out.print(hanging(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", out.width))
         for test in claim.tests:
             out.print(hanging("    " + claim_test_text(test), out.width))
-        for line in _decides(claim):
-            out.print("    " + line, soft_wrap=True)  # half a command, copied, would do something else
     out.print(
         f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
     )

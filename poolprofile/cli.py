@@ -148,13 +148,10 @@ def _savings(found, asked: Replays):
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = plan.write(planned, Path(directory) / "plan")
         shown = Progress(progress_stream())
-        try:
-            times = saving.measure(
-                replayer, path, modes, libraries, asked.samples, asked.seed,
-                lambda done, total: shown.show(done, total, f"[{done} of {total} replays]"),
-            )  # fmt: skip
-        finally:
-            shown.close()
+        times = saving.measure(
+            replayer, path, modes, libraries, asked.samples, asked.seed,
+            lambda done, total: shown.show(f"[{done} of {total} replays]"),
+        )  # fmt: skip
     return saving.conclude(found, planned, ranked, times), planned
 
 

@@ -12,24 +12,17 @@ and docs/benchmarks.md. A test writes them anew and compares. A figure is the me
 import hashlib
 import json
 import lzma
-import math
 import re
 import statistics
 import sys
 from functools import cache
-from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from poolbench.report import chart  # noqa: E402
+
 IMAGES = ROOT / "docs/images"
-WIDTH = 720
-# Those of Okabe and Ito, which colour-blind readers tell apart; pooled is the one that is drawn thick.
-COLOURS = {"glibc": "#0072b2", "tcmalloc": "#e69f00", "jemalloc": "#cc79a7", "mimalloc": "#56b4e9", "pooled": "#009e73"}
-STYLE = (
-    "<style>svg{color:#1f2328;background:#fff}text{fill:currentColor;font:12px sans-serif}"
-    ".grid{stroke:currentColor;stroke-opacity:.2}.end{text-anchor:end}.middle{text-anchor:middle}"
-    "@media(prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}</style>"
-)
 NAMED = re.compile(r"bench/results/[\w-]+\.jsonl\.xz")
 TABLE = re.compile(r"(<!-- results -->\n).*?(?=<!-- end -->)", re.DOTALL)
 MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]
@@ -130,87 +123,34 @@ def written(page: str, file: Path) -> str:
     return TABLE.sub(lambda found: found[1] + head + "".join(row(file, *each) for each in ROWS[page]), text)
 
 
-def text(x: float, y: float, words: str, kind: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}"{f" class={chr(34)}{kind}{chr(34)}" if kind else ""}>{escape(words)}</text>'
+def aging(file: Path) -> chart.Chart:
+    """A row an allocator: fresh, and aged."""
+    groups = [[f"{age}_{step}_ns" for step in ("build", "walk", "drop")] for age in ("fresh", "aged")]
+    found = by_allocator(file, "e11_aging list", groups)
+    lines = [chart.Line(name, [mark("fresh", values[0]), mark("aged", values[1])]) for name, values in found.items()]
+    said = "; ".join(f"{name} {values[0]:.0f} fresh, {values[1]:.0f} aged" for name, values in found.items())
+    axis = "ns per node of a list of 1 M, built, walked and dropped; aged: after five million replacements"
+    return chart.draw("", f"Nanoseconds to build, walk and drop a node: {said}", axis, lines)
 
 
-def rectangle(x: float, y: float, width: float, height: float, colour: str, opacity: float = 1) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f'<rect {place} fill="{colour}" fill-opacity="{opacity:.2f}"/>'
+def latency(file: Path) -> chart.Chart:
+    """A row a percentile of creates, and of drops by another thread."""
+    lines, said = [], []
+    for call in ("create", "drop"):
+        for step, share in {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "p9999": "99.99 %"}.items():
+            found = by_allocator(file, "e12_latency remote", [[f"{call}_{step}_ns"]])
+            lines.append(chart.Line(f"{call}, {share}", [mark(name, value) for name, (value,) in found.items()]))
+            said.append(f"{call}, {share}: " + ", ".join(f"{name} {value:.0f}" for name, (value,) in found.items()))
+    axis = "ns within which this share of the calls completes; one thread creates, another drops; 48 bytes"
+    return chart.draw("", f"Nanoseconds of these shares of the calls: {'; '.join(said)}", axis, lines)
 
 
-def line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="grid" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+def mark(series: str, value: float) -> chart.Mark:
+    return chart.Mark(series, chart.Figure(value, value, value))
 
 
-def drawing(height: float, title: str, parts: list[str], file: Path) -> str:
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" role="img">'
-    return "\n".join([mark_of(file), head, f"<title>{escape(title)}</title>", STYLE, *parts, "</svg>"]) + "\n"
-
-
-def aging(file: Path) -> str:
-    """Two bars an allocator, fresh and aged, each of the parts build, walk and drop."""
-    steps, ages = ["build", "walk", "drop"], ["fresh", "aged"]
-    groups = [[f"{age}_{step}_ns" for step in steps] for age in ages]
-    found = by_allocator(file, "e11_aging list", [*([figure] for group in groups for figure in group), *groups])
-    left, top, bar = 120, 60, 20
-    most = max(sum(values[i : i + 3]) for values in found.values() for i in (0, 3))
-    scale = (WIDTH - left - 60) / most
-    bottom = top + len(found) * (2 * bar + 18)
-    words = "ns per node, a list of 1 M nodes; light: in a fresh process, full colour: after five million replacements"
-    parts = [text(left, 20, words)]
-    for i, step in enumerate(steps):
-        parts += [
-            text(left + i * 110 + 18, 44, step),
-            rectangle(left + i * 110, 34, 12, 12, "currentColor", 1 - 0.3 * i),
-        ]
-    for tick in range(0, math.ceil(most) + 1, 20):
-        parts += [line(left + tick * scale, top, left + tick * scale, bottom)]
-        parts += [text(left + tick * scale, bottom + 16, str(tick), "middle")]
-    said = []
-    for at, (name, values) in enumerate(found.items()):
-        y = top + at * (2 * bar + 18)
-        parts.append(text(left - 10, y + bar + 4, name, "end"))
-        for which, age in enumerate(ages):
-            x = float(left)
-            for i, value in enumerate(values[3 * which : 3 * which + 3]):
-                opacity = (1 - 0.3 * i) * (0.55 if age == "fresh" else 1)
-                parts.append(rectangle(x, y + which * bar, value * scale, bar - 2, COLOURS[name], opacity))
-                x += value * scale
-            parts.append(text(x + 6, y + which * bar + 13, f"{values[6 + which]:.0f} {age}"))
-        said.append(f"{name} {values[6]:.0f} fresh, {values[7]:.0f} aged")
-    return drawing(bottom + 26, "Nanoseconds to build, walk and drop a node: " + "; ".join(said), parts, file)
-
-
-def latency(file: Path) -> str:
-    """Percentiles of creates, and of drops by another thread, as lines over a logarithmic scale."""
-    steps = {"p50": "50 %", "p99": "99 %", "p999": "99.9 %", "p9999": "99.99 %"}
-    top, height, width, low, high = 80, 250, 270, 10.0, 20_000.0
-
-    def y_of(value: float) -> float:
-        return top + height * (1 - math.log(value / low) / math.log(high / low))
-
-    parts = [
-        text(50, 20, "ns within which this share of the calls completes; one thread creates, another drops; 48 bytes")
-    ]
-    for i, name in enumerate(COLOURS):
-        parts += [rectangle(50 + i * 100, 30, 12, 12, COLOURS[name]), text(68 + i * 100, 41, name)]
-    said = []
-    for panel, call in enumerate(["create", "drop"]):
-        left = 50 + panel * (width + 70)
-        parts.append(text(left + width / 2, top - 12, call, "middle"))
-        for tick in (10, 100, 1000, 10_000):
-            parts.append(line(left, y_of(tick), left + width, y_of(tick)))
-            parts.append(text(left - 6, y_of(tick) + 4, f"{tick:,}", "end"))
-        xs = [left + 20 + i * (width - 40) / (len(steps) - 1) for i in range(len(steps))]
-        parts += [text(x, top + height + 18, part, "middle") for x, part in zip(xs, steps.values(), strict=True)]
-        for name, values in by_allocator(file, "e12_latency remote", [[f"{call}_{step}_ns"] for step in steps]).items():
-            points = " ".join(f"{x:.1f},{y_of(value):.1f}" for x, value in zip(xs, values, strict=True))
-            thick = 4 if name == "pooled" else 2
-            parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="{thick}"/>')
-            said.append(f"{name}, {call}: " + ", ".join(f"{value:.0f}" for value in values))
-    title = f"Nanoseconds of {', '.join(steps.values())} of the calls: " + "; ".join(said)
-    return drawing(top + height + 30, title, parts, file)
+def drawn(name: str, file: Path) -> str:
+    return f"{mark_of(file)}\n{DRAWINGS[name](file).alone()}"
 
 
 DRAWINGS = {"aging": aging, "latency": latency}
@@ -220,8 +160,8 @@ def main(words: list[str]) -> int:
     file = Path(words[0]).resolve() if words else results_file()
     for page in ROWS:
         (ROOT / page).write_text(written(page, file), encoding="utf-8")
-    for name, draw in DRAWINGS.items():
-        (IMAGES / f"{name}.svg").write_text(draw(file), encoding="utf-8")
+    for name in DRAWINGS:
+        (IMAGES / f"{name}.svg").write_text(drawn(name, file), encoding="utf-8")
     return 0
 
 

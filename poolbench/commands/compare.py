@@ -18,8 +18,12 @@ from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
     INTERRUPTED,
+    BudgetOption,
     ContenderOption,
+    JsonOption,
+    LeastOption,
     MallocOption,
+    OutputOption,
     SeedOption,
     VariantOption,
     WorkloadOption,
@@ -102,16 +106,13 @@ def _long_enough(cells: list[Cell], bench: program.Program, libraries: list, lim
     say(f"a first run of {len(cells)} cells, not counted, shows how long they take")
     by_name = {malloc.name: malloc for malloc in libraries}
     shown, longer, round_of_both = Progress(progress_stream()), [], 0.0
-    try:
-        for number, cell in enumerate(cells):
-            shown.show(number, len(cells), f"[trying: {number} of {len(cells)}] {cell}")
-            took = take(cell, bench, by_name[cell.malloc], limit).seconds or limit
-            factor = max(1.0, min(MOST_LONGER, LEAST_SECONDS / took, 1 / cell.scale))
-            scale = float(f"{cell.scale * factor:.2g}") if factor > 1 else cell.scale
-            longer.append(dataclasses.replace(cell, scale=scale))
-            round_of_both += 2 * took * factor
-    finally:
-        shown.close()
+    for number, cell in enumerate(cells):
+        shown.show(f"[trying: {number} of {len(cells)}] {cell}")
+        took = take(cell, bench, by_name[cell.malloc], limit).seconds or limit
+        factor = max(1.0, min(MOST_LONGER, LEAST_SECONDS / took, 1 / cell.scale))
+        scale = float(f"{cell.scale * factor:.2g}") if factor > 1 else cell.scale
+        longer.append(dataclasses.replace(cell, scale=scale))
+        round_of_both += 2 * took * factor
     least = rule.least * round_of_both
     longest = max(least, min(rule.most * round_of_both, rule.budget))
     more = f", more until its interval is within ±{rule.precision:.1%}: up to {duration(longest)}"
@@ -156,21 +157,19 @@ def compare(
     variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
-    samples: Annotated[int, typer.Option(metavar="N", min=2, max=1000, help="Least process runs of each.")] = 7,
+    samples: LeastOption = 7,
     precision: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="More runs until the interval is within ±SHARE.")
     ] = "2.5%",
-    budget: Annotated[
-        float, typer.Option(parser=seconds, metavar="TIME", help="Time, beyond which no more runs are added.")
-    ] = "3m",
+    budget: BudgetOption = "3m",
     timeout: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Limit of a process run.")] = "60s",
-    output: Annotated[Path | None, typer.Option(help="The results file. Default: beside your other runs.")] = None,
+    output: OutputOption = None,
     seed: SeedOption = SEED,
     fail_above: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two executables, or two checkouts, in one run.
 

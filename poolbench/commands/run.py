@@ -25,7 +25,6 @@ from poolbench.options import (
     fail,
     origin,
     pairs,
-    profile_of,
     progress_stream,
     say,
     seconds,
@@ -272,7 +271,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     frame = estimate.estimates(results)
     tell(origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
-    tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
+    tables.print_claims(claims.judge(frame, installed=results.installed))
     typer.echo(f"report: {make(results, None)}")
 
 

@@ -49,10 +49,7 @@ def table(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
 ) -> None:
-    """Print the figures: medians, intervals and ratios.
-
-    Beside them stands what was published, where an article has such a figure.
-    """
+    """Print the figures: medians, intervals and ratios."""
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 

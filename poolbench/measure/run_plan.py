@@ -87,10 +87,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least"
             + f", results: {plan.path}" * plan.kept)  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
-        try:
-            session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
-        finally:
-            shown.close()
+        session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
         say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
 

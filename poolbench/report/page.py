@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,10 +15,8 @@ from markupsafe import Markup, escape
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
-from poolbench.options import profile_of
 from poolbench.plan.description import Description, default, order
-from poolbench.report import charts, findings, overview
-from poolbench.report.drawn import Drawn, draw, standalone_svg
+from poolbench.report import chart, findings
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
@@ -30,12 +28,6 @@ class CannotWrite(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Panel:
-    label: str
-    drawn: Drawn
-
-
-@dataclass(frozen=True)
 class Summary:
     title: str
     columns: list[str]
@@ -43,29 +35,21 @@ class Summary:
     note: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Section:
-    """An experiment."""
+    """An experiment: a chart and a table for all that may be compared."""
 
     name: str
     description: Description
-    charts: list[tuple[str, list[Panel]]] = field(default_factory=list)
-    sheets: list[Sheet] = field(default_factory=list)
+    parts: list[tuple[chart.Chart | None, Sheet]]
 
 
-def _sections(results: Results, frame, groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
+def _sections(groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
     found = []
     for name in sorted({group.description.name for group in groups}, key=order):
-        section = Section(name, descriptions.get(name) or default(name))
-        for number, chart in enumerate(section.description.charts):
-            panels = [
-                Panel(label, draw(f"{name}-{number}-{i}", f"{chart.title}{', ' + label if label else ''}", words, made))
-                for i, (label, made, words) in enumerate(charts.panels(chart, section.description, frame))
-            ]
-            if panels:
-                section.charts.append((chart.title, panels))
-        section.sheets = [tables.group_sheet(group) for group in groups if group.description.name == name]
-        found.append(section)
+        mine = [group for group in groups if group.description.name == name]
+        parts = [(chart.of_group(group), tables.group_sheet(group)) for group in mine]
+        found.append(Section(name, descriptions.get(name) or default(name), parts))
     return found
 
 
@@ -145,27 +129,23 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     groups = rows.groups(results, descriptions, frame)
     headline_rows = headlines.rows(frame, descriptions, results.installed)
     timed = headlines.times(headline_rows)
-    judged = list(claims.judge(frame, profile=profile_of(results), installed=results.installed))
+    judged = list(claims.judge(frame, installed=results.installed))
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
     words = [
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
     ]
-    picture = None
-    if any(row.over_best for row in timed):
-        picture = draw("picture", "Time per object, the best malloc being 1", overview.picture_in_words(timed),
-                       overview.picture(timed))  # fmt: skip
     return template("page.html.j2").render(
         machine_name=results.machine_name(),
         origin=results.origin(),
         busy="BUSY" in results.busy() or not results.finished,
         answers=findings.answers(timed, lost),
         words=words,
-        picture=picture,
+        picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
         summary=_summary(headline_rows) if headline_rows else None,
         losses=_losses_sheet(lost) if headline_rows else None,
-        sections=_sections(results, frame, groups, descriptions),
+        sections=_sections(groups, descriptions),
         claims=judged,
         claim_title=tables.claim_title,
         claim_lines=tables.claim_lines,
@@ -183,7 +163,7 @@ def picture_svg(results: Results, descriptions: dict[str, Description]) -> str |
     found = headlines.times(headlines.rows(frame, descriptions, results.installed))
     if not any(row.over_best for row in found):
         return None
-    return standalone_svg(overview.picture(found), overview.picture_in_words(found))
+    return chart.picture(found).alone()
 
 
 def _whole(text: str) -> Markup:

@@ -138,7 +138,7 @@ def _workload(described: Description) -> Workload:
     contenders = list(dict.fromkeys([*named, "new", "make_shared", "pooled", "tbb_scalable"]))
     variants = list(dict.fromkeys(v for part in described.cells if part.variant != ALL for v in part.variant))
     variants = variants or list(dict.fromkeys(h.where.get("variant", "v") for h in described.headlines)) or ["v"]
-    steps = [[1, 64, 1024] if any(chart.x == "step" for chart in described.charts) else []] * len(variants)
+    steps = [[1, 64, 1024] if described.name == "e4_pool_patterns" else []] * len(variants)
     return Workload(described.name, dict.fromkeys(variants, contenders), {}, [], 0, [], steps)
 
 

@@ -163,17 +163,6 @@ def test_a_malloc_that_is_good_enough_is_called_that(tmp_path):
     assert further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=30.0, pooled=10.0) == []
 
 
-def test_a_malloc_is_not_good_enough_for_lack_of_runs(tmp_path):
-    values = {support.cell("make_shared"): noisy(400.0), support.cell("pooled"): noisy(80.0, 5, 1, share=0.4)}
-    values[support.cell("make_shared", "mimalloc")] = noisy(100.0, 5, 2, share=0.4)
-    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values)))
-    (choice,) = advice.advise(frame)
-    assert (
-        choice.over_best.verdict == "undecided" and "Preloading mimalloc may do as well" in advice.in_words(choice)[2]
-    )
-    assert advice.further(frame) == []
-
-
 def test_a_mix_of_sizes_is_one_shape(tmp_path):
     result = advise(tmp_path, "--size", "1500,48,200", "--threads", "1", "--live", "900", "--pattern", "churn")
     assert result.exit_code == 0, result.stderr

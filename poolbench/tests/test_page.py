@@ -18,7 +18,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 DARK = {"color_scheme": "dark"}
-# Their charts are dots, lines, figures beside each other, and percentiles; one has a cell that failed.
+# One has a cell that failed.
 PARTS = ("create_drop", "e3_pointer_overhead", "e6_fan_out", "e11_aging", "e12_latency")
 
 
@@ -120,8 +120,8 @@ def test_the_key_columns_of_the_summary_are_seen_on_a_screen_of_1400_pixels(visi
 
 def test_the_picture_has_whiskers_labels_and_grey_for_what_is_undecided(visit):
     picture = visit(**DESKTOP).page.locator("#chart-picture")
-    assert picture.locator(".mark-rule line").count() > 40
-    assert "× " in " ".join(picture.locator(".mark-text text").all_text_contents())
+    assert picture.locator(".whisker").count() > 40
+    assert "× " in " ".join(picture.locator("text").all_text_contents())
 
 
 def test_a_phone_is_not_too_narrow_and_a_table_is_a_list_of_cards(visit):

@@ -83,14 +83,9 @@ def test_a_word_that_a_description_does_not_know_is_an_error(tmp_path):
         described(tmp_path, "[[cells]]\npayloads=[48]")
 
 
-def test_every_description_can_be_read_and_draws_something():
+def test_every_description_can_be_read():
     for name, each in description.load().items():
-        assert each.title and each.question and each.cells and each.charts, name
-        for chart in each.charts:
-            assert chart.kind in ("dots", "lines", "beside", "percentiles")
-            assert (chart.kind == "beside") == bool(chart.beside)
-            assert set(chart.beside) <= set(each.figures)
-            assert (chart.kind == "lines") == bool(chart.x)
+        assert each.title and each.question and each.cells, name
 
 
 BUILT = Path(__file__).resolve().parents[2] / "build/gcc/bench/pooled-bench"
@@ -172,7 +167,7 @@ def test_every_figure_that_a_workload_measures_has_a_heading_of_its_own():
     names = {(cell.workload, name) for cell, sample in results.samples for name in sample.get("figures", {})}
     assert {workload for workload, _ in names} >= {"e4_pool_patterns", "e8_teardown", "e12_latency"}
     assert [each for each in sorted(names) if each[1] not in described[each[0]].figures] == []
-    taken = {"ns/op", "95% interval", "runs", "published"}
+    taken = {"ns/op", "95% interval", "runs"}
     assert not any(taken & set(each.figures.values()) for each in described.values())
 
 

@@ -3,7 +3,6 @@
 
 import errno
 import html
-import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
@@ -13,10 +12,9 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.analysis import estimate, headlines, rows
-from poolbench.analysis.claims import Claim, Verdict
 from poolbench.plan import description
 from poolbench.plan.description import Description, Headline
-from poolbench.report import charts, findings, page
+from poolbench.report import chart, findings, page
 from poolbench.results.read import read
 from poolbench.tests import support
 from poolbench.tests.test_analysis import noisy
@@ -49,9 +47,6 @@ def test_every_experiment_has_its_charts_and_tables(quick):
     for group in rows.groups(results, description.load()):
         assert f'<section id="{group.description.name}"' in text
         assert html.escape(group.title) in text
-    for each in description.load().values():
-        for chart in each.charts:
-            assert html.escape(chart.title) in text, chart.title
 
 
 def test_the_tables_hold_the_figures_of_every_cell(quick):
@@ -81,7 +76,7 @@ def test_names_from_a_results_file_can_not_become_markup(tmp_path):
 def test_a_page_of_one_run_and_one_cell_can_be_drawn(tmp_path):
     results = read(support.results_file(tmp_path / "r.jsonl", {support.cell(): [2.0]}))
     text = page.render(results, description.load())
-    assert "nothing to compare" in text and 'id="chart-w-0-0"' in text
+    assert "nothing to compare" in text and 'id="chart-w-0"' in text
 
 
 def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(quick):
@@ -134,34 +129,15 @@ def test_a_disk_that_is_full_leaves_the_page_of_last_time(tmp_path, monkeypatch)
 # --- charts
 
 
-def test_lines_are_drawn_along_an_axis_and_a_panel_a_malloc(tmp_path):
-    values = {
-        support.cell(contender, malloc, step=step): noisy(10.0 + step, share=0)
-        for contender in ("pool", "make_shared")
-        for malloc in ("glibc", "jemalloc")
-        for step in (1, 64)
-    }
-    chart = description.Chart("lines", "E4", rows=["malloc"], x="step", x_title="enlarge step")
-    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values)))
-    panels = list(charts.panels(chart, Description("w", "W"), frame))
-    assert [label for label, _, _ in panels] == ["malloc glibc", "malloc jemalloc"]
-    assert "make_shared: from 11.0 to 74.0" in panels[0][2]
-    spec = panels[0][1].to_dict()
-    assert spec["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
-
-
-def test_published_figures_are_marks_in_nanoseconds(tmp_path):
-    published = description.Published("a machine", "s", 4.0, {}, [{"contender": "make_shared", "value": 38.1}])
-    described = Description("w", "W", published=published)
-    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", {support.cell(): noisy(150.0)})))
-    ((_, chart, _),) = charts.panels(description.Chart("dots", "x"), described, frame)
-    assert chart.to_dict()["layer"][2]["data"]["values"][0]["published"] == pytest.approx(152.4)
-
-
-def test_a_chart_of_a_single_run_has_no_endless_interval(tmp_path):
-    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", {support.cell(): [2.0]})))
-    ((_, chart, _),) = charts.panels(description.Chart("dots", "x"), Description("w", "W"), frame)
-    assert "Infinity" not in json.dumps(chart.to_dict())
+def test_a_chart_has_a_row_a_contender_a_mark_a_malloc_and_no_endless_interval(tmp_path):
+    values = {support.cell(c, m): noisy(ns) for c, m, ns in (("a", "glibc", 10.0), ("a", "tcmalloc", 50.0))}
+    values[support.cell("pooled")] = [2.0]
+    (group,) = rows.groups(read(support.results_file(tmp_path / "r.jsonl", values)), {})
+    drawn = chart.of_group(group)
+    root = ElementTree.fromstring(drawn.svg)
+    counts = [len(root.findall(f".//*[@class='{name}']")) for name in ("mark", "whisker")]
+    assert counts == [3 + 3, 3]  # with the legend
+    assert "inf" not in drawn.svg and "ns per operation of 2 contenders: pooled 2.00" in drawn.words
 
 
 # --- words
@@ -198,25 +174,6 @@ def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
         found.said[0].startswith("Behind a malloc: 0.5") and "tbb is 1.25× (1.20…1.30) as fast in “E5”" in found.said[1]
     )
     assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is significantly faster"
-
-
-def test_a_work_of_which_a_malloc_was_not_measured_has_no_ratio_in_the_answers(tmp_path):
-    from poolbench.analysis import headlines
-
-    values = {support.cell("make_shared"): noisy(20.0), support.cell("pooled"): noisy(1.0)}
-    described = {"w": Description("w", "W", headlines=[Headline("the work", {})])}
-    frame = estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values)))
-    best = findings.answers(headlines.rows(frame, described, ["glibc", "tcmalloc"]), [])[1]
-    assert best.figure == "not measured" and "Not every installed malloc" in best.said[1]
-
-
-def test_claims_are_counted_in_words():
-    def claim(by, verdict):
-        return Claim(by, "text", "w", "", verdict, [])
-
-    said = findings.of_claims([claim("A", Verdict.holds), claim("A", Verdict.fails), claim("A", Verdict.fails),
-                               claim("pooled", Verdict.unknown)])  # fmt: skip
-    assert said == ["Of the published claims, 1 holds and 2 do not hold."]
 
 
 def test_where_something_else_is_surely_faster_is_told(tmp_path):

@@ -178,12 +178,6 @@ def test_a_compressed_file_is_read_as_any_other_and_never_written_to(tmp_path):
         read(packed)
 
 
-def test_two_files_of_one_second_have_names_of_their_own(tmp_path):
-    first = find.new_path("quick", tmp_path)
-    first.touch()
-    assert find.new_path("quick", tmp_path) != first
-
-
 def test_a_file_damaged_anywhere_is_read_as_far_as_it_goes(tmp_path):
     """Bytes changed at random: what is left is shown, or the file is refused; nothing else happens."""
     rng = random.Random(1)

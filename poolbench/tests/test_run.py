@@ -94,17 +94,6 @@ def test_crashing_and_hanging_cells_are_one_failed_cell_each_and_the_rest_is_mea
     assert "3 cells failed" in result.stderr
 
 
-def test_failed_cells_can_be_run_again(run, tmp_path):
-    run(contenders=("make_shared", "exit"))
-    assert run("--retry-failed", contenders=("make_shared", "exit")).exit_code == 1
-    assert (tmp_path / "bench/log").read_text().split().count("exit") == 2
-
-
-def test_more_samples_can_be_added_to_a_finished_file(run):
-    run()
-    assert counts(run("--samples", 8).path) == {"make_shared": 8, "pooled": 8}
-
-
 def test_a_file_of_other_executables_is_not_added_to(run):
     before = run().path.read_bytes()
     result = run(contenders=("make_shared", "pooled", "another"))

@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 from poolbench import cli
 from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
-from poolprofile import census, launch, naming, native, plan, report, saving, symbols, trace
-from poolprofile import cli as profile
+from poolprofile import census, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
 SOURCE = Path(__file__).with_name("profiled.cpp")
@@ -74,21 +73,6 @@ def test_the_object_behind_a_separate_control_block_is_named_after_it(profiled, 
     found = {kind.how: kind for kind in census.take(traces).kinds.values() if kind.type == "my::Plain"}
     assert found.keys() == {"new", "std::shared_ptr(new T): control block"}
     assert found["new"].size == pytest.approx(120) and found["new"].site.startswith("profiled.cpp:")
-
-
-def test_a_line_with_objects_of_several_sizes_or_types_names_none_after_a_control_block():
-    block, at = naming.OF_SEPARATE_OBJECTS[0], "a.cpp:7"
-    unknown = census.Purpose(naming.UNKNOWN, "malloc or new", at)
-    one = {(1, 24, 1): census.Purpose("my::T", block, at), (2, 64, 2): unknown}
-    many = census.Counter(dict.fromkeys([(1, 24, 1), (2, 64, 2), (3, 80, 3)], 100))
-    assert census._behind_control_blocks(one, many) == {(2, 64, 2): census.Purpose("my::T", "new", at)}
-    two_sizes = one | {(3, 80, 3): unknown}
-    two_types = one | {(3, 80, 3): census.Purpose("my::U", block, at)}
-    elsewhere = one | {(2, 64, 2): dataclasses.replace(unknown, where="a.cpp:8")}
-    no_line = {place: dataclasses.replace(what, where="f()") for place, what in one.items()}
-    for each in (two_sizes, two_types, elsewhere, no_line):
-        assert census._behind_control_blocks(each, many) == {}
-    assert census._behind_control_blocks(one, many | census.Counter({(2, 64, 2): 900})) == {}
 
 
 @needs_compiler
@@ -183,13 +167,6 @@ def test_a_full_file_ends_the_recording_and_not_the_program(profiled, tmp_path):
 
 
 @needs_compiler
-def test_the_environment_alone_does_not_record(profiled, tmp_path):
-    recorder, program = profiled
-    done = subprocess.run([program], env={"LD_PRELOAD": str(recorder)}, check=False)
-    assert done.returncode == 0
-
-
-@needs_compiler
 def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
     _, (found,) = record(profiled, tmp_path / "t")
     whole = found.path.read_bytes()
@@ -226,24 +203,6 @@ def test_the_command_reports_and_keeps(profiled, tmp_path):
     machine = f"{here['cpu']}, {here['cores']} cores; measured 20"
     assert told["origin"][0].startswith(f"{path.name}: {machine}")
     assert again.stdout.startswith(f"{path.name}: {machine}") and "quiet at the start" in again.stdout.splitlines()[0]
-
-
-@needs_compiler
-def test_a_trace_says_where_it_was_recorded_and_a_replay_where_it_was_replayed(profiled, tmp_path):
-    _, (found,) = record(profiled, tmp_path / "t", "kill")
-    assert found.session == {}
-    (origin,) = profile._origins([found], kept=True, again=False)
-    assert origin.startswith(f"{found.path.name}: unknown processor") and "on an unknown date" in origin
-    other = {"cpu": "Other CPU", "cores": 64, "memory_mib": 1, "kernel": "not noted"}
-    trace.note(found.path, other, "2026-11-02T12:30:00+00:00", 0.4)
-    noted = trace.read(found.path)
-    assert noted.session["machine"] == {"cpu": "Other CPU", "cores": 64, "memory_mib": 1}
-    assert len(noted.events) == len(found.events) and noted.windows == found.windows
-    recorded, replayed = profile._origins([noted], kept=True, again=True)
-    assert "Other CPU, 64 cores (NOT this machine); measured 2026-11-02 12:30 UTC; BUSY" in recorded
-    assert replayed.startswith("replayed: ") and "NOT this machine" not in replayed
-    (told,) = profile._origins([noted], kept=False, again=False)
-    assert told.startswith("trace not kept")
 
 
 @needs_compiler
@@ -290,19 +249,6 @@ def test_a_program_that_is_not_there_is_named(tmp_path):
 )
 def test_a_control_block_names_what_is_in_it(name, expected):
     assert naming.of_type_info(name) == expected
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [
-        ("void fmt::v9::append<char>(char const*, char const*)", "fmt::v9::append<char>"),
-        ("my::Server::accept(int)", "my::Server::accept"),
-        ("main", "main"),
-        ("std::pair<int, int> my::f<int>(int)", "my::f<int>"),
-    ],
-)
-def test_a_function_is_shown_by_its_name_alone(function, name):
-    assert naming._name_alone(function) == name
 
 
 def frame(function, file="/home/me/main.cpp", line=1):
@@ -353,21 +299,6 @@ def test_an_operation_of_asio_is_named_and_can_be_pooled():
     assert (found.type, found.where) == ("Asio operation", "main.cpp:7") and "bind_allocator" in found.advice
 
 
-def test_a_function_that_ends_before_the_address_is_not_believed():
-    found = (frame("exported()", "??", 0),)
-    assert symbols._believed(found, 0x15, [(0x10, 0x20)]) == found
-    (unknown,) = symbols._believed(found, 0x25, [(0x10, 0x20), (0x30, 0x40)])
-    assert unknown.function == "??" and unknown.where == "program (no debug information)"
-
-
-def test_lifetimes_whose_end_was_not_seen_are_not_taken_for_short():
-    kind = census.Kind("T", "new", "")
-    kind.lives.append(np.array([[10.0, 1, 1], [20.0, 0, 1], [20.0, 0, 1], [20.0, 0, 1]]))
-    assert kind.median_life() is None
-    kind.lives.append(np.array([[10.0, 1, 8]]))
-    assert kind.median_life() == 10
-
-
 def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
     """Of (thread, address, size or 0 for an end), one a tick."""
     rows = np.zeros(len(events), trace.EVENT)
@@ -414,22 +345,6 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
         saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
 
 
-def test_frees_whose_begin_no_window_saw_are_known_by_what_outlives_a_window():
-    found = synthetic([(1, 0xA0, 50), (1, 0xA0, 0), *[(1, 0xB00 + at, 0) for at in range(400)]])
-    kinds = {key: census.Kind(*key, "x", objects=1.0) for key in [("Short", "new"), ("Long", "new"), ("Rare", "new")]}
-    short, long, rare = kinds
-    shares = {64: [(long, 48, 3.0), (rare, 60, 1.0)]}
-    known = census.Census("/p", [found], kinds, [{(1, 50): short}], [{}], [shares])
-    census._count_events(known, 0, found)
-    assert [kind.windows[0][0, 3] for kind in kinds.values()] == [1, 300, 100]  # frees
-    assert kinds[long].free_ns == kinds[rare].free_ns == 100
-    made = plan.make(known, [short, long])
-    objects = np.frombuffer(made.data, plan.OBJECT, 401, offset=len(plan.MAGIC) + 12)
-    assert (objects["size"][0], objects["group"][0]) == (50, 1)
-    assert set(zip(objects["size"][1:].tolist(), objects["group"][1:].tolist(), strict=True)) == {(48, 2), (60, 0)}
-    assert made.pairs_of[long] == pytest.approx(150, abs=30)
-
-
 @needs_compiler
 def test_samples_say_what_outlives_a_window_and_what_its_frees_cost(profiled, tmp_path):
     _, traces = record(profiled, tmp_path / "t")
@@ -449,41 +364,6 @@ def test_only_what_is_asked_for_is_replayed(profiled, tmp_path):
     assert [each["type"] for each in told["types"] if each["saving"]] == ["my::Packet"]
     result = CliRunner().invoke(cli.app, ["profile", "--only", "(", "--", str(profiled[1])])
     assert result.exit_code == 2 and "no regular expression" in result.stderr
-
-
-def test_where_malloc_takes_no_time_the_report_says_so():
-    kind = census.Kind("T", "new", "x", objects=1e6)
-    known = census.Census("/p", [], {("T", "new"): kind}, [], [])
-    small = saving.Saving(10, 0.002, 0.001, 0.003)
-    found = report.sentences(known, saving.Savings({("T", "new"): small}, {"other": small}, small))
-    assert found[-1] == "malloc is good enough here: nothing saves as much as 1% of the program's time."
-    large = saving.Saving(10, 0.2, 0.1, 0.3)
-    found = report.sentences(known, saving.Savings({("T", "new"): small}, {"other": large}, small))
-    assert not any("good enough" in each for each in found)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "text"),
-    [(0.11, 0.14, "11.0–14.0 %"), (-0.02, 0.08, "-2.0 to 8.0 %"), (-32.6, 1.0, "below -100 to 100.0 %")],
-)
-def test_an_interval_below_nothing_is_read_without_a_dash_beside_a_sign(low, high, text):
-    assert report.percent(saving.Saving(1.0, 0.0, low, high)) == text
-
-
-def test_calls_that_seem_to_take_longer_than_the_program_are_not_told_as_a_share():
-    kind = census.Kind("T", "new", "x", objects=1e6)
-    kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 50 ns an object: 50 ms
-    heads = [
-        report.head(
-            census.Census(
-                "/p", [dataclasses.replace(synthetic([]), cpu_seconds=seconds)], {("T", "new"): kind}, [], [], []
-            )
-        )
-        for seconds in (0.1, 0.04)
-    ]
-    assert (
-        "50% of the processor time" in heads[0] and "125%" not in heads[1] and "all of the processor time" in heads[1]
-    )
 
 
 def test_a_saving_is_what_was_recorded_less_what_was_replayed():
@@ -539,15 +419,6 @@ def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
     assert "0.05 s of it in page faults, for new memory, which no change saves" in report.head(known)
     found.windows = [dataclasses.replace(found.windows[0], faults=50)]
     assert census._faults(found, found.event_costs, np.zeros(10, int)).sum() == 3  # no fault takes 400 ns
-
-
-def test_faults_for_memory_that_malloc_gave_back_are_not_new_memory():
-    windows = [trace.Window(0, 10, 1.0), trace.Window(20, 30, 1.0), trace.Window(40, 50, 1.0)]
-    rows = [(0, 100, 90), (10, 300, 200), (20, 800, 250), (30, 1000, 250)]
-    (first, second, third) = trace._with_faults(windows, np.array(rows, trace.FAULT_COUNT))
-    assert (first.faults, second.faults, third.faults) == (50, 50, 0)  # 250 pages of 1,000 faults
-    (first, *_) = trace._with_faults(windows, np.array([(0, 100, 150), (10, 300, 400)], trace.FAULT_COUNT))
-    assert first.faults == 200
 
 
 GROWS = """
@@ -679,27 +550,6 @@ def test_a_replay_that_fails_or_runs_on_another_malloc_is_no_result(tmp_path):
     other = {"other": Malloc("other", "/opt/libother.so")}
     with pytest.raises(saving.ReplayFailed, match="was not loaded"):
         saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc", "other")], other, 1, 1)
-
-
-def test_a_source_that_does_not_compile_shows_what_the_compiler_said(tmp_path):
-    source = tmp_path / "bad.cpp"
-    source.write_text("int main() { return nonsense; }")
-    command = [native.compiler(), str(source)]
-    with pytest.raises(native.BuildFailed, match="nonsense"):
-        native.compiled("bad", command, [source], lambda text: None, tmp_path / "cache")
-    with pytest.raises(native.BuildFailed, match="there is no C\\+\\+ compiler"):
-        native.compiler("no-such-compiler")
-
-
-def test_what_was_compiled_is_compiled_again_only_when_its_sources_change(tmp_path):
-    source, told = tmp_path / "good.cpp", []
-    source.write_text("int main() {}")
-    command = [native.compiler(), str(source)]
-    first = native.compiled("good", command, [source], told.append, tmp_path / "cache")
-    assert native.compiled("good", command, [source], told.append, tmp_path / "cache") == first and len(told) == 1
-    source.write_text("int main() { return 0; }")
-    assert native.compiled("good", command, [source], told.append, tmp_path / "cache") != first
-    assert not first.exists()
 
 
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):

@@ -37,9 +37,6 @@ class SummaryTest(unittest.TestCase):
         )
         self.assertEqual((two.tests, two.failed, two.ok), (5, 2, False))
 
-    def test_a_runner_that_fails_without_a_failing_test_is_a_failure(self):
-        self.assertFalse(self.outcome('<testsuite tests="5" failures="0"/>', False).ok)
-
     def test_no_tests_is_a_failure(self):
         self.assertFalse(self.outcome('<testsuite tests="0"/>', True).ok)
         self.assertFalse(self.outcome(None, True).ok)
@@ -49,12 +46,6 @@ class SummaryTest(unittest.TestCase):
         with contextlib.redirect_stderr(output):
             self.assertEqual(run_tests.main(["gcc", "msan"]), 2)
         self.assertIn("no preset is called msan; there are gcc, ", output.getvalue())
-
-    def test_a_label_that_does_not_exist_is_refused_before_anything_runs(self):
-        output = io.StringIO()
-        with contextlib.redirect_stderr(output):
-            self.assertEqual(run_tests.main(["gcc:unit,nit"]), 2)
-        self.assertIn("no label is called nit; there are unit, ", output.getvalue())
 
     def test_only_what_the_labels_need_is_built_and_run(self):
         commands = []
