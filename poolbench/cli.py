@@ -5,8 +5,6 @@ Exit status: 0 done; 1 something was measured and is not well (a cell failed, a 
 not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """Options that several commands have, and how a command speaks and fails."""
 
-from __future__ import annotations
-
 import os
 import re
-import shutil
 import signal
 import sys
-import textwrap
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -28,29 +24,15 @@ class Speech:
     quiet = False  # --quiet: errors alone
 
 
-def hanging(text: str, width: int) -> str:
-    """In lines of whole words, with a hanging indent."""
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _fitted(text: str, stream: TextIO) -> str:
-    """In lines that a terminal need not break, which it does in the middle of words."""
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(hanging(line, width) for line in text.split("\n"))
-
-
 def tell(text: str) -> None:
     """Sentences of an answer, on standard output."""
-    typer.echo(_fitted(text, sys.stdout))
+    typer.echo(text)
 
 
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
-        typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
+        typer.echo(f"poolbench: {text}", err=True)
 
 
 def progress_stream() -> TextIO | None:
@@ -60,7 +42,7 @@ def progress_stream() -> TextIO | None:
 
 def complain(text: str) -> None:
     """What went wrong, whether quiet or not."""
-    typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
+    typer.echo(f"poolbench: {text}", err=True)
 
 
 def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Tables for people (text, Markdown) and for programs (CSV, JSON), all of the same rows."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable
@@ -19,7 +17,7 @@ from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
 from poolbench.analysis.rows import Group as Cells
-from poolbench.options import colours, hanging
+from poolbench.options import colours
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.plan.selection import short
 
@@ -265,9 +263,9 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     out = console(stream)
     claims = list(claims)
     for claim in claims:
-        out.print(hanging(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", out.width))
+        out.print(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", soft_wrap=True)
         for test in claim.tests:
-            out.print(hanging("    " + claim_test_text(test), out.width))
+            out.print("    " + claim_test_text(test), soft_wrap=True)
     out.print(
         f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
     )

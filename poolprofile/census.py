@@ -6,8 +6,6 @@ time in malloc and free comes from the windows; counts come from both. Calls tha
 and long, so the recorder notes each of them; they are the cost of the small objects whose blocks they merge.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

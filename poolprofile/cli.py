@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench profile, which is poolprofile run, and replay: would pooling help this program, and where?"""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile
@@ -15,6 +13,7 @@ import typer
 from poolbench.measure.progress import Progress
 from poolbench.options import (
     INTERRUPTED,
+    JsonOption,
     SeedOption,
     complain,
     fail,
@@ -58,7 +57,6 @@ SamplesOption = Annotated[
     int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each variant, each in its own process.")
 ]
 TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of types whose saving is measured.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 OnlyOption = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Measure the saving only where 'TYPE at FILE:LINE' matches.")
 ]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Runs the user's program with the recorder preloaded, and finds the traces."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

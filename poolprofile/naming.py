@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What an allocation is for: which type, created how, and where in the user's code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Small programs that are compiled when they are first needed, with the user's compiler, and kept."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

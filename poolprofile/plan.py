@@ -6,8 +6,6 @@ An object whose begin was not seen existed before the window: it is created befo
 creates most of that size. A replay needs the complete order, so only whole windows are used; of many, every n-th.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The report of a profile: a table of types, the time in malloc, and a ranked list of changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from poolbench import options

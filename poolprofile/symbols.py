@@ -3,8 +3,6 @@
 run. Of a stripped program addr2line names the exported function that lies before an address, however far; only those
 that end behind it are believed, so that functions without a name stay unknown."""
 
-from __future__ import annotations
-
 import bisect
 import os
 import re

@@ -2,8 +2,6 @@
 """Reading what the recorder wrote, and noting on which machine it did; the layout is that of
 cpp/trace_format.hpp, see trace-format.md."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import dataclass, field, replace

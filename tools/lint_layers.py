@@ -14,8 +14,7 @@ What is refused, each with file, line and what to do about it:
   macro       a macro without the prefix POOLED_
   version     version.hpp, CMakeLists.txt and CHANGELOG.md name different versions
   alone       a header that does not compile by itself (GCC, warnings are errors)
-  layer       a layer that does not compile with those below it (Clang with libc++, warnings are errors), or that two
-              translation units cannot both include, or that does not link (GCC, all inline functions emitted)
+  libc++      headers that do not compile together with Clang and libc++ (warnings are errors)
 """
 
 import argparse
@@ -24,7 +23,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -216,33 +214,15 @@ def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding
 def compile_text(command: list[str], text: str) -> str:
     """Compiles the text; returns the first error, or nothing."""
     done = subprocess.run(
-        [*command, "-x", "c++", "-"],
-        input=text,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-        check=False,
-    )
-    if done.returncode == 0:
-        return ""
-    return first_error(done.stdout)
-
-
-def first_error(output: str) -> str:
-    words = ("error", "undefined reference", "multiple definition")
-    found = (text for text in output.splitlines() if any(word in text for word in words))
-    return next(found, output.strip()[:200] or "no message")
+        [*command, "-x", "c++", "-"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False,
+    )  # fmt: skip
+    found = (line for line in done.stdout.splitlines() if "error" in line)
+    return next(found, done.stdout.strip()[:200] or "no message") if done.returncode else ""
 
 
 def include_lines(names: list[str]) -> str:
     return "".join(f'#include "pooled/{name}"\n' for name in names)
-
-
-def side_by_side(function, jobs: list) -> list:
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
-        return list(workers.map(function, jobs))
 
 
 def check_compilers() -> list[Finding]:
@@ -256,7 +236,8 @@ def check_compilers() -> list[Finding]:
 def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     # GCC makes an inline function that is used and not defined an error of its own.
     command = [GCC, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
-    errors = side_by_side(lambda name: compile_text(command, include_lines([name])), list(headers))
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        errors = list(workers.map(lambda name: compile_text(command, include_lines([name])), headers))
     failed = {name: error for name, error in zip(headers, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
@@ -266,42 +247,16 @@ def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     ]
 
 
-def link_layer(include: Path, rank: int, names: list[str]) -> Finding | None:
-    text = include_lines(names)
-    shown = f"include/pooled/{names[0].split('/')[0]}"
-
-    def finding(what: str, error: str) -> Finding:
-        return Finding(shown, 0, f"layer {layer_name(rank)} {what}. First error:\n    {error}")
-
-    libcxx = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
-    if error := compile_text(libcxx, text):
-        return finding(f"does not compile with {' '.join(libcxx[:2])}", error)
-    with tempfile.TemporaryDirectory(prefix="lint-") as directory:
-        one, other, program = (str(Path(directory) / name) for name in ("one.o", "other.o", "program"))
-        emit = [GCC, "-std=c++20", "-O0", "-w", "-fkeep-inline-functions", f"-I{include}", "-c", "-o", one]
-        if error := compile_text(emit, text):
-            return finding(f"does not compile with {GCC}", error)
-        # Both translation units are the same, so compiling the second anew would show nothing.
-        shutil.copy(one, other)
-        if error := compile_text([GCC, "-pthread", "-o", program, one, other], "int main() {}\n"):
-            return finding("does not link, included twice and without the layers above it", error)
-    return None
-
-
-def check_links(include: Path, headers: dict[str, Header]) -> list[Finding]:
-    layers = {}
-    for name in headers:
-        layers.setdefault(layer_of(name), []).append(name)
-    layers.pop(None, None)
-    # The top first: it takes longest.
-    results = side_by_side(lambda job: link_layer(include, *job), sorted(layers.items(), reverse=True))
-    return [finding for finding in results if finding]
+def check_libcxx(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    command = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
+    error = compile_text(command, include_lines(list(headers)))
+    return [Finding("include/pooled", 0, f"does not compile with {CLANG} and libc++: {error}")] if error else []
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
-    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `layer`, the slowest")
+    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `libc++`, the slowest")
     options = parser.parse_args(argv)
 
     headers = read_headers(options.include)
@@ -317,7 +272,9 @@ def main(argv: list[str] | None = None) -> int:
     for header in headers.values():
         findings += check_opening(header) + check_macros(header)
     if not options.no_compile:
-        findings += check_compilers() or (check_alone(options.include, headers) + check_links(options.include, headers))
+        findings += check_compilers() or (
+            check_alone(options.include, headers) + check_libcxx(options.include, headers)
+        )
 
     for finding in sorted(findings):
         print(finding)

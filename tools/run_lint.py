@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Runs every check that needs no program to be built; what `make lint` calls.
 
-With --fix it rewrites what a tool can fix instead. With --vocabulary it checks the words that are used, too.
+With --fix it rewrites what a tool can fix instead.
 
-usage: run_lint.py [--fix | --vocabulary]
+usage: run_lint.py [--fix]
 """
 
 import importlib.util
@@ -44,10 +44,6 @@ def cxx_files() -> list[Path]:
 
 def check_layers() -> bool:
     return run(sys.executable, "tools/lint_layers.py")
-
-
-def check_vocabulary() -> bool:
-    return run(sys.executable, "tools/lint_vocabulary.py")
 
 
 def check_format() -> bool:
@@ -128,12 +124,10 @@ def fix() -> int:
 def main(argv: list[str]) -> int:
     if argv == ["--fix"]:
         return fix()
-    if argv not in ([], ["--vocabulary"]):
+    if argv:
         print(__doc__, file=sys.stderr)
         return 2
     checks = [check_layers, check_format, check_tidy, check_python, check_shell, check_workflows]
-    if argv:
-        checks.append(check_vocabulary)
     failed = []
     for check in checks:
         name = check.__name__[len("check_") :]

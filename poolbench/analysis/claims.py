@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The claims of claims.toml, judged on what was measured here."""
 
-from __future__ import annotations
-
 import enum
 import math
 import tomllib

@@ -8,8 +8,6 @@ are the bootstrap's. That two things are alike is shown like everything else, by
 shows neither a difference nor equality is undecided.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ Times of a process are skewed: a busy machine makes a run slower, nothing makes 
 intervals are the bootstrap's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench advise: recommends a handle and a pool for objects of a given size, number and threads."""
 
-from __future__ import annotations
-
 import enum
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench claims: which published claims hold on this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import json

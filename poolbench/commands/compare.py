@@ -2,8 +2,6 @@
 """poolbench compare: is the second executable slower than the first? Both are measured in one run, a process of each in
 turn."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench run: measures a profile, or what is missing of it."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,21 +58,12 @@ class Profile(enum.StrEnum):
     smoke = "smoke"
 
 
-@dataclass(frozen=True)
-class Defaults:
-    samples: int
-    most: int
-    precision: float
-    budget: float
-    timeout: float
-
-
+# When to stop, and seconds that a process run may take. On a slow machine the least count alone takes more than the
+# budget; on a quick one the budget makes intervals narrower.
 DEFAULTS = {
-    # On a slow machine the least count alone takes more than the budget; on a quick one the budget makes intervals
-    # narrower.
-    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60),
-    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600),
-    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60),
+    Profile.quick: (Rule(5, 15, 0.02, 300.0), 60.0),
+    Profile.full: (Rule(5, 10, 0.01), 3600.0),
+    Profile.smoke: (Rule(1, 1, 1.0), 60.0),
 }
 
 
@@ -179,25 +168,13 @@ def run(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
     samples: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=1000, help="Minimum number of process runs of each cell.", show_default="5"
-        ),
+        int | None, typer.Option(metavar="N", min=1, max=1000, help="Least process runs of each.")
     ] = None,
     precision: Annotated[
-        float | None,
-        typer.Option(
-            parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE. Default: 2% (full: 1%)."
-        ),
+        float | None, typer.Option(parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE.")
     ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Time for additional samples: 90s, 10m, 2h."),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Time limit of a process run. Default: 60s (full: 1h)."),
-    ] = None,
+    budget: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="For more runs: 10m.")] = None,
+    timeout: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="Limit of a run: 60s.")] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Results file (continued if it exists) or directory. Default: beside your other runs."),
@@ -233,7 +210,7 @@ def run(
             found.programs,
             found.mallocs,
             rule_of(profile, samples, precision, budget),
-            timeout or DEFAULTS[profile].timeout,
+            timeout or DEFAULTS[profile][1],
             selection,
             found.descriptions,
             retry_failed,
@@ -276,8 +253,8 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
 
 
 def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
-    usual = DEFAULTS[profile]
-    least = samples or usual.samples
+    usual, _ = DEFAULTS[profile]
+    least = samples or usual.least
     return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench table: the figures of a results file."""
 
-from __future__ import annotations
-
 import enum
 from typing import Annotated
 

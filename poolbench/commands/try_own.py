@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench try: the standard patterns on your own type, or your own pattern."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What is done and what remains, on standard error: a line now and then, between two runs."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """A run as one value, and carrying it out: the session's record, then samples until nothing is left to do."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

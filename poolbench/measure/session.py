@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """A run: takes samples until nothing is left to do, and writes each to the results file before the next is begun."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

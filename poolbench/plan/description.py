@@ -14,8 +14,6 @@ it the summary shows. A new workload needs such a file and nothing else; without
     [[headlines]] a row of the summary: where to look, and which contender is the limit
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass, field, fields

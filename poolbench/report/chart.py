@@ -3,8 +3,6 @@
 the colour of the text around them ("currentColor"), and the marks' colours keep a contrast of 3:1 with white and with
 near-black, so one drawing serves light and dark pages."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from html import escape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The page: one file, complete in itself, that works without a network and without scripts."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

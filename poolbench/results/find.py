@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which results file is meant when the user names none."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable
 from pathlib import Path

@@ -5,8 +5,6 @@ A build directory that `make test` configured is taken as it is; a new one leave
 no package that only they use. The presets of Clang build a few workloads only: what else is wanted is added.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The mallocs of this machine: glibc's own, and those that can be preloaded."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

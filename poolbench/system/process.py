@@ -5,8 +5,6 @@ The command gets a process group of its own, so that a Ctrl-C reaches the driver
 group, children of the command included. Should the driver itself be killed, the kernel kills the command.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The three toolchains that the benchmark is built with: presets of CMakePresets.json."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Stand-ins: a benchmark executable whose behaviour a test chooses, and results without any process."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

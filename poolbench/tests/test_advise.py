@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """`poolbench advise`: what it says of figures that are known, and the command on a stand-in."""
 
-import json
 import re
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from poolbench import cli
@@ -51,24 +49,11 @@ def test_it_says_what_to_take_and_what_that_gains(tmp_path):
     assert gain and float(gain[1]) == pytest.approx(30.4, rel=0.04), result.stdout  # 40 - 10, each up to 2.6 % more
 
 
-def test_the_same_for_programs(tmp_path):
-    told = json.loads(advise(tmp_path, *SHAPE, "--json").stdout)
-    assert [choice["take"] for choice in told["advice"]] == ["pooled", "pooled_unique"]
-    assert told["advice"][0]["over_glibc"]["ratio"] == pytest.approx(4, rel=0.05)
-    assert all(row["n"] >= 5 for row in told["measured"])
-
-
 def test_the_results_can_be_kept(tmp_path):
     kept = tmp_path / "kept.jsonl"
     assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 0
     assert len(read(kept).cells()) == 5
     assert advise(tmp_path, *SHAPE, "--output", kept).exit_code == 2
-
-
-@pytest.mark.parametrize("command", ["run", "advise", "try", "compare", "profile", "replay"])
-def test_every_command_that_measures_takes_a_seed(command):
-    (found,) = [each for each in typer.main.get_command(cli.app).commands.values() if each.name == command]
-    assert any("--seed" in parameter.opts for parameter in found.params)
 
 
 def test_a_failed_cell_is_told_and_the_rest_is_judged(tmp_path):

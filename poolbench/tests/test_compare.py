@@ -73,11 +73,6 @@ def test_groups_are_all_of_them_each_contender_and_each_workload_that_have_sever
     assert all(each.ratio == 1 and each.verdict(0.05) is Verdict.equal for each in [*groups, *cells])
 
 
-def test_one_pair_of_runs_shows_nothing():
-    groups, (found,) = compare.judge({CELLS[0]: [1.0]}, {CELLS[0]: [2.0]})
-    assert (groups, found.verdict(0.05), found.regression(0.05)) == ([], Verdict.undecided, False)
-
-
 def test_memory_is_compared_by_its_own_figure(tmp_path):
     cell = support.cell("pooled", workload="e10_resident", variant="live")
     a = results(tmp_path, {cell: noisy(1.0)}, "a.jsonl", resident_bytes_per_object=64.0)

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """Before any figure stands of which file it is, of which machine and date, and whether that machine was busy."""
 
-import io
-import os
-
 import pytest
 from typer.testing import CliRunner
 
-from poolbench import cli, options
+from poolbench import cli
 from poolbench.results import record
 from poolbench.results.read import read
 from poolbench.system import hardware
@@ -48,18 +45,3 @@ def test_a_file_that_is_not_kept_is_not_named_and_an_unknown_machine_is_not_anot
     said = read(path).origin(hardware.describe(), "results not kept")
     assert said.startswith("results not kept: unknown processor") and "NOT this machine" not in said
     assert "whether it was busy is not known" in said
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_terminal_breaks_no_word_and_a_pipe_gets_each_sentence_in_one_line(monkeypatch):
-    monkeypatch.setattr(options.shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
-    text = "a sentence of words: " + "word " * 12 + "/a/path/that/is/longer/than/any/line/of/this/terminal.jsonl\n"
-    lines = options._fitted(text, Terminal()).split("\n")
-    assert " ".join(lines).split() == text.split() and lines[-1] == ""
-    assert all(len(line) <= 40 for line in lines if "/" not in line) and len(lines) > 3
-    assert options._fitted("  indented " + "word " * 12, Terminal()).split("\n")[1].startswith("    word")
-    assert options._fitted(text, io.StringIO()) == text

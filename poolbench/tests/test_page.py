@@ -110,14 +110,6 @@ def test_the_first_screen_has_the_machine_the_three_answers_and_the_picture_begi
     assert picture["y"] + picture["height"] / 2 < DESKTOP["viewport"]["height"]
 
 
-def test_the_key_columns_of_the_summary_are_seen_on_a_screen_of_1400_pixels(visit):
-    page = visit(viewport={"width": 1400, "height": 900}).page
-    heads = page.locator("#summary thead th").all_inner_texts()
-    assert heads[:3] == ["work", "glibc ÷ pooled", "best malloc ÷ pooled"]
-    table = page.locator("#summary").bounding_box()
-    assert table["x"] >= 0 and table["x"] + table["width"] <= 1400
-
-
 def test_the_picture_has_whiskers_labels_and_grey_for_what_is_undecided(visit):
     picture = visit(**DESKTOP).page.locator("#chart-picture")
     assert picture.locator(".whisker").count() > 40
@@ -141,16 +133,6 @@ def test_nothing_is_cut_off_on_paper_and_what_is_folded_is_not_printed(visit):
     opened.page.set_viewport_size({"width": 700, "height": 990})  # A4 within its margins
     right = "[...document.querySelectorAll('.drawing svg, table')].map((each) => each.getBoundingClientRect().right)"
     assert max(opened.page.evaluate(right)) <= 701
-
-
-def test_both_schemes_have_colours_of_their_own(visit):
-    def colours(opened):
-        get = "(name) => getComputedStyle(document.body)[name]"
-        return opened.page.evaluate(get, "color"), opened.page.evaluate(get, "backgroundColor")
-
-    light, dark = visit(**DESKTOP), visit(**DESKTOP, **DARK)
-    assert colours(light) == ("rgb(31, 35, 40)", "rgb(255, 255, 255)")
-    assert colours(dark) == ("rgb(230, 237, 243)", "rgb(13, 17, 23)")
 
 
 def test_the_page_can_be_used_by_keyboard(visit):

@@ -54,10 +54,6 @@ def cells(bench, tmp_path, text, profile="quick"):
     return [cell for cell in found if cell.workload == "e4_steps"]
 
 
-def test_an_executable_is_asked_what_it_can_measure(bench):
-    assert bench.workloads["e1_churn"].contenders == {"text": ["make_shared", "new"], "code": ["make_shared"]}
-
-
 def test_an_executable_that_can_not_be_asked_is_named(tmp_path):
     with pytest.raises(program.ProgramError, match="bench cannot be asked"):
         program.load("gcc", support.program(tmp_path / "bench", "raise SystemExit(3)"))
@@ -81,11 +77,6 @@ def test_a_workload_without_a_description_is_measured_all_the_same(bench):
 def test_a_word_that_a_description_does_not_know_is_an_error(tmp_path):
     with pytest.raises(DescriptionError, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
         described(tmp_path, "[[cells]]\npayloads=[48]")
-
-
-def test_every_description_can_be_read():
-    for name, each in description.load().items():
-        assert each.title and each.question and each.cells, name
 
 
 BUILT = Path(__file__).resolve().parents[2] / "build/gcc/bench/pooled-bench"

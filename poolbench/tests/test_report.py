@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """The page and the picture as text; what a browser makes of them is in test_page.py."""
 
-import errno
 import html
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -98,32 +96,10 @@ def test_the_report_lies_beside_the_results_and_its_path_is_printed(tmp_path):
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
 
 
-def test_the_picture_cuts_no_name_and_needs_one_line_for_each(quick):
-    svg = page.picture_svg(quick[0], description.load())
-    found = headlines.rows(estimate.estimates(quick[0]), description.load(), quick[0].installed)
-    works = [each.headline.work for each in headlines.times(found) if each.over_best]
-    assert works and "…<" not in svg
-    assert all(f">{work}<" in svg for work in works)
-
-
 def test_a_picture_of_nothing_and_a_missing_file_are_bad_input(tmp_path):
     path = support.results_file(tmp_path / "r.jsonl", {support.cell(): noisy(2.0)})
     assert invoke("report", path, "--picture", tmp_path / "p.svg").exit_code == 2
     assert invoke("report", tmp_path / "absent.jsonl").exit_code == 2
-
-
-def test_a_disk_that_is_full_leaves_the_page_of_last_time(tmp_path, monkeypatch):
-    path = tmp_path / "r.html"
-    page.write(path, "last time")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(page.os, "replace", full)
-    with pytest.raises(page.CannotWrite, match="No space left"):
-        page.write(path, "this time")
-    assert path.read_text() == "last time"
-    assert os.listdir(tmp_path) == ["r.html"]
 
 
 # --- charts
@@ -147,33 +123,29 @@ def headline_rows(tmp_path, ours):
     values = {support.cell("make_shared"): noisy(20.0), support.cell("make_shared", "tcmalloc"): noisy(10.0)}
     values |= {support.cell("pooled"): noisy(ours)}
     described = {"w": Description("w", "W", headlines=[Headline("the work", {})])}
-    from poolbench.analysis import headlines
 
     return headlines.rows(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))), described)
 
 
 @pytest.mark.parametrize(
-    ("ours", "glibc", "best", "said", "kind"),
+    ("ours", "best", "said", "kind"),
     [
-        (5.0, "ahead in 1 of 1 works", "ahead in 1 of 1 works", "2.00×", "ahead"),
-        (10.0, "ahead in 1 of 1 works", "ahead in 0 of 1 works", "Even: “the work”", "undecided"),
-        (20.0, "ahead in 0 of 1 works", "ahead in 0 of 1 works", "Behind: “the work” (0.5", "behind"),
+        (5.0, "ahead in 1 of 1 works", "Ahead: “the work” ", "ahead"),
+        (10.0, "ahead in 0 of 1 works", "Even: “the work” ", "undecided"),
+        (20.0, "ahead in 0 of 1 works", "Behind: “the work” 0.5", "behind"),
     ],
 )
-def test_the_first_answers_say_against_whom_and_by_how_much(tmp_path, ours, glibc, best, said, kind):
-    found = findings.answers(headline_rows(tmp_path, ours), [])
-    assert [each.figure for each in found[:2]] == [glibc, best]
-    assert said.split("(")[0].replace("2.00", "")[:5] in found[1].said[0] and found[1].kind == kind
+def test_the_first_answers_say_against_whom_and_by_how_much(tmp_path, ours, best, said, kind):
+    found = findings.answers(headline_rows(tmp_path, ours), [])[1]
+    assert (found.figure, found.kind) == (best, kind) and found.said[0].startswith(said)
 
 
 def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
     lost = [findings.Loss("E5", "tbb", 8.0, 10.0, 1.25, 1.2, 1.3)]
     found = findings.answers(headline_rows(tmp_path, 20.0), lost)[2]
     assert found.figure == "1 measurements where something is faster"
-    assert (
-        found.said[0].startswith("Behind a malloc: 0.5") and "tbb is 1.25× (1.20…1.30) as fast in “E5”" in found.said[1]
-    )
-    assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is significantly faster"
+    assert found.said == ["tbb is 1.25× (1.20…1.30) as fast in “E5”."]
+    assert findings.answers(headline_rows(tmp_path, 5.0), [])[2].figure == "nothing measured is surely faster"
 
 
 def test_where_something_else_is_surely_faster_is_told(tmp_path):

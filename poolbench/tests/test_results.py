@@ -40,14 +40,6 @@ def test_half_a_line_at_the_end_is_cut_off_before_the_next_is_written(tmp_path, 
     assert (len(results.samples), results.damaged) == (2, [])
 
 
-def test_a_file_of_half_a_line_only_is_taken_up(tmp_path):
-    path = tmp_path / "r.jsonl"
-    path.write_text(json.dumps(support.session())[:30])
-    with Store(path) as store:
-        store.append(support.session())
-    assert len(read(path).sessions) == 1
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -94,12 +86,6 @@ def test_a_file_without_results_is_bad_input(tmp_path, content):
         read_measured(path)
 
 
-@pytest.mark.parametrize("name", [".", "absent.jsonl"])
-def test_what_is_no_file_is_bad_input(tmp_path, name):
-    with pytest.raises(BadResults):
-        read(tmp_path / name)
-
-
 def test_two_runs_can_not_write_to_one_file(tmp_path):
     path = tmp_path / "r.jsonl"
     with Store(path), pytest.raises(Locked, match="another run"):
@@ -132,12 +118,6 @@ def test_a_full_disk_is_told_and_leaves_whole_lines_only(tmp_path, monkeypatch):
                 store.append(GOOD)
         store.append(GOOD)
     assert (len(read(path).samples), read(path).damaged) == (1, [])
-
-
-@pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/proc/nothing/here.jsonl"])
-def test_a_place_that_can_not_hold_results_is_told(path):
-    with pytest.raises(CannotWrite):
-        Store(support.Path(path))
 
 
 def test_a_failed_cell_is_mended_by_running_it_again(tmp_path):

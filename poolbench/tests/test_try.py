@@ -80,13 +80,6 @@ def test_a_type_that_the_header_has_not_is_named(header, tmp_path):
 
 
 @needs_compiler
-def test_a_header_that_does_not_compile_by_itself_is_told_from_a_wrong_type(header, tmp_path):
-    said = why_not(header, tmp_path, flags="-DSIZE=64")
-    assert "packet.hpp does not compile by itself:" in said
-    assert "size.hpp: No such file or directory" in said
-
-
-@needs_compiler
 def test_what_the_compiler_takes_is_not_refused(header, tmp_path):
     compiled, linked = own.split_flags("-Iinclude -DSIZE=64 -std=c++20", header.parent)
     settings = tmp_path / "settings"

@@ -5,13 +5,11 @@ import contextlib
 import io
 import json
 import shutil
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import compile_time  # noqa: E402
+import compile_time
 
 
 class CompileTimeTest(unittest.TestCase):
@@ -36,7 +34,3 @@ class CompileTimeTest(unittest.TestCase):
             figures = {each["header"]: each["cpu_seconds"] for each in json.loads(output.read_text())["figures"]}
         self.assertLessEqual({"<memory>", "pooled/pooled.hpp"}, set(figures))
         self.assertTrue(all(seconds > 0 for seconds in figures.values()))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -81,7 +81,3 @@ class DocumentedTest(unittest.TestCase):
         shown = {test for section in sections(PAGE).values() for _, tests in rows(section) for test in tests}
         for file in OF_SENTENCES:
             self.assertEqual(named_tests_in(ROOT / "test" / file) - shown, set(), file)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,14 +2,12 @@
 """Each picture was drawn from its source, and a page shows it with a text for those who do not see it."""
 
 import re
-import sys
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import draw_pictures  # noqa: E402
-import draw_results  # noqa: E402
+import draw_pictures
+import draw_results
 
 ROOT = draw_pictures.IMAGES.parent.parent
 SOURCES = sorted(draw_pictures.IMAGES.glob("*.dot"))
@@ -44,7 +42,3 @@ class PicturesTest(unittest.TestCase):
         described = {Path(file).name: text for text, file in shown}
         for name in [*(source.stem for source in SOURCES), *draw_results.DRAWINGS]:
             self.assertGreater(len(described.get(f"{name}.svg", "")), 40, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

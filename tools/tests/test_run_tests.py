@@ -4,14 +4,12 @@
 import contextlib
 import io
 import json
-import sys
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import run_tests  # noqa: E402
+import run_tests
 
 
 class SummaryTest(unittest.TestCase):
@@ -82,7 +80,3 @@ class SummaryTest(unittest.TestCase):
         bad = run_tests.Outcome("tsan", broken="build failed")
         self.assertEqual(self.summary(good), "make test: PASSED: 10 tests, 9 passed, 0 failed, 1 skipped")
         self.assertIn("FAILED in tsan", self.summary(good, bad))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -189,7 +189,3 @@ class SetupTest(unittest.TestCase):
         (self.state / "mallocs").unlink()
         self.assertEqual(self.setup("lint", POOLED_SETUP="off"), 0, self.said)
         self.assertFalse((self.state / "mallocs").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()
