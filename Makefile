@@ -24,11 +24,11 @@ soak: ## Ten minutes of mixed use on eight threads: resident memory for what is 
 	@build/soak/bench/pooled-soak-forks
 
 test: ## Build and run all tests: three toolchains, ASan+UBSan of both compilers, TSan, checked, consumers, benchmarks at tiny scale
-	@tools/setup test
+	@tools/setup test $(PRESETS)
 	@.venv/bin/python tools/run_tests.py $(PRESETS)
 
 fuzz: ## Random programs against a model, for SECONDS=300 of processor time each: libFuzzer and random inputs under ASan, threads under TSan
-	@tools/setup test
+	@tools/setup test asan:fuzz tsan:fuzz
 	@tools/fuzz $(or $(SECONDS),300)
 
 lint: ## Check layers, formatting, clang-tidy and the Python code
@@ -40,15 +40,15 @@ format: ## Rewrite the C++ and Python files in the project's format
 	@.venv/bin/python tools/run_lint.py --fix
 
 single-header: ## Write the library as a single header, build/single_header/pooled.hpp
-	@tools/setup lint
+	@tools/setup single-header
 	@.venv/bin/python tools/single_header.py
 
 package: ## Write what a release consists of into build/package: source archive, Meson wrap, single header, wheel of the benchmark
-	@tools/setup lint
+	@tools/setup package
 	@.venv/bin/python tools/package.py
 
 docs: ## Build the documentation site, build/site/index.html: offline, searchable, light and dark
-	@tools/setup lint
+	@tools/setup docs
 	@.venv/bin/python tools/make_docs.py
 
 clean: ## Remove everything that was built; results under bench/results stay

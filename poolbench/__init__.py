@@ -7,6 +7,7 @@ system     this machine: processor, mallocs, toolchains, builds, processes
 analysis   estimates with intervals, comparison, claims
 measure    a run: one process a sample, interleaved, until the intervals are narrow
 report     the page and the picture
-profile    a user's own program: recorded, its types named and counted, replayed
 commands   one command a module, on `options` and `tables`; `cli` puts them together
+
+Above it lies poolprofile, a package of its own.
 """

@@ -5,26 +5,22 @@ Exit status: 0 done; 1 something was measured and is not well (a cell failed, a 
 not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 interrupted.
 """
 
-from __future__ import annotations
-
-import functools
-import inspect
+import importlib
+import importlib.util
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, gallery, history, profile, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
-  poolbench doctor                     what this machine has, and what is missing
   poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
   poolbench report --open              the newest results as a page
-  poolbench compare before.jsonl after.jsonl --fail-above 5%
+  poolbench compare --bin ../main --bin . -w create_drop
   poolbench advise --size 256 --threads 2 --live 100000 --pattern churn
   poolbench try my_type.hpp --type my::Packet --args '1500'
   poolbench profile -- ./program           would pooling help it, and where?
@@ -47,41 +43,20 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Write only errors to standard error: no progress, no notes.")
-]
-
-
 @app.callback()
 def every_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors go to standard error.")] = False,
 ) -> None:
     Speech.quiet = quiet
 
 
-def _quiet_too(command: Callable) -> Callable:
-    """The command with --quiet among its own options: it is accepted before and after the command's name."""
-
-    @functools.wraps(command)
-    def with_quiet(*words, quiet: bool = False, **options):
-        Speech.quiet = Speech.quiet or quiet
-        return command(*words, **options)
-
-    of_command = inspect.signature(command, eval_str=True)
-    added = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    parameters = [*of_command.parameters.values(), added]
-    with_quiet.__signature__ = of_command.replace(parameters=parameters)
-    with_quiet.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_quiet
-
-
-for module in (doctor, run, report, table, gallery, compare, history, claims, advise, try_own, profile):
+for module in (run, report, table, compare, claims, advise, try_own):
     module.add_to(app)
-for each in app.registered_commands:
-    each.callback = _quiet_too(each.callback)
+if importlib.util.find_spec("poolprofile"):  # a package of its own
+    importlib.import_module("poolprofile.cli").add_to(app)
 
 
 def main() -> None:

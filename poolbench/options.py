@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: BSL-1.0
 """Options that several commands have, and how a command speaks and fails."""
 
-from __future__ import annotations
-
 import os
 import re
-import shutil
 import signal
 import sys
-import textwrap
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-from poolbench import where
-from poolbench.plan import description
 from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results, read_measured
@@ -30,29 +24,15 @@ class Speech:
     quiet = False  # --quiet: errors alone
 
 
-def hanging(text: str, width: int) -> str:
-    """In lines of whole words, with a hanging indent."""
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _fitted(text: str, stream: TextIO) -> str:
-    """In lines that a terminal need not break, which it does in the middle of words."""
-    if not stream.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(hanging(line, width) for line in text.split("\n"))
-
-
 def tell(text: str) -> None:
     """Sentences of an answer, on standard output."""
-    typer.echo(_fitted(text, sys.stdout))
+    typer.echo(text)
 
 
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
-        typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
+        typer.echo(f"poolbench: {text}", err=True)
 
 
 def progress_stream() -> TextIO | None:
@@ -62,7 +42,7 @@ def progress_stream() -> TextIO | None:
 
 def complain(text: str) -> None:
     """What went wrong, whether quiet or not."""
-    typer.echo(_fitted(f"poolbench: {text}", sys.stderr), err=True)
+    typer.echo(f"poolbench: {text}", err=True)
 
 
 def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
@@ -97,69 +77,16 @@ def share(text: str | float) -> float:
     return float(found[1]) / (100 if found[2] else 1)
 
 
-def _starting_with(names: list[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+def _names(option: str, short: str, what: str):
+    letters = [short] if short else []
+    return typer.Option(option, *letters, metavar="NAME", help=f"{what} For several, repeat the option or use commas.")
 
 
-def _complete_workload(incomplete: str) -> list[str]:
-    return _starting_with(sorted(description.load()), incomplete)
-
-
-def _complete_variant(incomplete: str) -> list[str]:
-    named = {
-        name
-        for described in description.load().values()
-        for part in described.cells
-        for name in part.variant
-        if part.variant != description.ALL
-    }
-    return _starting_with(sorted(named), incomplete)
-
-
-def _complete_malloc(incomplete: str) -> list[str]:
-    from poolbench.system.mallocs import NAMES
-
-    return _starting_with(NAMES, incomplete)
-
-
-def _complete_toolchain(incomplete: str) -> list[str]:
-    from poolbench.system.toolchains import TOOLCHAINS
-
-    return _starting_with([toolchain.name for toolchain in TOOLCHAINS], incomplete)
-
-
-def _complete_contender(incomplete: str) -> list[str]:
-    directory = where.sources() / "bench" / "contender"
-    return _starting_with(sorted(p.stem for p in directory.glob("*.hpp") if p.stem != "contender"), incomplete)
-
-
-MANY = "For several, repeat the option or use commas."
-WorkloadOption = Annotated[
-    list[str] | None,
-    typer.Option("--workload", "-w", metavar="NAME", autocompletion=_complete_workload, help=f'"e1" is enough. {MANY}'),
-]
-VariantOption = Annotated[
-    list[str] | None,
-    typer.Option("--variant", metavar="NAME", autocompletion=_complete_variant, help=f"Only these. {MANY}"),
-]
-ContenderOption = Annotated[
-    list[str] | None,
-    typer.Option("--contender", "-c", metavar="NAME", autocompletion=_complete_contender, help=f"Only these. {MANY}"),
-]
-MallocOption = Annotated[
-    list[str] | None,
-    typer.Option("--malloc", "-m", metavar="NAME", autocompletion=_complete_malloc, help=f"Only on these. {MANY}"),
-]
-ToolchainOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--toolchain", "-t", metavar="NAME", autocompletion=_complete_toolchain, help=f"Only with these. {MANY}"
-    ),
-]
-PreloadOption = Annotated[
-    list[str] | None,
-    typer.Option("--preload", metavar="NAME=LIBRARY", help="The library of a malloc that is not found automatically."),
-]
+WorkloadOption = Annotated[list[str] | None, _names("--workload", "-w", '"e1" is enough.')]
+VariantOption = Annotated[list[str] | None, _names("--variant", "", "Only these.")]
+ContenderOption = Annotated[list[str] | None, _names("--contender", "-c", "Only these.")]
+MallocOption = Annotated[list[str] | None, _names("--malloc", "-m", "Only on these.")]
+ToolchainOption = Annotated[list[str] | None, _names("--toolchain", "-t", "Only with these.")]
 BinOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -169,6 +96,14 @@ BinOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Seed for the order of the measurements.")]
+LeastOption = Annotated[
+    int, typer.Option("--samples", metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
+]
+BudgetOption = Annotated[
+    float, typer.Option("--budget", parser=seconds, metavar="TIME", help="Time for additional runs: 90s, 10m, 2h.")
+]
+OutputOption = Annotated[Path | None, typer.Option("--output", help="Write the results to this file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ResultsArgument = Annotated[
     Path | None, typer.Argument(metavar="RESULTS", help="A results file. Default: the newest of your runs.")
 ]
@@ -198,11 +133,6 @@ def results_of(path: Path | None) -> Results:
     if warning := results.warning():
         complain(warning)
     return results
-
-
-def profile_of(results: Results) -> str:
-    """That of the run, for a command that adds to it."""
-    return "full" if results.session.get("profile") == "full" else "quick"
 
 
 def origin(results: Results, file: str = "") -> str:

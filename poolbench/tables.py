@@ -1,46 +1,29 @@
 # SPDX-License-Identifier: BSL-1.0
 """Tables for people (text, Markdown) and for programs (CSV, JSON), all of the same rows."""
 
-from __future__ import annotations
-
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TextIO
 
 import polars as pl
 from rich import box
-from rich.console import Console, Group
-from rich.measure import Measurement
+from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from poolbench.analysis.claims import counted
-from poolbench.analysis.families import Family, families
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
 from poolbench.analysis.rows import Group as Cells
-from poolbench.options import colours, hanging
-from poolbench.plan.cell import PARAMETERS
+from poolbench.options import colours
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.plan.selection import short
 
 NONE = "–"
 PIPE_WIDTH = 180
 MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Rows of a table for which one row can stand."""
-
-    row: list[str]
-    first: int
-    count: int
 
 
 @dataclass(frozen=True)
@@ -52,24 +35,6 @@ class Sheet:
     rows: list[list[str]]
     note: str = ""
     words: set[str] = field(default_factory=set)  # columns that are set to the left
-    folds: list[Fold] = field(default_factory=list)
-
-    def folded(self) -> Sheet:
-        rows, at = [], 0
-        for fold in self.folds:
-            rows += [*self.rows[at : fold.first], fold.row]
-            at = fold.first + fold.count
-        return replace(self, rows=[*rows, *self.rows[at:]], folds=[])
-
-    def parts(self) -> list[tuple[Fold | None, list[list[str]]]]:
-        """The rows, those of a fold together."""
-        found, at = [], 0
-        for fold in self.folds:
-            if fold.first > at:
-                found.append((None, self.rows[at : fold.first]))
-            at = fold.first + fold.count
-            found.append((fold, self.rows[fold.first : at]))
-        return [*found, (None, self.rows[at:])] if at < len(self.rows) else found
 
 
 def number(value: float | None) -> str:
@@ -90,10 +55,6 @@ def range_text(low: float, high: float) -> str:
     return interval(Figure(0, low, high))
 
 
-def published_text(row: Row, unit: str) -> str:
-    return " | ".join(f"{value:g}" for value in row.published) + f" {unit}" if row.published else ""
-
-
 def toolchain_text(row: Row) -> str:
     cell = row.cell
     return cell.toolchain if cell.optimisation == "-O3" else f"{cell.toolchain} {cell.optimisation}"
@@ -106,33 +67,7 @@ def ratio_text(row: Row) -> str:
     return number(row.ratio.median) + bounds
 
 
-def _span(values: Iterable[float | None]) -> str:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if not known:
-        return NONE
-    low, high = number(min(known)), number(max(known))
-    return low if low == high else f"{low}…{high}"
-
-
-def _family_row(family: Family, headings: Iterable[str], published: bool) -> list[str]:
-    """From the fastest to the slowest member; of the intervals all that they cover."""
-    rows, cell = family.rows, family.rows[0].cell
-    runs = sorted({row.runs for row in rows})
-    times = [row.time for row in rows if row.time]
-    return [
-        f"{family.name} ({len(rows)})",
-        toolchain_text(rows[0]),
-        cell.malloc,
-        _span(time.median for time in times),
-        range_text(min(time.low for time in times), max(time.high for time in times)) if times else NONE,
-        "…".join(map(str, runs[:: max(1, len(runs) - 1)])),
-        _span(row.ratio.median if row.ratio else None for row in rows),
-        *[_span(row.figures[name].median if name in row.figures else None for row in rows) for name in headings],
-        *([""] if published else []),
-    ]
-
-
-def _row(row: Row, usual: float, headings: Iterable[str], unit: str | None) -> list[str]:
+def _row(row: Row, usual: float, headings: Iterable[str]) -> list[str]:
     cell = row.cell
     return [
         cell.contender + (f" (scale {cell.scale:g})" if cell.scale != usual else ""),
@@ -143,7 +78,6 @@ def _row(row: Row, usual: float, headings: Iterable[str], unit: str | None) -> l
         str(row.runs) + (" then FAILED" if row.failure and row.runs else ""),
         ratio_text(row),
         *[number(row.figures[name].median) if name in row.figures else NONE for name in headings],
-        *([published_text(row, unit)] if unit else []),
     ]
 
 
@@ -151,23 +85,15 @@ def group_sheet(group: Cells) -> Sheet:
     """All cells that may be compared with each other."""
     headings = group.headings()
     usual = max((row.cell.scale for row in group.rows), default=1)
-    table = group.description.published if any(row.published for row in group.rows) else None
     base = group.description.base_of(group.variant)
-    rows, folds = [], []
-    for family in families(group):
-        if family.name:
-            folds.append(Fold(_family_row(family, headings, table is not None), len(rows), len(family.rows)))
-        rows += [_row(row, usual, headings, table.unit if table else None) for row in family.rows]
+    rows = [_row(row, usual, headings) for row in group.rows]
     columns = ["contender", "toolchain", "malloc", "ns/op", "95% interval", "runs", f"÷ {base}"]
-    columns += [*headings.values(), *(["published"] if table else [])]
-    note = f"one op: {group.operation}" + (f"; published: {table.what}" if table else "")
-    if folds:
-        note += "; (n): of so many ways to one kind of pointer, from the fastest to the slowest"
+    columns += headings.values()
     at = columns.index("toolchain")
     if {row[at] for row in rows} == {MAIN_TOOLCHAIN}:
-        for row in (columns, *rows, *(fold.row for fold in folds)):
+        for row in (columns, *rows):
             del row[at]
-    return Sheet(group.title, columns, rows, note, {"contender", "toolchain", "malloc", "published"}, folds)
+    return Sheet(group.title, columns, rows, f"one op: {group.operation}", {"contender", "toolchain", "malloc"})
 
 
 def lead_text(lead: Lead | None) -> str:
@@ -247,32 +173,8 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
     for row in sheet.rows:
         table.add_row(*row)
     out = console(stream)
-    # A word that is broken over two lines is two words: where the columns do not fit, each row is a list.
-    out.print(table if _least_width(out, table) <= out.width else _stacked(sheet, out.width))
+    out.print(table)
     out.print()
-
-
-def _least_width(out: Console, table: Table) -> int:
-    """With every word whole."""
-    return Measurement.get(out, out.options.update(width=10_000), table).minimum
-
-
-def _stacked(sheet: Sheet, width: int) -> Group:
-    """A row is its name and, below, as many figures a line as fit."""
-    parts = [Text(sheet.title, style="bold"), Text("")]
-    for row in sheet.rows:
-        parts.append(Text(row[0]))
-        line = Text()
-        for name, value in zip(sheet.columns[1:], row[1:], strict=True):
-            if value in ("", NONE):
-                continue
-            figure = Text.assemble("  ", (f"{name}: ", "dim"), value)
-            if line and line.cell_len + figure.cell_len > width:
-                parts.append(line)
-                line = Text()
-            line.append_text(figure)
-        parts.append(line)
-    return Group(*parts, Text(""), Text(sheet.note))
 
 
 def markdown(sheet: Sheet) -> str:
@@ -302,8 +204,6 @@ def records(groups: Iterable[Cells]) -> list[dict]:
             "ratio_to_base": row.ratio.median if row.ratio else None,
             "ratio_low": figure(row.ratio)["low"] if row.ratio else None,
             "ratio_high": figure(row.ratio)["high"] if row.ratio else None,
-            "published": row.published,
-            "published_unit": group.description.published.unit if row.published else None,
             "failure": row.failure or None,
         }
         for group in groups
@@ -313,35 +213,6 @@ def records(groups: Iterable[Cells]) -> list[dict]:
 
 def as_json(groups: Iterable[Cells]) -> str:
     return json.dumps(records(groups), indent=1)
-
-
-def as_csv(groups: Iterable[Cells]) -> str:
-    """One line a cell; of the further figures the medians."""
-    found = records(groups)
-    figures = list(dict.fromkeys(name for record in found for name in record["figures"]))
-    names = ["workload", "variant", "contender", "malloc", "toolchain", "optimisation", *PARAMETERS, "scale", "runs"]
-    names += [
-        "ns_per_op",
-        "low",
-        "high",
-        "base",
-        "ratio_to_base",
-        "ratio_low",
-        "ratio_high",
-        "published",
-        "published_unit",
-        "failure",
-    ]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [*names, *figures], restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for record in found:
-        time = record["ns_per_op"] or {}
-        medians = {name: each["median"] for name, each in record["figures"].items()}
-        flat = {"ns_per_op": time.get("median"), "low": time.get("low"), "high": time.get("high")}
-        published = " | ".join(f"{value:g}" for value in record["published"])
-        writer.writerow({**record, **medians, **flat, "published": published})
-    return out.getvalue()
 
 
 def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
@@ -355,14 +226,13 @@ def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sh
                 number(each.after),
                 f"{each.ratio - 1:+.1%}",
                 f"{each.low - 1:+.1%}…{each.high - 1:+.1%}" if each.high < 1e6 else NONE,
-                f"{each.p:.2g}",
                 verdict,
             ]
         )
-    columns = ["what", "before", "after", "change", "95% interval", "p (Holm)", "verdict"]
+    columns = ["what", "before", "after", "change", "95% interval", "verdict"]
     if not any(each.cell for each in differences):
         columns, rows = columns[:1] + columns[3:], [row[:1] + row[3:] for row in rows]
-    note = f"+: the second is slower, beyond what the controls did; equal: shown to be within {fail_above:.0%}"
+    note = f"+: the second is slower; equal: shown to be within {fail_above:.0%}"
     return Sheet(title, columns, rows, note, {"what", "verdict"})
 
 
@@ -378,12 +248,8 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
-def _decides(claim) -> list[str]:
-    return [f"decides: {claim.decide}"] if claim.decide else []
-
-
 def claim_lines(claim) -> list[str]:
-    return [*map(claim_test_text, claim.tests), *_decides(claim)]
+    return [claim_test_text(test) for test in claim.tests]
 
 
 def claims_sheet(claims: Iterable) -> Sheet:
@@ -397,11 +263,9 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     out = console(stream)
     claims = list(claims)
     for claim in claims:
-        out.print(hanging(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", out.width))
+        out.print(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", soft_wrap=True)
         for test in claim.tests:
-            out.print(hanging("    " + claim_test_text(test), out.width))
-        for line in _decides(claim):
-            out.print("    " + line, soft_wrap=True)  # half a command, copied, would do something else
+            out.print("    " + claim_test_text(test), soft_wrap=True)
     out.print(
         f"\nOf {len(claims)} claims {counted(claims)}. A quotient is one of medians; in brackets its 95% interval."
     )

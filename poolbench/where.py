@@ -2,8 +2,6 @@
 """Where things are. In a checkout the sources lie beside this package, and what is built and measured stays in it. A
 wheel has the sources inside; then builds go to the user's cache directory, and results to the user's data directory."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -13,10 +13,8 @@ What is refused, each with file, line and what to do about it:
   opening     a header that does not begin with the licence line and `#pragma once`
   macro       a macro without the prefix POOLED_
   version     version.hpp, CMakeLists.txt and CHANGELOG.md name different versions
-  alone       a header that does not compile by itself (GCC, warnings are errors), or calls a function that only a
-              header it does not include defines (tools/lint_calls.py)
-  layer       a layer that does not compile with those below it (Clang with libc++, warnings are errors), or that two
-              translation units cannot both include, or that does not link (GCC, all inline functions emitted)
+  alone       a header that does not compile by itself (GCC, warnings are errors)
+  libc++      headers that do not compile together with Clang and libc++ (warnings are errors)
 """
 
 import argparse
@@ -25,12 +23,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
-
-from lint_calls import calls_without_definition, syntax_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -157,27 +152,15 @@ def check_layers(headers: dict[str, Header]) -> list[Finding]:
     for header in headers.values():
         own = layer_of(header.name)
         if own is None:
-            findings.append(
-                Finding(
-                    header.shown,
-                    1,
-                    "is in no layer: move it, or add its folder to LAYERS in tools/lint_layers.py",
-                )
-            )
+            findings.append(Finding(header.shown, 1, "is in no layer: move it, or add its folder to LAYERS here"))
             continue
         for target, line in header.includes.items():
             other = layer_of(target)
             if target not in headers:
                 findings.append(Finding(header.shown, line, f"includes pooled/{target}, which does not exist"))
             elif other is not None and other > own:
-                findings.append(
-                    Finding(
-                        header.shown,
-                        line,
-                        f"includes pooled/{target}: layer {layer_name(own)} is below {layer_name(other)}. Move what is "
-                        "shared down, or pass it in as a parameter",
-                    )
-                )
+                below = f"layer {layer_name(own)} is below {layer_name(other)}"
+                findings.append(Finding(header.shown, line, f"includes pooled/{target}: {below}; move what is shared"))
     return findings
 
 
@@ -189,16 +172,8 @@ def check_cycles(headers: dict[str, Header]) -> list[Finding]:
         if name in trail:
             circle = trail[trail.index(name) :] + [name]
             last = headers[trail[-1]]
-            findings.append(
-                Finding(
-                    last.shown,
-                    last.includes[name],
-                    "closes a circle of includes: "
-                    + " -> ".join(circle)
-                    + ". Split what both sides need into a header "
-                    "below them",
-                )
-            )
+            told = f"closes a circle of includes: {' -> '.join(circle)}"
+            findings.append(Finding(last.shown, last.includes[name], told))
             return
         if name in done:
             return
@@ -239,33 +214,15 @@ def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding
 def compile_text(command: list[str], text: str) -> str:
     """Compiles the text; returns the first error, or nothing."""
     done = subprocess.run(
-        [*command, "-x", "c++", "-"],
-        input=text,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-        check=False,
-    )
-    if done.returncode == 0:
-        return ""
-    return first_error(done.stdout)
-
-
-def first_error(output: str) -> str:
-    words = ("error", "undefined reference", "multiple definition")
-    found = (text for text in output.splitlines() if any(word in text for word in words))
-    return next(found, output.strip()[:200] or "no message")
+        [*command, "-x", "c++", "-"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False,
+    )  # fmt: skip
+    found = (line for line in done.stdout.splitlines() if "error" in line)
+    return next(found, done.stdout.strip()[:200] or "no message") if done.returncode else ""
 
 
 def include_lines(names: list[str]) -> str:
     return "".join(f'#include "pooled/{name}"\n' for name in names)
-
-
-def side_by_side(function, jobs: list) -> list:
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
-        return list(workers.map(function, jobs))
 
 
 def check_compilers() -> list[Finding]:
@@ -279,86 +236,27 @@ def check_compilers() -> list[Finding]:
 def check_alone(include: Path, headers: dict[str, Header]) -> list[Finding]:
     # GCC makes an inline function that is used and not defined an error of its own.
     command = [GCC, "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
-    errors = side_by_side(lambda name: compile_text(command, include_lines([name])), list(headers))
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        errors = list(workers.map(lambda name: compile_text(command, include_lines([name])), headers))
     failed = {name: error for name, error in zip(headers, errors, strict=True) if error}
     # A header whose own includes fail says nothing new.
     return [
-        Finding(
-            headers[name].shown,
-            1,
-            f"does not compile alone with {GCC}; include what it uses. First error:\n    {error}",
-        )
+        Finding(headers[name].shown, 1, f"does not compile alone with {GCC}. First error:\n    {error}")
         for name, error in failed.items()
         if not any(target in failed for target in headers[name].includes)
     ]
 
 
-def check_calls(include: Path, headers: dict[str, Header]) -> list[Finding]:
-    tree = syntax_tree(include, headers, CLANG)
-    if tree is None:
-        return [Finding(str(include), 0, f"the headers do not compile together with {CLANG}: calls are not checked")]
-
-    def reach(name: str, seen: set[str]) -> set[str]:
-        for target in headers[name].includes:
-            if target in headers and target not in seen:
-                seen.add(target)
-                reach(target, seen)
-        return seen
-
-    def is_called_on(caller: str, line: int, callee: str) -> bool:
-        # The tree names a file only where it changes, and not after every detour: the text has to agree.
-        lines = headers[caller].lines
-        return 0 < line <= len(lines) and callee in lines[line - 1]
-
-    found = calls_without_definition(tree, {name: reach(name, set()) for name in headers})
-    return [
-        Finding(
-            headers[caller].shown,
-            line,
-            f"calls {callee}, which only pooled/{home} defines, and that is not included: alone, this header does not "
-            "link. Include it, or take a callback where it is in a higher layer",
-        )
-        for caller, line, callee, home in found
-        if is_called_on(caller, line, callee)
-    ]
-
-
-def link_layer(include: Path, rank: int, names: list[str]) -> Finding | None:
-    text = include_lines(names)
-    shown = f"include/pooled/{names[0].split('/')[0]}"
-
-    def finding(what: str, error: str) -> Finding:
-        return Finding(shown, 0, f"layer {layer_name(rank)} {what}. First error:\n    {error}")
-
-    libcxx = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
-    if error := compile_text(libcxx, text):
-        return finding(f"does not compile with {' '.join(libcxx[:2])}", error)
-    with tempfile.TemporaryDirectory(prefix="lint-") as directory:
-        one, other, program = (str(Path(directory) / name) for name in ("one.o", "other.o", "program"))
-        emit = [GCC, "-std=c++20", "-O0", "-w", "-fkeep-inline-functions", f"-I{include}", "-c", "-o", one]
-        if error := compile_text(emit, text):
-            return finding(f"does not compile with {GCC}", error)
-        # Both translation units are the same, so compiling the second anew would show nothing.
-        shutil.copy(one, other)
-        if error := compile_text([GCC, "-pthread", "-o", program, one, other], "int main() {}\n"):
-            return finding("does not link, included twice and without the layers above it", error)
-    return None
-
-
-def check_links(include: Path, headers: dict[str, Header]) -> list[Finding]:
-    layers = {}
-    for name in headers:
-        layers.setdefault(layer_of(name), []).append(name)
-    layers.pop(None, None)
-    # The top first: it takes longest.
-    results = side_by_side(lambda job: link_layer(include, *job), sorted(layers.items(), reverse=True))
-    return [finding for finding in results if finding]
+def check_libcxx(include: Path, headers: dict[str, Header]) -> list[Finding]:
+    command = [CLANG, "-stdlib=libc++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{include}"]
+    error = compile_text(command, include_lines(list(headers)))
+    return [Finding("include/pooled", 0, f"does not compile with {CLANG} and libc++: {error}")] if error else []
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--include", type=Path, default=ROOT / "include", help="directory that holds pooled/")
-    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `layer`, the slowest")
+    parser.add_argument("--no-compile", action="store_true", help="skip `alone` and `libc++`, the slowest")
     options = parser.parse_args(argv)
 
     headers = read_headers(options.include)
@@ -375,9 +273,7 @@ def main(argv: list[str] | None = None) -> int:
         findings += check_opening(header) + check_macros(header)
     if not options.no_compile:
         findings += check_compilers() or (
-            check_alone(options.include, headers)
-            + check_calls(options.include, headers)
-            + check_links(options.include, headers)
+            check_alone(options.include, headers) + check_libcxx(options.include, headers)
         )
 
     for finding in sorted(findings):

@@ -22,6 +22,12 @@ import reference  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "build/site-source"
+# Pages of the site that lie outside of docs/.
+OUTSIDE = {
+    "README.md": "index.md",
+    "poolprofile/README.md": "profile.md",
+    "poolprofile/trace-format.md": "trace-format.md",
+}
 LINK = re.compile(r"\]\(([^)\s#:]*)(#[^)\s]*)?\)")
 # Public header -> what it declares; the order is that of the reference.
 HEADERS = {
@@ -127,22 +133,11 @@ def redirect(text: str, source: Path, page: Path) -> str:
         if not path:
             return match[0]
         file = (source.parent / path).resolve()
-        for folder, place in ((ROOT / "docs", STAGE), (ROOT / "include/pooled", None), (ROOT, STAGE)):
-            if not file.is_relative_to(folder):
-                continue
-            name = file.relative_to(folder).as_posix()
-            if place is None:
-                to = STAGE / page_of(name) if name in HEADERS else None
-            elif file == ROOT / "README.md":
-                to = STAGE / "index.md"
-            elif folder == ROOT:
-                to = None
-            else:
-                to = place / name
-            if to:
-                return f"]({os.path.relpath(to, page.parent)}{anchor})"
-            break
-        return "](NOT_IN_SITE)"
+        name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
+        to = OUTSIDE.get(name) or (name.removeprefix("docs/") if name.startswith("docs/") else None)
+        if (header := name.removeprefix("include/pooled/")) in HEADERS:
+            to = page_of(header)
+        return f"]({os.path.relpath(STAGE / to, page.parent)}{anchor})" if to else "](NOT_IN_SITE)"
 
     def without_link(match: re.Match) -> str:
         return f"`{match[2]}`" if re.fullmatch(r"[\w.-]*[/.][\w./-]+", match[2]) else match[2]  # a file's name is code
@@ -185,10 +180,11 @@ def main(arguments: list[str]) -> int:
         return 2
     site = Path(arguments[0]).resolve() if arguments else ROOT / "build/site"
     shutil.rmtree(STAGE, ignore_errors=True)
-    for source in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*"))]:
+    for source in [*(ROOT / name for name in OUTSIDE), *sorted((ROOT / "docs").rglob("*"))]:
         if source.is_dir() or source == reference.SOURCE:
             continue
-        page = STAGE / ("index.md" if source == ROOT / "README.md" else source.relative_to(ROOT / "docs"))
+        name = source.relative_to(ROOT).as_posix()
+        page = STAGE / OUTSIDE.get(name, name.removeprefix("docs/"))
         page.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             # The first page is alone in its section: no list of pages beside it.

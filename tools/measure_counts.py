@@ -6,7 +6,7 @@ usage: measure_counts.py [--compiler COMMAND]
 
 tools/counts.cpp is built against the headers alone, against libpooled, and with POOLED_HARDENED=1. Instructions are
 those that callgrind counts for one operation: the difference between two runs of different length, divided by the
-difference in length. They do not depend on the machine's load. tools/figures.py --write brings them into docs/.
+difference in length. They do not depend on the machine's load.
 """
 
 import argparse

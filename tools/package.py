@@ -8,7 +8,7 @@ DIRECTORY is build/package by default. It gets
   pooled-VERSION.tar.gz   the sources, in one folder of that name: for FetchContent, for CPM, or to unpack and build
   pooled.wrap             for Meson: finds the archive in subprojects/packagefiles/ of the project that uses it
   pooled-VERSION.hpp      the single header
-  poolbench-*.whl         the benchmark, for pip
+  poolbench-*.whl, poolprofile-*.whl  the benchmark and the profiler, for pip
   SHA256SUMS
 The archive depends on nothing but the files in it: the same files give the same archive.
 """
@@ -87,7 +87,8 @@ def main(words: list[str]) -> int:
         run(ROOT / "tools/single_header.py", output / f"{folder}.hpp")
         # Without the network where setuptools is installed, as tools/setup does.
         isolation = ["--no-build-isolation"] if importlib.util.find_spec("setuptools") else []
-        run("-m", "pip", "-q", "wheel", "--no-deps", *isolation, "--wheel-dir", output, ROOT / "poolbench")
+        command = ["-m", "pip", "-q", "wheel", "--no-deps", *isolation, "--wheel-dir", output]
+        run(*command, ROOT / "poolbench", ROOT / "poolprofile")
     written = sorted(path for path in output.iterdir() if path.name.startswith("pool"))
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in written)
     (output / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Runs every check that needs no program to be built; what `make lint` calls.
 
-With --fix it rewrites what a tool can fix instead. With --vocabulary it checks the words that are used, too.
+With --fix it rewrites what a tool can fix instead.
 
-usage: run_lint.py [--fix | --vocabulary]
+usage: run_lint.py [--fix]
 """
 
 import importlib.util
@@ -23,8 +23,8 @@ CLANG_TIDY = "clang-tidy-19"
 # Not for clang-tidy: their libraries' headers take it 10 to 20 seconds each.
 SLOW_EXAMPLES = {"asio_server", "capture_pipeline", "json_documents"}
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
-CXX_FOLDERS = ["include", "test", "bench", "examples"]
-PYTHON_FOLDERS = ["tools", "poolbench"]
+CXX_FOLDERS = ["include", "test", "bench", "poolprofile", "examples"]
+PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
 def run(*command) -> bool:
@@ -44,14 +44,6 @@ def cxx_files() -> list[Path]:
 
 def check_layers() -> bool:
     return run(sys.executable, "tools/lint_layers.py")
-
-
-def check_tests() -> bool:
-    return run(sys.executable, "tools/lint_tests.py")
-
-
-def check_vocabulary() -> bool:
-    return run(sys.executable, "tools/lint_vocabulary.py")
 
 
 def check_format() -> bool:
@@ -76,23 +68,10 @@ def check_tidy() -> bool:
     files += sorted(each for each in (ROOT / "examples").glob("*.cpp") if each.stem not in SLOW_EXAMPLES)
 
     def tidy(file: Path):
-        command = [
-            CLANG_TIDY,
-            "--quiet",
-            "--warnings-as-errors=*",
-            f"--config-file={ROOT / '.clang-tidy'}",
-            str(file),
-        ]
+        command = [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", f"--config-file={ROOT / '.clang-tidy'}", str(file)]
         command += ["--", "-std=c++20", f"-I{ROOT / 'include'}", f"-I{ROOT / 'test'}"]
-        return subprocess.run(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+        return subprocess.run(command, cwd=ROOT, check=False, **streams)
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         results = list(workers.map(tidy, files))
@@ -145,20 +124,10 @@ def fix() -> int:
 def main(argv: list[str]) -> int:
     if argv == ["--fix"]:
         return fix()
-    if argv not in ([], ["--vocabulary"]):
+    if argv:
         print(__doc__, file=sys.stderr)
         return 2
-    checks = [
-        check_layers,
-        check_tests,
-        check_format,
-        check_tidy,
-        check_python,
-        check_shell,
-        check_workflows,
-    ]
-    if argv:
-        checks.append(check_vocabulary)
+    checks = [check_layers, check_format, check_tidy, check_python, check_shell, check_workflows]
     failed = []
     for check in checks:
         name = check.__name__[len("check_") :]

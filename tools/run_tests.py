@@ -5,10 +5,10 @@
 usage: run_tests.py [PRESET[:LABEL[,LABEL]...]]...
 
 For each preset named, or each of CMakePresets.json when none is: configure, build, ctest. Those of other processors are
-skipped where their compiler or emulator is missing. With labels, only the tests
-that have one of them are built and run; test/CMakeLists.txt lists them. With the preset gcc go the Python tests, then
-every benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the
-processor seconds that each part took, and so does the exit status.
+skipped where their compiler or emulator is missing. With labels, only the tests that have one of them are built and
+run; test/CMakeLists.txt lists them. Two more go with the preset gcc: python, the Python tests, and benchmarks, every
+benchmark at tiny scale. All of it runs even when a part fails; the table at the end says what did, with the processor
+seconds that each part took, and so does the exit status.
 """
 
 import os
@@ -45,6 +45,7 @@ TARGETS = {
     "model": ["tests-model"],
     "plugins": ["tests-plugins"],
 }
+OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 
 
 class Outcome(NamedTuple):
@@ -168,7 +169,8 @@ def test_python() -> Outcome:
     junit.unlink(missing_ok=True)
     # Tests of a file stay together: they share a browser, a wheel, a compiled program. Groups (--dist loadgroup)
     # have no effect with pytest 9.2 and pytest-xdist 3.8.
-    words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests", "tools/tests"]
+    words = ["-q", "-n", "auto", "--dist", "loadfile", f"--junitxml={junit}", "poolbench/tests"]
+    words += ["poolprofile/tests", "tools/tests"]
     passed = run(sys.executable, "-m", "pytest", *words)
     return outcome_of("python", junit, passed, (0.0, 0.0), watch)
 
@@ -209,19 +211,21 @@ def main(argv: list[str]) -> int:
         if preset not in PRESETS:
             print(f"run_tests.py: no preset is called {preset}; there are {', '.join(PRESETS)}", file=sys.stderr)
             return 2
-        if unknown := [label for label in labels if label not in TARGETS]:
+        known = [*TARGETS, *(OF_GCC if preset == "gcc" else [])]
+        if unknown := [label for label in labels if label not in known]:
             print(
-                f"run_tests.py: no label is called {', '.join(unknown)}; there are {', '.join(TARGETS)}",
-                file=sys.stderr,
+                f"run_tests.py: no label is called {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr
             )
             return 2
         chosen.append((preset, labels))
-    outcomes = [test_preset(preset, labels) for preset, labels in chosen]
-    if "gcc" in (preset for preset, _ in chosen):  # once in CI, which may list presets in any order
-        built = build_preset("bench smoke", BENCH_PRESET, [])
-        with ThreadPoolExecutor() as workers:  # each of them leaves a core idle most of the time
-            python = workers.submit(test_python)
-            outcomes += [test_benchmarks(built), python.result()]
+    others = {label for preset, labels in chosen if preset == "gcc" for label in labels or OF_GCC if label in OF_GCC}
+    with_ctest = [(preset, [label for label in labels if label in TARGETS], labels) for preset, labels in chosen]
+    outcomes = [test_preset(preset, kept) for preset, kept, labels in with_ctest if kept or not labels]
+    with ThreadPoolExecutor() as workers:  # each of them leaves a core idle most of the time
+        smoke = build_preset("bench smoke", BENCH_PRESET, []) if "benchmarks" in others else None
+        python = workers.submit(test_python) if "python" in others else None
+        outcomes += [test_benchmarks(smoke)] if smoke else []
+        outcomes += [python.result()] if python else []
     print_summary(outcomes)
     return 0 if all(each.ok for each in outcomes) else 1
 

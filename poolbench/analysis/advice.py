@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which handle and which pool to take, from what was measured of the user's own shape."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

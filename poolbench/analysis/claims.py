@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
 """The claims of claims.toml, judged on what was measured here."""
 
-from __future__ import annotations
-
 import enum
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -17,11 +15,9 @@ import polars as pl
 from poolbench.analysis import stats
 from poolbench.analysis.estimate import fastest, matching
 from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, TIME, Where
-from poolbench.plan.selection import short
 
 FILE = Path(__file__).resolve().parent.parent / "claims.toml"
 OURS_BY = "pooled"  # of a claim that is our own promise
-MOST_SAMPLES = 200  # that a command asks for
 USUAL = {"toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3", "malloc": "glibc"}
 
 
@@ -29,15 +25,6 @@ class Verdict(enum.StrEnum):
     holds = "holds"
     fails = "does not hold"
     unknown = "undecided"
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What would decide a test."""
-
-    sides: list[Where]
-    samples: int | None  # as many as the profile takes
-    profile: str = ""  # that of the run
 
 
 @dataclass(frozen=True)
@@ -49,7 +36,6 @@ class Test:
     low: float | None = None
     high: float | None = None
     why: str = ""  # nothing is shown
-    wanted: _Wanted | None = field(default=None, repr=False)  # what would decide
 
 
 @dataclass(frozen=True)
@@ -60,7 +46,6 @@ class Claim:
     variant: str
     verdict: Verdict
     tests: list[Test]
-    decide: str = ""  # the command that would
 
 
 @cache
@@ -121,30 +106,6 @@ def _cell(frame: pl.DataFrame, sides: list[Where], common: Where, installed: Seq
     return fastest(pl.concat(found)) if found else None
 
 
-def _command(claim: dict, variant: str, wanted: list[_Wanted], profile: str) -> str:
-    """One command for all tests of a claim."""
-    profile = next((each.profile for each in wanted if each.profile), profile)
-    words = ["poolbench run --profile", profile, "-w", short(claim["workload"])]
-    common = {**USUAL, **claim.get("where", {})}
-    for option, column in (("-c", "contender"), ("-m", "malloc"), ("-t", "toolchain")):
-        values = [side.get(column, common.get(column, "")) for each in wanted for side in each.sides]
-        flat = [name for value in values for name in (value if isinstance(value, list) else [value]) if name]
-        if flat and "all" not in flat:
-            words += [option, ",".join(dict.fromkeys(flat))]
-    words += ["--variant", variant] if variant else []
-    samples = max((each.samples or 0 for each in wanted), default=0)
-    return " ".join([*words, *([f"--samples {samples}"] if samples else []), "--fresh"])
-
-
-def _samples_wanted(value: float, low: float, high: float, test: dict, runs: int) -> int | None:
-    """An interval shrinks with the root of the runs: how many it takes until it ends before the nearest bound. None
-    when the figure is so near to the bound that it would take too long."""
-    distance = min(abs(value - test[name]) for name in ("at_least", "at_most") if name in test)
-    half = max(high - value, value - low)
-    wanted = math.ceil(1.2 * runs * (half / distance) ** 2) if distance > 0 else MOST_SAMPLES + 1
-    return max(runs + 1, wanted) if wanted <= MOST_SAMPLES else None
-
-
 def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[str]) -> Test:
     above = [test["above"]]
     below = test.get("below", [])
@@ -154,38 +115,33 @@ def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[st
     if below:
         what += " / " + " or ".join(_label(side, above[0]) for side in below)
     bounds = _bounds(test)
-    sides = [*above, *below]
 
-    def unknown(why: str, wanted: _Wanted | None, *figures: float) -> Test:
-        return Test(what, bounds, Verdict.unknown, *figures, why=why, wanted=wanted)
+    def unknown(why: str, *figures: float) -> Test:
+        return Test(what, bounds, Verdict.unknown, *figures, why=why)
 
     upper = _cell(frame, above, common, installed)
     lower = _cell(frame, below, common, installed) if below else None
     if upper is None or (below and lower is None):
-        return unknown("not measured", _Wanted(sides, None, "full"))
+        return unknown("not measured")
     if lower is not None:
         if lower["median"] <= 0:
-            return unknown("nothing was measured below the line", None)
+            return unknown("nothing was measured below the line")
         value = upper["median"] / lower["median"]
         low, high = stats.ratio_interval(upper["values"], lower["values"])
     else:
         value, low, high = upper["median"], upper["low"], upper["high"]
     if not math.isfinite(high):
-        return unknown("one run shows no interval", _Wanted(sides, 5), value)
-    verdict, nearest = _judge(test, low, high), (value, low, high, test)
+        return unknown("one run shows no interval", value)
+    verdict = _judge(test, low, high)
     if "or_at_most_ns" in test:
         alone = {"at_most": test["or_at_most_ns"]}
         by_time = _judge(alone, upper["low"], upper["high"])
         if by_time is Verdict.holds:
             return Test(what, bounds, Verdict.holds, value, low, high, f"{upper['median']:.3g} ns")
         if verdict is Verdict.fails and by_time is Verdict.unknown:
-            verdict, nearest = Verdict.unknown, (upper["median"], upper["low"], upper["high"], alone)
+            verdict = Verdict.unknown
     if verdict is Verdict.unknown:
-        runs = min(len(upper["values"]), len(lower["values"]) if lower is not None else len(upper["values"]))
-        samples = _samples_wanted(*nearest, runs)
-        if samples is None:
-            return unknown(f"too near the bound for {MOST_SAMPLES} runs", None, value, low, high)
-        return unknown("the interval lies across a bound", _Wanted(sides, samples), value, low, high)
+        return unknown("the interval lies across a bound: more samples decide", value, low, high)
     return Test(what, bounds, verdict, value, low, high)
 
 
@@ -197,19 +153,14 @@ def _together(tests: list[Test]) -> Verdict:
     return Verdict.holds
 
 
-def judge(
-    frame: pl.DataFrame, claims: list[dict] | None = None, profile: str = "quick", installed: Sequence[str] = ()
-) -> Iterator[Claim]:
-    """`profile`: that of the run which the frame is of; `installed`: the mallocs there were, measured or not."""
+def judge(frame: pl.DataFrame, claims: list[dict] | None = None, installed: Sequence[str] = ()) -> Iterator[Claim]:
+    """`installed`: the mallocs there were, measured or not."""
     for claim in load() if claims is None else claims:
         here = matching(frame, {"workload": claim["workload"], "measure": claim.get("measure", TIME)})
         for variant in claim.get("variants", [""]):
             common = {**USUAL, **({"variant": variant} if variant else {}), **claim.get("where", {})}
             tests = [_test(test, here, common, installed) for test in claim["tests"]]
-            verdict = _together(tests)
-            wanted = [test.wanted for test in tests if test.wanted] if verdict is Verdict.unknown else []
-            decide = _command(claim, variant, wanted, profile) if wanted else ""
-            yield Claim(claim["by"], claim["text"], claim["workload"], variant, verdict, tests, decide)
+            yield Claim(claim["by"], claim["text"], claim["workload"], variant, _together(tests), tests)
 
 
 def broken_promises(claims: list[Claim]) -> list[Claim]:

@@ -4,8 +4,6 @@
 The figure is the median of the processes or, of a measure whose name ends in "_worst", the largest. That has no
 interval: another process might be worse, and more processes find worse ones."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The summary: for each work the mallocs under make_shared, ours, the limit, and how far ahead ours is."""
 
-from __future__ import annotations
-
 import enum
 import math
 from collections.abc import Sequence

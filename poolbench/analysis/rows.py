@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""One row a cell: what tables and the report show of it, and what was published beside it."""
+"""One row a cell: what tables and the report show of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Row:
     figures: dict[str, Figure]
     base: str
     ratio: Figure | None  # to the base contender on the same malloc, toolchain and point
-    published: list[float]  # in the unit of the article
     failure: str = ""
 
     def group(self) -> tuple:
@@ -61,17 +60,6 @@ class Group:
         there = {name for row in self.rows for name in row.figures}
         known = self.description.figures
         return {name: known.get(name, name) for name in [*known, *sorted(there - set(known))] if name in there}
-
-
-def published(cell: Cell, description: Description) -> list[float]:
-    table = description.published
-    if table is None or cell.optimisation != "-O3":
-        return []
-    for entry in table.values:
-        where = {**table.where, **{name: value for name, value in entry.items() if name != "value"}}
-        if all(getattr(cell, name) == value for name, value in where.items()):
-            return [entry["value"]] if isinstance(entry["value"], (int, float)) else list(entry["value"])
-    return []
 
 
 def _figures(frame: pl.DataFrame) -> dict[Cell, dict[str, tuple[Figure, int]]]:
@@ -115,7 +103,6 @@ def rows(results: Results, descriptions: dict[str, Description], frame: pl.DataF
                 {name: figure for name, (figure, _) in found.items() if name != TIME},
                 base,
                 ratios.get(cell),
-                published(cell, description),
                 str(failures[cell].get("reason", "failed")) if cell in failures else "",
             )
         )

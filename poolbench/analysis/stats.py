@@ -3,10 +3,8 @@
 measured with what another did.
 
 Times of a process are skewed: a busy machine makes a run slower, nothing makes it faster. So the middle is the median,
-intervals are the bootstrap's. What two sessions did is compared in `drift`.
+intervals are the bootstrap's.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
@@ -99,13 +97,3 @@ def half_width(values: Sequence[float]) -> float:
         return 0.0
     middle = median(values)
     return (high - low) / 2 / middle if middle > 0 else float("inf")
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction. SciPy has only corrections of the false discovery rate."""
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p)
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(steps, 1)
-    return adjusted.tolist()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench advise: recommends a handle and a pool for objects of a given size, number and threads."""
 
-from __future__ import annotations
-
 import enum
 import json
 import re
@@ -13,7 +11,18 @@ import typer
 
 from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED
-from poolbench.options import BinOption, SeedOption, fail, pairs, say, seconds, tell
+from poolbench.options import (
+    BinOption,
+    BudgetOption,
+    JsonOption,
+    LeastOption,
+    OutputOption,
+    SeedOption,
+    fail,
+    pairs,
+    say,
+    tell,
+)
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -133,14 +142,12 @@ def advise(
         int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
     ],
     pattern: Annotated[Pattern, typer.Option(help="What the threads do with them; see below.")],
-    samples: Annotated[
-        int, typer.Option(metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
-    ] = 5,
-    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "40s",
-    output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
+    samples: LeastOption = 5,
+    budget: BudgetOption = "40s",
+    output: OutputOption = None,
     seed: SeedOption = SEED,
     bins: BinOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure your own shape, and say which handle and pool to take.
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench claims: which published claims hold on this machine."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import json
@@ -10,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, complain, origin, profile_of, results_of, say, tell
+from poolbench.options import ResultsArgument, complain, origin, results_of, say, tell
 
 EPILOG = """\b
 Examples:
@@ -36,14 +34,14 @@ def claims(
     """Judge the published claims, and our own promises.
 
     Each is shown with the figures and their 95% intervals: "holds" when the whole interval keeps the bounds, "does not
-    hold" when all of it lies outside, else "undecided", with the command that would decide.
+    hold" when all of it lies outside, else "undecided".
     """
     from poolbench import tables
     from poolbench.analysis import claims as judged
     from poolbench.analysis.estimate import estimates
 
     read = results_of(results)
-    found = list(judged.judge(estimates(read), profile=profile_of(read), installed=read.installed))
+    found = list(judged.judge(estimates(read), installed=read.installed))
     if form is Format.json:
         say(origin(read))
     else:

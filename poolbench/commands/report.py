@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench report: the results as a page."""
 
-from __future__ import annotations
-
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poolbench.commands.pages import show_in_browser
 from poolbench.options import ResultsArgument, fail, origin, results_of, say
 from poolbench.plan import description
 from poolbench.results.read import Results
@@ -28,7 +26,7 @@ def make(results: Results, output: Path | None, picture: Path | None = None) -> 
     from poolbench.report import page
 
     descriptions = description.load()
-    path = output or results.path.with_suffix(".html")
+    path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
     try:
         page.write(path, page.render(results, descriptions))
         if picture is not None:
@@ -52,10 +50,10 @@ def report(
     """Draw the report: one HTML page that works offline."""
     found = results_of(results)
     say(origin(found))
-    typer.echo(str(make(found, output, picture)))
-    path = output or found.path.with_suffix(".html")
-    if show:
-        show_in_browser(path)
+    path = make(found, output, picture)
+    typer.echo(str(path))
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        say("no browser could be opened")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench run: measures a profile, or what is missing of it."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,6 @@ from poolbench.options import (
     BinOption,
     ContenderOption,
     MallocOption,
-    PreloadOption,
     SeedOption,
     ToolchainOption,
     VariantOption,
@@ -26,7 +23,6 @@ from poolbench.options import (
     fail,
     origin,
     pairs,
-    profile_of,
     progress_stream,
     say,
     seconds,
@@ -34,13 +30,13 @@ from poolbench.options import (
     share,
     tell,
 )
-from poolbench.plan import description, matrix, program, scan
+from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results
 from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import affinity, build, hardware, mallocs, toolchains
+from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
 Examples:
@@ -49,18 +45,11 @@ Examples:
   poolbench run -w create_drop -c pooled,make_shared -m glibc --samples 20
   poolbench run --profile full --budget 2h --output full.jsonl
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
-  poolbench run -w e5 --save-baseline main         afterwards: poolbench compare main
-  poolbench run -w e7 --variant replace -c pooled,make_shared --scan live=1e3..1e7     a curve; report draws it
-  poolbench run -w e7 --variant replace -c pooled,make_shared --scan threads=1..8
-  poolbench run --pin 2,3                          on two processors alone
   poolbench run --dry-run                          what would be measured
 \b
 The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
 2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
 """
-
-
-OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 
 
 class Profile(enum.StrEnum):
@@ -69,26 +58,17 @@ class Profile(enum.StrEnum):
     smoke = "smoke"
 
 
-@dataclass(frozen=True)
-class Defaults:
-    samples: int
-    most: int
-    precision: float
-    budget: float
-    timeout: float
-
-
+# When to stop, and seconds that a process run may take. On a slow machine the least count alone takes more than the
+# budget; on a quick one the budget makes intervals narrower.
 DEFAULTS = {
-    # On a slow machine the least count alone takes more than the budget; on a quick one the budget makes intervals
-    # narrower.
-    Profile.quick: Defaults(samples=5, most=15, precision=0.02, budget=300, timeout=60),
-    Profile.full: Defaults(samples=5, most=10, precision=0.01, budget=float("inf"), timeout=3600),
-    Profile.smoke: Defaults(samples=1, most=1, precision=1.0, budget=float("inf"), timeout=60),
+    Profile.quick: (Rule(5, 15, 0.02, 300.0), 60.0),
+    Profile.full: (Rule(5, 10, 0.01), 3600.0),
+    Profile.smoke: (Rule(1, 1, 1.0), 60.0),
 }
 
 
-def programs_of(options: list[str] | None, profile: str, chosen: Selection, lists: bool) -> list[program.Program]:
-    """Those named by --bin, else those built now. `lists`: they need only say what they measure."""
+def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
+    """Those named by --bin, else those built now."""
     if options:
         return [each for name, path in pairs(options, "--bin") for each in program.load_with_siblings(name, Path(path))]
     names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
@@ -99,60 +79,34 @@ def programs_of(options: list[str] | None, profile: str, chosen: Selection, list
             say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
     working = [each for each in probed if each.works]
     if not working:
-        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure; poolbench doctor says more")
+        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
     quickly = profile == Profile.smoke
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly, lists=lists)
+    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly)
 
 
-def with_named_mallocs(words: list[str] | None, preloads: list[str] | None) -> tuple[list[str], list[str]]:
-    """(`--malloc`, `--preload`), with each NAME=PATH of the first moved to the second. Such a malloc is measured beside
-    the others, unless names alone choose among them; then it is one of those chosen."""
+def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Malloc], list[str]]:
+    """What --malloc names: those to measure with, and which of them are chosen; NAME=PATH is measured beside the
+    others, unless names alone choose among them: then it is one of those chosen."""
     split = [word for given in words or [] for word in given.split(",") if word]
-    named = [word for word in split if "=" in word]
+    named = dict(pairs([word for word in split if "=" in word], "--malloc"))
     chosen = [word for word in split if "=" not in word]
-    for name, path in pairs(named, "--malloc"):
+    for name, path in named.items():
         if not Path(path).is_file():
             raise SelectionError(f"--malloc {name}={path}: there is no such library")
-    if chosen:
-        chosen += [word.partition("=")[0] for word in named]
-    return chosen, [*(preloads or []), *named]
-
-
-def mallocs_of(preloads: list[str] | None, profile: str, chosen: Selection) -> list[mallocs.Malloc]:
+    chosen += list(named) if chosen else []
     found, missing = mallocs.find()
-    found = mallocs.with_preloads(found, dict(pairs(preloads, "--preload")))
-    there = {malloc.name for malloc in found}
+    found = mallocs.with_preloads(found, named)
     for name, why in missing.items():
-        if name in there:
-            continue
-        if name in chosen.malloc:
+        if name in chosen and name not in named:
             raise SelectionError(why)
-        say(f"left out: {why}")
-    if profile != "smoke" or chosen.malloc:
-        return found
+        if name not in named:
+            say(f"left out: {why}")
+    if profile != "smoke" or chosen:
+        return found, chosen
     # A smoke run is about the workloads' arithmetic, which does not depend on the malloc; one that is named is tried.
-    named = dict(pairs(preloads, "--preload"))
-    return [malloc for malloc in found if malloc is found[0] or malloc.name in named]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be measured, as the command line says it."""
-
-    profile: Profile
-    chosen: Selection
-    processors: tuple[int, ...]  # empty: wherever the system likes
-    scans: dict
-    preload: list[str] | None
-    bins: list[str] | None
-    lists: bool  # nothing is measured
-
-    def describe(self, pin: str | None) -> dict:
-        """For the results file: a run that is continued asks the same."""
-        scans = {"scan": self.scans} if self.scans else {}
-        return {**self.chosen.describe(), **scans, **({"pin": pin} if pin else {})}
+    return [malloc for malloc in found if malloc is found[0] or malloc.name in named], chosen
 
 
 @dataclass(frozen=True)
@@ -165,28 +119,20 @@ class Found:
     descriptions: dict[str, description.Description]
 
 
-def found_for(asked: Asked) -> Found:
-    libraries = mallocs_of(asked.preload, asked.profile, asked.chosen)
+def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None) -> Found:
     names = [library.name for library in libraries]
     descriptions = description.load()
-    asked.chosen.check("malloc", [*names, mallocs.OURS])  # an error before a build of many minutes
-    if not asked.bins:
-        asked.chosen.check("workload", descriptions)
-    programs = programs_of(asked.bins, asked.profile, asked.chosen, asked.lists)
-    if mallocs.OURS not in names and (asked.profile != Profile.smoke or mallocs.OURS in asked.chosen.malloc):
+    chosen.check("malloc", [*names, mallocs.OURS])  # an error before a build of many minutes
+    if not bins:
+        chosen.check("workload", descriptions)
+    programs = programs_of(bins, profile, chosen)
+    if mallocs.OURS not in names and (profile != Profile.smoke or mallocs.OURS in chosen.malloc):
         libraries += mallocs.ours(programs[0].path) if programs else []
         names = [library.name for library in libraries]
-    cells = asked.chosen.filter(matrix.cells_of(asked.profile, programs, names, descriptions))
-    if asked.scans and cells:
-        cells = scan.scanned(cells, asked.scans, str(asked.profile))
-        scan.check_payloads(cells, {name: w.payloads for p in programs for name, w in p.workloads.items()})
-        check_memory(cells)
+    cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
-        raise fail(f"nothing to measure: {asked.profile} wants a Release build (-O3), there is {kinds}")
-    most = max((cell.threads or 1 for cell in cells), default=1)
-    if asked.processors and most > len(asked.processors):
-        say(f"--pin: some cells have {most} threads, which share {len(asked.processors)} processor(s)")
+        raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
     return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
 
@@ -204,22 +150,6 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
         raise BadResults(f"{output} exists: --fresh wants a name of its own")
     find.continued(output, programs)
     return output
-
-
-def check_memory(cells: list[Cell]) -> None:
-    """A scan may ask for more objects than the machine holds: an error before anything is measured."""
-    memory = hardware.describe()["memory_mib"]
-    for cell in cells:
-        wanted = (cell.live or 0) * ((cell.payload or 0) + OVERHEAD) >> 20
-        if memory and wanted > memory // 2:
-            raise SelectionError(f"{cell} takes {wanted:,} MiB: more than half of this machine's memory")
-
-
-def warn_of_outliers(results: Results, descriptions: dict[str, description.Description]) -> None:
-    from poolbench.analysis import outliers
-
-    if told := outliers.in_words(outliers.find(results, descriptions), len(results.cells())):
-        say(told)
 
 
 def report_failures(results: Results) -> bool:
@@ -241,25 +171,13 @@ def run(
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
     samples: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=1000, help="Minimum number of process runs of each cell.", show_default="5"
-        ),
+        int | None, typer.Option(metavar="N", min=1, max=1000, help="Least process runs of each.")
     ] = None,
     precision: Annotated[
-        float | None,
-        typer.Option(
-            parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE. Default: 2% (full: 1%)."
-        ),
+        float | None, typer.Option(parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE.")
     ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Time for additional samples: 90s, 10m, 2h."),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Time limit of a process run. Default: 60s (full: 1h)."),
-    ] = None,
+    budget: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="For more runs: 10m.")] = None,
+    timeout: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="Limit of a run: 60s.")] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Results file (continued if it exists) or directory. Default: beside your other runs."),
@@ -269,23 +187,7 @@ def run(
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     bins: BinOption = None,
-    preload: PreloadOption = None,
     seed: SeedOption = SEED,
-    pin: Annotated[
-        str | None, typer.Option(metavar="PROCESSORS", help="Measure only on these processors, such as 2,3 or 0-3.")
-    ] = None,
-    scans: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scan", metavar="AXIS=RANGE", help="Measure a curve: live=1e3..1e7, threads=1..8 or payload=48,1500."
-        ),
-    ] = None,
-    save_baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--save-baseline", metavar="NAME", help="Keep a copy under this name, for poolbench compare NAME."
-        ),
-    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
     ] = False,
@@ -296,19 +198,14 @@ def run(
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
     try:
-        if save_baseline is not None:
-            find.baseline_path(save_baseline)  # a bad name is an error before anything is measured
-        malloc, preload = with_named_mallocs(malloc, preload)
-        asked = Asked(
-            profile, selection_of(workload, variant, contender, malloc, toolchain),
-            affinity.parse(pin) if pin else (), scan.parse_all(scans or []), preload, bins, lists=dry_run,
-        )  # fmt: skip
-        found = found_for(asked)
+        libraries, names = mallocs_of(malloc, profile)
+        chosen = selection_of(workload, variant, contender, names, toolchain)
+        found = found_for(profile, chosen, libraries, bins)
         if dry_run:
             for cell in found.cells:
                 typer.echo(str(cell))
             return
-        selection = asked.describe(pin)
+        selection = chosen.describe()
         plan = RunPlan(
             results_path(output, fresh, profile, selection, found.programs),
             str(profile),
@@ -316,12 +213,11 @@ def run(
             found.programs,
             found.mallocs,
             rule_of(profile, samples, precision, budget),
-            timeout or DEFAULTS[profile].timeout,
+            timeout or DEFAULTS[profile][1],
             selection,
             found.descriptions,
             retry_failed,
             seed,
-            asked.processors,
         )
         results = carry_out(plan, say, progress_stream())
     except (
@@ -331,7 +227,6 @@ def run(
         NotResults,
         program.ProgramError,
         description.DescriptionError,
-        affinity.CannotPin,
     ) as error:
         raise fail(str(error)) from error
     except (CannotWrite, build.BuildFailed) as error:
@@ -341,10 +236,7 @@ def run(
         raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, found.descriptions)
-    warn_of_outliers(results, found.descriptions)
     failed = report_failures(results)
-    if save_baseline is not None:
-        say(f"saved as {save_baseline}: {find.save_baseline(results.path, save_baseline)}")
     typer.echo(str(results.path))
     if failed:
         raise typer.Exit(1)
@@ -359,13 +251,13 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     frame = estimate.estimates(results)
     tell(origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
-    tables.print_claims(claims.judge(frame, profile=profile_of(results), installed=results.installed))
+    tables.print_claims(claims.judge(frame, installed=results.installed))
     typer.echo(f"report: {make(results, None)}")
 
 
 def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
-    usual = DEFAULTS[profile]
-    least = samples or usual.samples
+    usual, _ = DEFAULTS[profile]
+    least = samples or usual.least
     return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench table: the figures of a results file."""
 
-from __future__ import annotations
-
 import enum
 from typing import Annotated
 
@@ -30,15 +28,12 @@ Examples:
   poolbench table                          every cell of the newest results, an experiment a table
   poolbench table --summary                one line a work
   poolbench table -w e1 --format markdown
-  poolbench table -w e3 --unfold           E3's kinds of pointers, each way to make one
-  poolbench table results.jsonl --format csv > results.csv
 """
 
 
 class Format(enum.StrEnum):
     text = "text"
     markdown = "markdown"
-    csv = "csv"
     json = "json"
 
 
@@ -46,23 +41,17 @@ def table(
     results: ResultsArgument = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
     summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
-    unfold: Annotated[
-        bool, typer.Option("--unfold", help="Every contender, also where one row can stand for several of a kind.")
-    ] = False,
     workload: WorkloadOption = None,
     variant: VariantOption = None,
     contender: ContenderOption = None,
     malloc: MallocOption = None,
     toolchain: ToolchainOption = None,
 ) -> None:
-    """Print the figures: medians, intervals and ratios.
-
-    Beside them stands what was published, where an article has such a figure.
-    """
+    """Print the figures: medians, intervals and ratios."""
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 
-    if summary and form in (Format.csv, Format.json):
+    if summary and form is Format.json:
         raise fail("--summary is for people: text or markdown")
     found = results_of(results)
     try:
@@ -77,8 +66,8 @@ def table(
     else:
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
-        sheets = [sheet if unfold else sheet.folded() for sheet in map(tables.group_sheet, groups)]
-    if form in (Format.csv, Format.json):
+        sheets = [tables.group_sheet(group) for group in groups]
+    if form is Format.json:
         say(origin(found))
     else:
         tell(origin(found) + "\n")
@@ -89,8 +78,6 @@ def table(
         case Format.markdown:
             for sheet in sheets:
                 typer.echo(tables.markdown(sheet))
-        case Format.csv:
-            typer.echo(tables.as_csv(groups), nl=False)
         case Format.json:
             typer.echo(tables.as_json(groups))
 

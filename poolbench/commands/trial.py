@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What `advise` and `try` have in common: what is built and measured for one answer, the answer, and the end."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench try: the standard patterns on your own type, or your own pattern."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +10,15 @@ import typer
 from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED
 from poolbench.options import (
+    BudgetOption,
+    JsonOption,
+    LeastOption,
+    OutputOption,
     SeedOption,
     ToolchainOption,
     VariantOption,
     fail,
     say,
-    seconds,
     selection_of,
     tell,
 )
@@ -130,13 +131,11 @@ def try_own(
         int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off needs at least two.")
     ] = 1,
     toolchain: ToolchainOption = None,
-    samples: Annotated[
-        int, typer.Option(metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
-    ] = 5,
-    budget: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Time for additional runs.")] = "30s",
-    output: Annotated[Path | None, typer.Option(help="Write the results to this new file.")] = None,
+    samples: LeastOption = 5,
+    budget: BudgetOption = "30s",
+    output: OutputOption = None,
     seed: SeedOption = SEED,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure a type or a pattern of your own.
 

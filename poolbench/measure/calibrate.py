@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """How many operations a run of something never measured before should have."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from poolbench.measure.sample import take

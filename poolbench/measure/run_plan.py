@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """A run as one value, and carrying it out: the session's record, then samples until nothing is left to do."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ from poolbench.results import record
 from poolbench.results.read import Results, read
 from poolbench.results.store import Store
 from poolbench.system import hardware
-from poolbench.system.affinity import pinned
 from poolbench.system.commit import of_sources
 from poolbench.system.mallocs import Malloc
 
@@ -39,7 +36,6 @@ class RunPlan:
     descriptions: dict[str, Description] = field(default_factory=dict)
     retry_failed: bool = False
     seed: int = SEED
-    pin: tuple[int, ...] = ()  # processors; empty: wherever the system likes
     kept: bool = True  # the file, when the command ends
     paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
@@ -79,7 +75,6 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
                 cells=len(plan.cells),
                 rule=_rule_record(plan.rule),
                 notes=[warning] if warning else [],
-                **({"pinned": list(plan.pin)} if plan.pin else {}),
             )
         )
         states = session.states_of(plan.cells, plan.descriptions, read(plan.path))
@@ -90,11 +85,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least"
             + f", results: {plan.path}" * plan.kept)  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
-        try:
-            with pinned(plan.pin):
-                session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
-        finally:
-            shown.close()
+        session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
         say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
 

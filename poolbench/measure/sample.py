@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """One sample of a cell: the executable is run once, and what it says is checked before it is believed."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """A run: takes samples until nothing is left to do, and writes each to the results file before the next is begun."""
 
-from __future__ import annotations
-
-import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from poolbench.measure import stopping
@@ -57,21 +53,15 @@ def measure(
     store: Store,
     seed: int,
     progress: Progress,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
     counts: Counter[str] = Counter(
         {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}
     )
-    began, before = clock(), stopping.spent(states)
     while chosen := stopping.next_round(states, rule, seed):
         for state in chosen:
-            left = stopping.forecast(states, rule)
-            # What a run costs beside the process itself: starting it, judging it, writing it down.
-            running = stopping.spent(states) - before
-            beside = max(1.0, (clock() - began) / running) if running > 1 else 1.0
-            progress.step(counts["runs"], counts["runs"] + left.runs, left.seconds * beside, counts["failed"],
-                          str(state.cell))  # fmt: skip
+            left = stopping.seconds_left(states, rule)
+            progress.step(counts["runs"], left, counts["failed"], str(state.cell))
             program = bench.program(state.cell)
             result = take(state.cell, program, bench.mallocs[state.cell.malloc], bench.limit)
             about = {

@@ -114,29 +114,10 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
     return sorted(chosen, key=lambda state: place[replace(state.cell, toolchain="")])
 
 
-@dataclass(frozen=True)
-class Forecast:
-    runs: int  # still to come
-    seconds: float
-
-
-def forecast(states: list[State], rule: Rule) -> Forecast:
-    """The required samples, and of the further ones as many as the budget allows. Whether a cell needs further ones is
-    known only after the required ones: until then the forecast assumes that a budget is used up, and that without one
-    there are none."""
+def seconds_left(states: list[State], rule: Rule) -> float:
+    """At most: what is required, and what of the budget is left while something is not settled."""
     known = [s.cost() for s in states if s.seconds]
     typical = sum(known) / len(known) if known else 1.0
-    must_runs, may_runs, must, may = 0, 0, 0.0, 0.0
-    goal = rule.most if rule.budget < float("inf") else rule.least
-    for state in states:
-        if state.failed:
-            continue
-        short = max(0, rule.least - state.runs)
-        if short == 0:
-            more = 0 if settled(state, rule) else max(1, max(rule.least, rule.most) - state.runs)
-        else:
-            more = max(0, goal - rule.least)
-        must_runs, may_runs = must_runs + short, may_runs + more
-        must, may = must + short * state.cost(typical), may + more * state.cost(typical)
-    share = min(1.0, max(0.0, rule.budget - spent(states) - must) / may) if may else 0.0
-    return Forecast(must_runs + round(may_runs * share), must + may * share)
+    must = sum((rule.least - s.runs) * s.cost(typical) for s in states if not s.failed and s.runs < rule.least)
+    open_ = rule.budget < float("inf") and any(not settled(s, rule) for s in states)
+    return must + (max(0.0, rule.budget - spent(states) - must) if open_ else 0.0)

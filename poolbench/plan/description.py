@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The descriptions of the workloads, one TOML file each: what is measured in which profile, how it is drawn, and what
-was published. A new workload needs such a file and nothing else; without one it is measured by default rules.
+"""The descriptions of the workloads, one TOML file each: what is measured in which profile, and what of
+it the summary shows. A new workload needs such a file and nothing else; without one it is measured by default rules.
 
     title, question, source         words for the report
     limits = ["raw", ...]           contenders that only show how far one could get
-    families = { name = ["raw", ...] }  contenders of one kind: tables fold them into one row, which can be unfolded
     figures = { name = "heading" }  what a result tells beside its time; of a name that ends in "_worst", the largest of
                                     all processes is shown, of others the median
     measure = { variant = name }    the figure that a variant is about, where it is not ns_per_op
@@ -13,12 +12,7 @@ was published. A new workload needs such a file and nothing else; without one it
                   profile; one not named leaves it out. A cell that an earlier part has named is not named again, so
                   special cases come first and `contender = "all"` last
     [[headlines]] a row of the summary: where to look, and which contender is the limit
-    [[charts]]    kind "dots" (a row a contender, a mark a malloc), "lines" (along the axis `x`), "beside" (dots of the
-                  figures `beside`, of each contender) or "percentiles" (of `measure`, on logarithmic axes)
-    [published]   figures of the original article, in its own unit
 """
-
-from __future__ import annotations
 
 import re
 import tomllib
@@ -81,49 +75,20 @@ class Headline:
 
 
 @dataclass(frozen=True)
-class Chart:
-    kind: str  # "dots", "lines", "beside" or "percentiles"
-    title: str
-    where: Where = field(default_factory=dict)
-    measure: str = TIME
-    rows: str | list[str] | None = None  # one panel a value of this column, or a combination of theirs
-    colour: str = "malloc"
-    beside: dict[str, str] = field(default_factory=dict)  # of kind "beside": figure -> what it is called
-    x: str = ""  # of kind "lines"
-    x_title: str = ""
-
-
-@dataclass(frozen=True)
-class Published:
-    what: str
-    unit: str
-    ns_per_unit: float
-    where: Where
-    values: list[dict]
-
-
-@dataclass(frozen=True)
 class Description:
     name: str
     title: str
     question: str = ""
     source: str = ""
     limits: list[str] = field(default_factory=list)  # contenders that are no smart pointers
-    families: dict[str, list[str]] = field(default_factory=dict)
     figures: dict[str, str] = field(default_factory=dict)
     measure: dict[str, str] = field(default_factory=dict)
     base: dict[str, str] = field(default_factory=dict)
     cells: list[Part] = field(default_factory=list)
     headlines: list[Headline] = field(default_factory=list)
-    charts: list[Chart] = field(default_factory=list)
-    published: Published | None = None
 
     def measure_of(self, variant: str) -> str:
         return self.measure.get(variant, TIME)
-
-    def family_of(self, contender: str) -> str:
-        """Empty: it stands alone."""
-        return next((name for name, members in self.families.items() if contender in members), "")
 
     def base_of(self, variant: str) -> str:
         return self.base.get(variant, STANDARD)
@@ -145,11 +110,9 @@ def _make(kind: type, table: dict, where: str) -> Any:
 def read(path: Path) -> Description:
     table = tomllib.loads(path.read_text())
     where = path.name
-    lists = {"cells": Part, "headlines": Headline, "charts": Chart}
+    lists = {"cells": Part, "headlines": Headline}
     for key, kind in lists.items():
         table[key] = [_make(kind, entry, f"{where}, [[{key}]]") for entry in table.get(key, [])]
-    if "published" in table:
-        table["published"] = _make(Published, table["published"], f"{where}, [published]")
     return _make(Description, {"name": path.stem, **table}, where)
 
 
@@ -169,5 +132,4 @@ def default(name: str) -> Description:
         name=name,
         title=name,
         cells=[Part(quick=0.01, full=1.0)],
-        charts=[Chart(kind="dots", title=name)],
     )

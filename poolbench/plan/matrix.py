@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """From descriptions and executables to the cells of a profile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """A built benchmark executable and what it says it can measure."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

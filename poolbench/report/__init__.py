@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The page and the picture. `theme` has colours and fonts, `marks` what every chart is drawn with. Vega-Lite of
-estimates is made by `charts` for a workload, by `overview` for a results file, by `across_files` for several. `drawn`
-turns that into what a page holds, `findings` says in words what was found, `page` puts all of it into one file."""
+"""The page and the picture. `chart` draws, `findings` says in words what was found, `page` puts it into one file."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """What was found, in words: the first thing that a reader of the page sees."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -14,8 +12,6 @@ from poolbench.analysis.headlines import Verdict as LeadVerdict
 from poolbench.analysis.rows import Group, Row
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.tables import number, range_text
-
-MANY = 5  # works; more of them are listed where the reader unfolds them
 
 
 @dataclass(frozen=True)
@@ -41,45 +37,20 @@ class Loss:
     high: float
 
 
-def _list(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
-
-
-def _in_work(row: HeadlineRow, found: Lead) -> str:
-    return f"{number(found.ratio)}× ({range_text(found.low, found.high)}) in “{row.headline.work}”"
-
-
-def score(found: list[Lead]) -> str:
-    ahead = sum(lead.verdict is LeadVerdict.ahead for lead in found)
-    return f"ahead in {ahead} of {len(found)} works" if found else "not measured"
-
-
 def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) -> Answer:
     if not found:
-        return Answer(
-            question,
-            "not measured",
-            [f"No work was measured both with pooled and with {whom}: nothing to compare."],
-            "undecided",
-        )
+        why = f"No work was measured both with pooled and with {whom}: nothing to compare."
+        return Answer(question, "not measured", [why], "undecided")
+    said = []
     of = {verdict: [pair for pair in found if pair[1].verdict is verdict] for verdict in LeadVerdict}
-    ahead = sorted(of[LeadVerdict.ahead], key=lambda pair: pair[1].ratio)
-    said: list[str] = []
-    listed: list[str] = []  # behind the sentences that are always shown
-    if len(ahead) > 1:
-        said.append(f"From {_in_work(*ahead[0])} to {_in_work(*ahead[-1])}.")
-    elif ahead:
-        said.append(f"{_in_work(*ahead[0])}.")
-    for verdict in (LeadVerdict.behind, LeadVerdict.even, LeadVerdict.undecided):
-        if names := [f"“{row.headline.work}” ({range_text(lead.low, lead.high)})" for row, lead in of[verdict]]:
-            said.append(
-                f"{str(verdict).capitalize()}: {_list(names) if len(names) <= MANY else f'{len(names)} works'}."
-            )
-            if len(names) > MANY:
-                listed.append(f"{str(verdict).capitalize()} are {_list(names)}.")
-    said += listed
-    kind = "ahead" if len(ahead) * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
-    return Answer(question, score([lead for _, lead in found]), said, kind)
+    for verdict, pairs in of.items():
+        works = [
+            f"“{row.headline.work}” {number(lead.ratio)}× ({range_text(lead.low, lead.high)})" for row, lead in pairs
+        ]
+        said += [f"{str(verdict).capitalize()}: {', '.join(works)}."] if works else []
+    ahead = len(of[LeadVerdict.ahead])
+    kind = "ahead" if ahead * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
+    return Answer(question, f"ahead in {ahead} of {len(found)} works", said, kind)
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
@@ -88,31 +59,19 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
     over_best = [(row, row.over_best) for row in rows if row.over_best]
     best = _against("Against the best malloc measured", "every installed malloc", over_best)
     if missing := [f"“{row.headline.work}”" for row in rows if row.not_measured]:
-        best.said.append(f"Not every installed malloc was measured in {_list(missing)}: no ratio is given there.")
-    behind = {row.headline.work: (row, found) for row, found in over_glibc + over_best
-              if found.verdict is LeadVerdict.behind}  # fmt: skip
-    said = [f"Behind a malloc: {_in_work(row, found)}." for row, found in behind.values()]
-    if lost:
-        worst: dict[str, Loss] = {}
-        for loss in lost:
-            if loss.where not in worst or loss.ratio > worst[loss.where].ratio:
-                worst[loss.where] = loss
-        most = sorted(worst.values(), key=lambda loss: -loss.low)[:4]
-        said += [
-            f"{loss.contender} is {number(loss.ratio)}× ({range_text(loss.low, loss.high)}) as fast in “{loss.where}”."
-            for loss in most
-        ]
-        if len(worst) > len(most):
-            said.append(f"{len(worst) - len(most)} more are in the table below.")
-    figure = (
-        f"{len(worst)} measurements where something is faster" if lost else "nothing measured is significantly faster"
-    )
-    if not rows:
-        figure = "not measured"
+        best.said.append(f"Not every installed malloc was measured in {', '.join(missing)}: no ratio is given there.")
+    worst: dict[str, Loss] = {}
+    for loss in sorted(lost, key=lambda loss: -loss.ratio):
+        worst.setdefault(loss.where, loss)
+    said = [
+        f"{loss.contender} is {number(loss.ratio)}× ({range_text(loss.low, loss.high)}) as fast in “{loss.where}”."
+        for loss in worst.values()
+    ]
+    figure = f"{len(worst)} measurements where something is faster" if worst else "nothing measured is surely faster"
     return [
         _against("Against glibc's malloc, the better of new and make_shared", "glibc's malloc", over_glibc),
         best,
-        Answer("Where not to use it", figure, said, "behind" if said else "undecided"),
+        Answer("Where not to use it", figure if rows else "not measured", said, "behind" if said else "undecided"),
     ]
 
 

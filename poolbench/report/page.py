@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """The page: one file, complete in itself, that works without a network and without scripts."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +12,9 @@ import jinja2
 from markupsafe import Markup, escape
 
 from poolbench import tables
-from poolbench.analysis import claims, estimate, headlines, outliers, rows
-from poolbench.options import profile_of
-from poolbench.plan.cell import PARAMETERS
+from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.plan.description import Description, default, order
-from poolbench.report import charts, findings, overview
-from poolbench.report.drawn import Drawn, draw, runtime, standalone_svg
+from poolbench.report import chart, findings
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
@@ -31,12 +26,6 @@ class CannotWrite(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Panel:
-    label: str
-    drawn: Drawn
-
-
-@dataclass(frozen=True)
 class Summary:
     title: str
     columns: list[str]
@@ -44,53 +33,22 @@ class Summary:
     note: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Section:
-    """An experiment."""
+    """An experiment: a chart and a table for all that may be compared."""
 
     name: str
     description: Description
-    charts: list[tuple[str, list[Panel]]] = field(default_factory=list)
-    sheets: list[Sheet] = field(default_factory=list)
+    parts: list[tuple[chart.Chart | None, Sheet]]
 
 
-def _scan_axes(results: Results) -> list[str]:
-    scans = [session.get("selection", {}).get("scan", {}) for session in results.sessions]
-    return list(dict.fromkeys(axis for scan in scans for axis in scan if axis in PARAMETERS))
-
-
-def _sections(results: Results, frame, groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
-    found, axes = [], _scan_axes(results)
+def _sections(groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
+    found = []
     for name in sorted({group.description.name for group in groups}, key=order):
-        section = Section(name, descriptions.get(name) or default(name))
-        scans = charts.of_scan(name, axes, frame)
-        # A scan's file holds little else: its curves go first, in place of charts of the same axis.
-        usual = [chart for chart in section.description.charts if not (scans and chart.kind == "lines")]
-        for number, chart in enumerate([*scans, *usual]):
-            panels = [
-                Panel(label, draw(f"{name}-{number}-{i}", f"{chart.title}{', ' + label if label else ''}", words, made))
-                for i, (label, made, words) in enumerate(charts.panels(chart, section.description, frame))
-            ]
-            if panels:
-                section.charts.append((chart.title, panels))
-        section.sheets = [tables.group_sheet(group) for group in groups if group.description.name == name]
-        found.append(section)
+        mine = [group for group in groups if group.description.name == name]
+        parts = [(chart.of_group(group), tables.group_sheet(group)) for group in mine]
+        found.append(Section(name, descriptions.get(name) or default(name), parts))
     return found
-
-
-def _heat(headline_rows: list[headlines.Row], frame) -> tuple[Drawn, Sheet] | None:
-    made = overview.heat_map(headline_rows, frame)
-    if made is None:
-        return None
-    chart, cells = made
-    works = list(dict.fromkeys(cell["work"] for cell in cells))
-    by_contender: dict[str, dict[str, str]] = {}
-    for cell in cells:
-        by_contender.setdefault(cell["contender"], {})[cell["work"]] = cell["text"]
-    lines = [[name, *(found.get(work, tables.NONE) for work in works)] for name, found in by_contender.items()]
-    title = "Time over that of std::make_shared on glibc"
-    words = f"Heat map of {len(lines)} contenders and {len(works)} works; from fast to slow: {', '.join(by_contender)}."
-    return draw("heat", title, words, chart), Sheet(title, ["contender", *works], lines, words={"contender"})
 
 
 def _summary(found: list[headlines.Row]) -> Summary:
@@ -169,29 +127,23 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     groups = rows.groups(results, descriptions, frame)
     headline_rows = headlines.rows(frame, descriptions, results.installed)
     timed = headlines.times(headline_rows)
-    judged = list(claims.judge(frame, profile=profile_of(results), installed=results.installed))
+    judged = list(claims.judge(frame, installed=results.installed))
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
     words = [
         *findings.of_claims(judged),
         findings.of_run(len(results.cells()), len(results.samples), len(failures)),
-        *filter(None, [outliers.in_words(outliers.find(results, descriptions), len(results.cells()))]),
     ]
-    picture = None
-    if any(row.over_best for row in timed):
-        picture = draw("picture", "Time per object, the best malloc being 1", overview.picture_in_words(timed),
-                       overview.picture(timed))  # fmt: skip
     return template("page.html.j2").render(
         machine_name=results.machine_name(),
         origin=results.origin(),
         busy="BUSY" in results.busy() or not results.finished,
         answers=findings.answers(timed, lost),
         words=words,
-        picture=picture,
+        picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
         summary=_summary(headline_rows) if headline_rows else None,
         losses=_losses_sheet(lost) if headline_rows else None,
-        heat=_heat(headline_rows, frame),
-        sections=_sections(results, frame, groups, descriptions),
+        sections=_sections(groups, descriptions),
         claims=judged,
         claim_title=tables.claim_title,
         claim_lines=tables.claim_lines,
@@ -200,8 +152,6 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
         damaged=results.warning(),
         none=tables.NONE,
         css=(TEMPLATES / "page.css").read_text(),
-        script=(TEMPLATES / "page.js").read_text(),
-        vega=runtime(),
     )
 
 
@@ -210,17 +160,8 @@ def picture_svg(results: Results, descriptions: dict[str, Description]) -> str |
     frame = estimate.estimates(results)
     found = headlines.times(headlines.rows(frame, descriptions, results.installed))
     if not any(row.over_best for row in found):
-        return _scan_svg(results, frame, descriptions)
-    return standalone_svg(overview.picture(found), overview.picture_in_words(found))
-
-
-def _scan_svg(results: Results, frame, descriptions: dict[str, Description]) -> str | None:
-    """The first curve, where a scan was measured and nothing else."""
-    for name in dict.fromkeys(cell.workload for cell in results.cells()):
-        for chart in charts.of_scan(name, _scan_axes(results), frame):
-            for _, made, words in charts.panels(chart, descriptions.get(name) or default(name), frame):
-                return standalone_svg(made, words)
-    return None
+        return None
+    return chart.picture(found).alone()
 
 
 def _whole(text: str) -> Markup:

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which results file is meant when the user names none."""
 
-from __future__ import annotations
-
 import datetime
-import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from poolbench import where
 from poolbench.plan.program import Program
-from poolbench.results.read import BadResults, Results, read
+from poolbench.results.read import COMPRESSED, BadResults, Results, read
 
 DIRECTORY = where.results()
 
@@ -27,8 +23,9 @@ def new_path(profile: str, directory: Path) -> Path:
 
 
 def newest_first(directory: Path) -> list[Path]:
-    """By name, which begins with the time."""
-    return sorted(directory.glob("*.jsonl"), key=lambda path: path.name, reverse=True)
+    """By name, which begins with the time; the committed ones are compressed."""
+    found = [*directory.glob("*.jsonl"), *directory.glob(f"*.jsonl{COMPRESSED}")]
+    return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def unfinished(directory: Path, profile: str, selection: dict, programs: set[str]) -> Results | None:
@@ -42,7 +39,7 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
         if session.get("profile") != profile or session.get("selection") != selection:
             continue
         same = {program["sha256"] for program in session.get("programs", [])} == programs
-        return results if same and not results.finished else None
+        return results if same and not results.finished and path.suffix != COMPRESSED else None
     return None
 
 
@@ -76,32 +73,3 @@ def latest(directory: Path | None = None) -> Path:
             continue
     only = f" but smoke runs, whose times mean nothing (to see the newest, name it: {smoke})" if smoke else ""
     raise BadResults(f"there are no results in {directory} yet{only}: poolbench run makes some")
-
-
-def baseline_path(name: str, directory: Path | None = None) -> Path:
-    """Where the results of that name are kept; raises BadResults for what is no name."""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name):
-        raise BadResults(f"'{name}' is no name of a baseline: letters, digits, and . _ + - behind the first")
-    return (directory or DIRECTORY) / "baselines" / f"{name}.jsonl"
-
-
-def save_baseline(results: Path, name: str) -> Path:
-    """A copy, which replaces one of the same name."""
-    path = baseline_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    shutil.copyfile(results, partial)
-    return partial.replace(path)
-
-
-def named(word: str) -> Path:
-    """A results file by its path, or by the name of a baseline."""
-    path = Path(word)
-    if path.exists() or path.suffix or len(path.parts) > 1:
-        return path
-    baseline = baseline_path(word)
-    if baseline.is_file():
-        return baseline
-    known = sorted(each.stem for each in baseline.parent.glob("*.jsonl"))
-    there = f"the baselines are: {', '.join(known)}" if known else "no baseline is saved yet"
-    raise BadResults(f"{word} is neither a file nor a baseline; {there} (poolbench run --save-baseline {word})")

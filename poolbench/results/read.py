@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from poolbench.plan.cell import Cell
 from poolbench.results.record import SCHEMA
 
 MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are known
+COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
 
 
@@ -82,11 +84,6 @@ class Results:
             return f"BUSY with other work{most}: its times do not count"
         return "quiet at the start" if self.sessions else "whether it was busy is not known"
 
-    def pinned(self) -> list[str]:
-        """To which processors, in words; nothing when to none."""
-        found = {str(session["pinned"]).strip("[]") for session in self.sessions if session.get("pinned")}
-        return [f"pinned to processor {' and '.join(sorted(found))}"] if found else []
-
     def origin(self, here: dict | None = None, file: str = "") -> str:
         """File, machine, date, and whether the machine was busy; `here` is the machine that asks, `file` what to say in
         place of the name of a file that is not kept."""
@@ -97,7 +94,6 @@ class Results:
             f"{file or self.path.name}: {self.machine_name()}" + (" (NOT this machine)" if another else ""),
             f"measured {self.measured_on()}",
             self.busy(),
-            *self.pinned(),
             *([] if self.finished else ["UNFINISHED: its run was stopped, figures are missing"]),
         ]
         return "; ".join(parts)
@@ -158,10 +154,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadResults(f"{path} is not a file")
-        with path.open("rb") as file:
+        with lzma.open(path) if path.suffix == COMPRESSED else path.open("rb") as file:
             yield from enumerate(file, 1)
-    except OSError as error:
-        raise BadResults(f"{path} cannot be read: {error.strerror}") from error
+    except (OSError, lzma.LZMAError, EOFError) as error:
+        raise BadResults(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read(path: Path) -> Results:

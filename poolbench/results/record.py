@@ -9,8 +9,6 @@
 Each line stands for itself: a sample names its compiler, flags, malloc, commit, machine and time.
 """
 
-from __future__ import annotations
-
 import datetime
 
 SCHEMA = 2

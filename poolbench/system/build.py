@@ -5,8 +5,6 @@ A build directory that `make test` configured is taken as it is; a new one leave
 no package that only they use. The presets of Clang build a few workloads only: what else is wanted is added.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -26,7 +24,6 @@ ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
 STEP_SECONDS = 2, 6  # that a step takes on two processors, quiet and busy ones
-LISTS_ONLY = "-DPOOLED_BENCH_LIST_ONLY=ON"
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 
 
@@ -111,11 +108,10 @@ def ensure(
     root: Path = ROOT,
     some: bool = False,
     quickly: bool = False,
-    lists: bool = False,
 ) -> list[Program]:
     """Builds with each toolchain that works. `wanted`: toolchain or "all" -> workloads; the main one builds all there
-    are, unless only some are asked for. `quickly`: for the arithmetic, not for speed. `lists`: the executables need
-    only say what they measure. A toolchain that works and cannot build is an error."""
+    are, unless only some are asked for. `quickly`: for the arithmetic, not for speed. A toolchain that works and
+    cannot build is an error."""
     programs = []
     for each in probed:
         name = each.toolchain.name
@@ -124,10 +120,7 @@ def ensure(
             continue
         preset = QUICKLY if quickly and name == MAIN_TOOLCHAIN else name
         build_dir = _directory(root, preset)
-        lists_only = lists and not _is_current(build_dir, workloads, preset, root)
-        if lists_only:
-            build_dir = _directory(root, f"list-{preset}")
-        _build(build_dir, configure_arguments(build_dir, workloads, preset), name, say, root, lists_only)
+        _build(build_dir, configure_arguments(build_dir, workloads, preset), name, say, root)
         programs += load_with_siblings(name, build_dir / "bench" / "pooled-bench")
     return programs
 
@@ -143,31 +136,18 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     return build_dir / "bench" / "pooled-bench"
 
 
-def _is_current(build_dir: Path, wanted: list[str], preset: str, root: Path) -> bool:
-    return configure_arguments(build_dir, wanted, preset) is None and steps_of(build_dir, root) == 0
-
-
 def _directory(root: Path, name: str) -> Path:
     """Another checkout keeps its builds to itself."""
     return (BUILDS if root == ROOT else root / "build") / name
 
 
-def _build(
-    build_dir: Path,
-    command: list[str] | None,
-    name: str,
-    say: Callable[[str], None],
-    root: Path,
-    lists_only: bool = False,
-) -> None:
+def _build(build_dir: Path, command: list[str] | None, name: str, say: Callable[[str], None], root: Path) -> None:
     if command is not None:
-        configure([*command, LISTS_ONLY] if lists_only else command, root)
+        configure(command, root)
     steps, began = steps_of(build_dir, root), time.monotonic()
-    if steps and lists_only:
-        say(f"compiling with {name} what lists, {steps} steps: which contenders there are depends on what is installed")
-    elif steps:
+    if steps:
         say(f"building with {name}: {steps} steps, {forecast(steps)} before anything is measured")
     if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
         raise BuildFailed(f"{name}: the build failed")
-    if steps and not lists_only:
+    if steps:
         say(f"built with {name} in {time.monotonic() - began:.0f} s")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which sources were measured."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

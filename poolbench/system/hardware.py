@@ -2,8 +2,6 @@
 """What this machine is: what a reader needs to know before comparing figures with his own. Linux tells all of it in
 files; what a file does not tell is "unknown" and never a number."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The mallocs of this machine: glibc's own, and those that can be preloaded."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -106,16 +104,6 @@ def version_of(name: str, path: str) -> str:
     # Better the number in the file's name than none.
     numbers = re.search(r"\.so\.([\d.]+(?:\+\w+)?)$", os.path.realpath(path))
     return numbers.group(1) if numbers else "unknown"
-
-
-def c_library() -> str:
-    """The file of the C library that this very process has mapped."""
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return "unknown"
-    found = re.search(r"(/\S*/libc[.-]\S*)$", maps, re.MULTILINE)
-    return found.group(1) if found else "unknown"
 
 
 def _how_to_get(name: str) -> str:

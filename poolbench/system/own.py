@@ -4,8 +4,6 @@
 The compiler first sees the user's header alone, then the type made from the arguments: what it says of these few lines
 is about the user's code, where a whole build would bury it in the standard library's."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """The three toolchains that the benchmark is built with: presets of CMakePresets.json."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
@@ -78,7 +76,3 @@ def probe(toolchain: Toolchain) -> Probed:
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib)
-
-
-def probe_all() -> list[Probed]:
-    return [probe(toolchain) for toolchain in TOOLCHAINS]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Stand-ins: a benchmark executable whose behaviour a test chooses, and results without any process."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys
@@ -138,10 +136,8 @@ def _workload(described: Description) -> Workload:
     contenders = list(dict.fromkeys([*named, "new", "make_shared", "pooled", "tbb_scalable"]))
     variants = list(dict.fromkeys(v for part in described.cells if part.variant != ALL for v in part.variant))
     variants = variants or list(dict.fromkeys(h.where.get("variant", "v") for h in described.headlines)) or ["v"]
-    steps = [[1, 64, 1024] if any(chart.x == "step" for chart in described.charts) else []] * len(variants)
-    families = [name for members in described.families.values() for name in members]
-    found = {**dict.fromkeys(variants, contenders), variants[0]: list(dict.fromkeys([*contenders, *families]))}
-    return Workload(described.name, found, {}, [], 0, [], steps)
+    steps = [[1, 64, 1024] if described.name == "e4_pool_patterns" else []] * len(variants)
+    return Workload(described.name, dict.fromkeys(variants, contenders), {}, [], 0, [], steps)
 
 
 def write(path: Path, *records: dict) -> Path:

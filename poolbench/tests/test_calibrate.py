@@ -39,15 +39,6 @@ def test_an_operation_that_takes_nearly_no_time_is_tried_again_at_a_larger_scale
     assert scale == calibrate.MOST_SCALE and tries == 2
 
 
-def test_each_variant_has_a_scale_of_its_own(monkeypatch):
-    ns = {"slow": 1000.0, "fast": 10.0}
-    found = lambda cell, *_: Result(0.1, sample={"ns_per_op": ns[cell.variant], "ops": round(1e7 * cell.scale)})  # noqa: E731
-    monkeypatch.setattr(calibrate, "take", found)
-    cells = [support.cell(variant=variant) for variant in ns]
-    scales = [cell.scale for cell in calibrate.calibrated(cells, None, Malloc("glibc"), 0.1, 60)]
-    assert scales == [0.01, 1.0]
-
-
 def test_a_first_run_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(calibrate, "take", lambda *_: Result(0.0, failure={"reason": "out of memory"}))
     with pytest.raises(calibrate.CannotRun, match="w loop pooled on glibc gcc failed: out of memory"):

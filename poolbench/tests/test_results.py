@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 import errno
 import json
+import lzma
 import os
 import random
 
@@ -37,14 +38,6 @@ def test_half_a_line_at_the_end_is_cut_off_before_the_next_is_written(tmp_path, 
         store.append(GOOD)
     results = read(path)
     assert (len(results.samples), results.damaged) == (2, [])
-
-
-def test_a_file_of_half_a_line_only_is_taken_up(tmp_path):
-    path = tmp_path / "r.jsonl"
-    path.write_text(json.dumps(support.session())[:30])
-    with Store(path) as store:
-        store.append(support.session())
-    assert len(read(path).sessions) == 1
 
 
 @pytest.mark.parametrize(
@@ -93,12 +86,6 @@ def test_a_file_without_results_is_bad_input(tmp_path, content):
         read_measured(path)
 
 
-@pytest.mark.parametrize("name", [".", "absent.jsonl"])
-def test_what_is_no_file_is_bad_input(tmp_path, name):
-    with pytest.raises(BadResults):
-        read(tmp_path / name)
-
-
 def test_two_runs_can_not_write_to_one_file(tmp_path):
     path = tmp_path / "r.jsonl"
     with Store(path), pytest.raises(Locked, match="another run"):
@@ -133,12 +120,6 @@ def test_a_full_disk_is_told_and_leaves_whole_lines_only(tmp_path, monkeypatch):
     assert (len(read(path).samples), read(path).damaged) == (1, [])
 
 
-@pytest.mark.parametrize("path", ["/dev/full", "/dev/null", "/proc/nothing/here.jsonl"])
-def test_a_place_that_can_not_hold_results_is_told(path):
-    with pytest.raises(CannotWrite):
-        Store(support.Path(path))
-
-
 def test_a_failed_cell_is_mended_by_running_it_again(tmp_path):
     failure = record.line("failure", cell=CELL.to_record(), kind="crash", reason="signal 11")
     retried = record.line("retried", cell=CELL.to_record())
@@ -163,10 +144,18 @@ def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
         find.latest(tmp_path / "smoke")
 
 
-def test_two_files_of_one_second_have_names_of_their_own(tmp_path):
-    first = find.new_path("quick", tmp_path)
-    first.touch()
-    assert find.new_path("quick", tmp_path) != first
+def test_a_compressed_file_is_read_as_any_other_and_never_written_to(tmp_path):
+    path = support.results_file(tmp_path / "r.jsonl", {CELL: [1.0, 2.0]})
+    packed = tmp_path / "r.jsonl.xz"
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    assert read(packed).samples == read(path).samples
+    path.unlink()
+    assert find.latest(tmp_path) == packed
+    with pytest.raises(NotResults):
+        Store(packed).append(GOOD)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(BadResults, match="cannot be read"):
+        read(packed)
 
 
 def test_a_file_damaged_anywhere_is_read_as_far_as_it_goes(tmp_path):

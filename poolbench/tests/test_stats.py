@@ -2,9 +2,8 @@
 """The doors to SciPy, on samples whose answers are known."""
 
 import numpy as np
-import pytest
 
-from poolbench.analysis import drift, stats
+from poolbench.analysis import stats
 
 
 def test_the_interval_of_a_median_of_five_is_their_range():
@@ -40,30 +39,6 @@ def test_samples_that_are_all_alike_have_an_interval_of_no_width():
     assert stats.median_interval([64.0] * 5) == (64, 64)
     assert stats.half_width([0.0] * 5) == 0
     assert stats.half_width([0.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")
-
-
-# p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm") of R, and a case with a step that must not fall.
-@pytest.mark.parametrize(
-    ("p", "adjusted"),
-    [
-        ([0.01, 0.02, 0.03, 0.04, 0.05], [0.05, 0.08, 0.09, 0.09, 0.09]),
-        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
-        ([0.9, 0.8], [1, 1]),
-        ([0.2], [0.2]),
-    ],
-)
-def test_holms_correction_on_known_values(p, adjusted):
-    assert stats.holm(p) == pytest.approx(adjusted)
-
-
-# 2 * pt(-abs(q), df) and qt(0.975, df) of R.
-@pytest.mark.parametrize(
-    ("ratio", "freedom", "p", "half"), [(2.0, 8, 0.08051624, 2.306004), (-3.0, 4, 0.03994197, 2.776445)]
-)
-def test_an_estimate_is_judged_by_students_t(ratio, freedom, p, half):
-    found = drift.Estimate(ratio * 0.1, 0.1, freedom)
-    assert found.p() == pytest.approx(p, rel=1e-5)
-    assert found.interval() == pytest.approx((0.1 * (ratio - half), 0.1 * (ratio + half)), rel=1e-5)
 
 
 def test_the_least_of_several_is_uncertain_too():

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
-import json
 import os
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
-from poolbench.system import build, counters, hardware, mallocs, toolchains
+from poolbench.system import build, mallocs, toolchains
 from poolbench.system.toolchains import Toolchain
 
 
@@ -44,21 +41,6 @@ def test_a_library_named_by_the_user_goes_before_the_one_found():
     assert [(m.name, m.path, m.version) for m in named[1:]] == [("jemalloc", "/opt/libjemalloc.so.2.1", "2.1")]
 
 
-def test_a_machine_at_work_for_others_is_warned_of():
-    assert hardware.busy_warning(0.05) == ""
-    assert "75% of its processors" in hardware.busy_warning(0.75)
-
-
-@pytest.mark.real_machine
-def test_the_share_of_others_is_a_share():
-    assert 0 <= hardware.busy_share(0.02) <= 1
-
-
-def test_a_counter_that_can_not_be_read_is_unavailable_and_no_zero(monkeypatch):
-    monkeypatch.setattr(counters.platform, "machine", lambda: "vax")
-    assert set(counters.describe().values()) == {"unavailable (not asked on vax)"}
-
-
 def test_a_compiler_that_is_not_installed_is_named_with_its_package():
     probed = toolchains.probe(Toolchain("x", "no-such-compiler", (), "some-package"))
     assert probed.why_absent == "no-such-compiler is not installed (Debian: some-package)"
@@ -92,16 +74,3 @@ def test_a_build_directory_is_configured_again_only_for_workloads_it_lacks(tmp_p
         (tmp_path / "build.ninja").touch()
     command = build.configure_arguments(tmp_path, wanted, "gcc")
     assert (command[-1] if command else None) == expected
-
-
-def test_the_doctor_tells_people_and_programs_the_same(monkeypatch):
-    monkeypatch.setattr(toolchains, "TOOLCHAINS", (Toolchain("x", "no-such-compiler", (), "some-package"),))
-    monkeypatch.setattr(
-        mallocs, "find", lambda: ([mallocs.Malloc("glibc", version="2.36")], {"jemalloc": "get jemalloc"})
-    )
-    told = json.loads(CliRunner().invoke(cli.app, ["doctor", "--json"]).stdout)
-    assert told["missing"] == ["no-such-compiler is not installed (Debian: some-package)", "get jemalloc"]
-    assert told["mallocs"][0]["path"].startswith("/")
-    assert {"cpu", "caches", "memory_mib", "huge_pages", "governor"} <= set(told["machine"])
-    text = CliRunner().invoke(cli.app, ["doctor"]).stdout
-    assert "Missing: get jemalloc" in text and told["machine"]["cpu"] in text

@@ -80,19 +80,6 @@ def test_a_type_that_the_header_has_not_is_named(header, tmp_path):
 
 
 @needs_compiler
-def test_a_header_that_does_not_compile_by_itself_is_told_from_a_wrong_type(header, tmp_path):
-    said = why_not(header, tmp_path, flags="-DSIZE=64")
-    assert "packet.hpp does not compile by itself:" in said
-    assert "size.hpp: No such file or directory" in said
-
-
-@needs_compiler
-def test_a_file_without_a_pattern_is_refused(header, tmp_path):
-    said = why_not(header, tmp_path, type_name="", arguments="")
-    assert "holds no pattern that can be measured (--new-pattern FILE writes one that can)" in said
-
-
-@needs_compiler
 def test_what_the_compiler_takes_is_not_refused(header, tmp_path):
     compiled, linked = own.split_flags("-Iinclude -DSIZE=64 -std=c++20", header.parent)
     settings = tmp_path / "settings"
@@ -112,12 +99,6 @@ def test_paths_among_the_flags_are_made_absolute_and_the_linkers_are_told_apart(
     assert compiled[2] == f"SHELL:-include {tmp_path}/all.hpp"
     assert compiled[3:] == ["-DA=b c", "-O2", "-fopenmp"]
     assert linked == [f"-L{tmp_path}/lib", "-lz", "-fopenmp"]
-
-
-@pytest.mark.parametrize("flags", ["-I", "-DA='b"])
-def test_flags_that_end_too_early_are_refused(flags, tmp_path):
-    with pytest.raises(own.NotUsable, match="--flags"):
-        own.split_flags(flags, tmp_path)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+PROFILER = PROJECT.parent / "poolprofile"
 pytestmark = [
     pytest.mark.real_machine,
     pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="needs g++ and ninja"),
@@ -31,10 +32,11 @@ int main() {
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheels(tmp_path_factory):
+    """That of poolbench, and that of poolprofile."""
     pytest.importorskip("setuptools", minversion="70.1")
     directory = tmp_path_factory.mktemp("wheel")
-    words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", directory, PROJECT]
+    words = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", directory, PROJECT, PROFILER]
     # setuptools builds in the checkout: one at a time, whichever workers run these tests.
     with open(PROJECT / "setup.py") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
@@ -42,12 +44,11 @@ def wheel(tmp_path_factory):
         left.parent.mkdir(parents=True, exist_ok=True)
         left.touch()
         subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *words], check=True)
-    (path,) = directory.glob("poolbench-*.whl")
-    return path
+    return [next(directory.glob(f"{name}-*.whl")) for name in ("poolbench", "poolprofile")]
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def installed(wheels, tmp_path_factory):
     """Runs the command of a fresh environment, in an empty directory, for a user who has never used it. What it depends
     on is this environment's; poolbench itself is not."""
     home = tmp_path_factory.mktemp("home")
@@ -55,7 +56,7 @@ def installed(wheel, tmp_path_factory):
     here.mkdir()
     venv = home / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    words = ["--python", venv / "bin/python", "install", "--no-deps", "--no-index", wheel]
+    words = ["--python", venv / "bin/python", "install", "--no-deps", "--no-index", *wheels]
     subprocess.run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *words], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
     # A path in such a file is added without the .pth files there, which would bring the checkout back.
@@ -72,8 +73,8 @@ def installed(wheel, tmp_path_factory):
     return run
 
 
-def test_the_wheel_holds_every_package_and_the_sources_but_no_results_and_no_tests(wheel):
-    names = zipfile.ZipFile(wheel).namelist()
+def test_the_wheel_holds_every_package_and_the_sources_but_no_results_and_no_tests(wheels):
+    names, of_profiler = (zipfile.ZipFile(wheel).namelist() for wheel in wheels)
     assert "poolbench/no_longer.py" not in names
     packages = {f"poolbench/{path.parent.name}/__init__.py" for path in PROJECT.glob("*/__init__.py")}
     assert packages - {"poolbench/tests/__init__.py"} <= set(names)
@@ -82,13 +83,12 @@ def test_the_wheel_holds_every_package_and_the_sources_but_no_results_and_no_tes
         "include/pooled/pooled.hpp",
         "src/pooled.cpp",
         "bench/CMakeLists.txt",
-        "bench/profile/replay.cpp",
         "COMMIT",
     ):
         assert f"poolbench/sources/{name}" in names
-    assert not [
-        name for name in names if "results/" in name and name.endswith((".jsonl", ".html")) or "/tests/" in name
-    ]
+    assert {"poolprofile/cli.py", "poolprofile/cpp/replay.cpp", "poolprofile/cpp/recorder/file.hpp"} <= set(of_profiler)
+    every = [*names, *of_profiler]
+    assert not [name for name in every if "/tests/" in name or ("results/" in name and not name.endswith(".py"))]
 
 
 def test_the_installed_command_tells_its_version(installed):
@@ -96,16 +96,6 @@ def test_the_installed_command_tells_its_version(installed):
     assert done.stdout.startswith("poolbench "), done.stderr
     told = installed.packages / f"poolbench-{done.stdout.split()[1]}.dist-info"
     assert told.is_dir()
-
-
-def test_the_installed_command_completes_names(installed):
-    words = {
-        "_POOLBENCH_COMPLETE": "complete_bash",
-        "COMP_CWORD": "3",
-        "COMP_WORDS": "poolbench run --contender pooled_r",
-    }
-    done = installed(**words)
-    assert "pooled_rc" in done.stdout.split(), done.stderr
 
 
 def test_the_installed_command_builds_and_measures_and_writes_to_the_users_own_directories(installed):

@@ -88,7 +88,3 @@ class BuildMallocsTest(unittest.TestCase):
             (plain / name).symlink_to(shutil.which(name))
         self.assertEqual(self.build(str(plain)), [])
         self.assertIn("cargo is missing, so these mallocs are not measured: mimalloc2 mimalloc3", self.said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,13 +4,11 @@
 import contextlib
 import io
 import shutil
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import compile_fail  # noqa: E402
+import compile_fail
 
 PROGRAM = """// expect: {expect}
 int main() {{
@@ -57,7 +55,3 @@ class CompileFailTest(unittest.TestCase):
     def test_a_program_without_a_control_fails(self):
         self.assertEqual(self.run_on("// expect: error\nint main() { return x; }\n"), 1)
         self.assertIn("POOLED_CONTROL", self.output.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,13 +3,10 @@
 
 import json
 import re
-import sys
 import textwrap
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import measure_examples  # noqa: E402
+import measure_examples
 
 ROOT = measure_examples.ROOT
 PAGES = sorted(measure_examples.PAGES.glob("*.md"))
@@ -44,7 +41,3 @@ class CookbookTest(unittest.TestCase):
         for page in [*PAGES, ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
             for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
                 self.assertTrue((page.parent / link).exists(), f"{page.name}: {link}")
-
-
-if __name__ == "__main__":
-    unittest.main()

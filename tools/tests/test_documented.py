@@ -81,31 +81,3 @@ class DocumentedTest(unittest.TestCase):
         shown = {test for section in sections(PAGE).values() for _, tests in rows(section) for test in tests}
         for file in OF_SENTENCES:
             self.assertEqual(named_tests_in(ROOT / "test" / file) - shown, set(), file)
-
-    def test_members_are_found_in_a_class(self):
-        text = "\n".join(
-            [
-                "namespace detail {",
-                "class hidden {",
-                "public:",
-                "    void unseen();",
-                "};",
-                "}  // namespace detail",
-                "class shown : public base {",
-                "public:",
-                "    explicit shown(int number) : base(number) {",
-                "        call_no_member(number);",
-                "    }",
-                "    void*(malloc)() { return call(); }",
-                "    [[nodiscard]] bool empty() const { return true; }",
-                "    shown(shown const&) = delete;",
-                "private:",
-                "    int secret();",
-                "};",
-            ]
-        )
-        self.assertEqual(public_members(text), {"malloc", "empty"})
-
-
-if __name__ == "__main__":
-    unittest.main()

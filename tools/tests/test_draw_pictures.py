@@ -2,14 +2,12 @@
 """Each picture was drawn from its source, and a page shows it with a text for those who do not see it."""
 
 import re
-import sys
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import draw_pictures  # noqa: E402
-import draw_results  # noqa: E402
+import draw_pictures
+import draw_results
 
 ROOT = draw_pictures.IMAGES.parent.parent
 SOURCES = sorted(draw_pictures.IMAGES.glob("*.dot"))
@@ -26,10 +24,15 @@ class PicturesTest(unittest.TestCase):
 
     def test_each_drawing_of_results_is_that_of_the_results_that_readme_names(self):
         file = draw_results.results_file()
-        for name, draw in draw_results.DRAWINGS.items():
+        for name in draw_results.DRAWINGS:
             drawn = (draw_pictures.IMAGES / f"{name}.svg").read_text(encoding="utf-8")
-            self.assertEqual(drawn, draw(file), f"{name}: run draw_results.py")
+            self.assertEqual(drawn, draw_results.drawn(name, file), f"{name}: run draw_results.py")
             ElementTree.fromstring(drawn)
+
+    def test_tables_are_those_of_the_results_that_readme_names(self):
+        for page in draw_results.ROWS:
+            text = (ROOT / page).read_text(encoding="utf-8")
+            self.assertEqual(text, draw_results.written(page, draw_results.results_file()), "run draw_results.py")
 
     def test_each_picture_is_shown_and_described(self):
         pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -39,7 +42,3 @@ class PicturesTest(unittest.TestCase):
         described = {Path(file).name: text for text, file in shown}
         for name in [*(source.stem for source in SOURCES), *draw_results.DRAWINGS]:
             self.assertGreater(len(described.get(f"{name}.svg", "")), 40, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -111,7 +111,3 @@ class IncludeCostTest(unittest.TestCase):
             included = set(re.findall(r"^#include <(\w+)>", text, re.MULTILINE))
             allowed = IN_COMPAT if "/compat/" in name else set()
             self.assertEqual(included & (HEAVY - allowed), set(), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 """Each rule of the lint must notice its own kind of mistake, and only that."""
 
-import sys
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import lint_layers as lint  # noqa: E402
+import lint_layers as lint
 
 OPENING = f"{lint.LICENCE}\n#pragma once\n"
 
@@ -47,16 +45,6 @@ class LintTest(TemporaryHeaders):
         self.header("base/bits.hpp", '#include "pooled/pool/pool.hpp"\n')
         self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/bits.hpp", 3, "base is below pool")
 
-    def test_an_upward_include_by_a_relative_path_is_refused(self):
-        self.header("pool/pool.hpp")
-        self.header("base/bits.hpp", '#include "../pool/pool.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/bits.hpp", 3, "base is below pool")
-
-    def test_only_the_top_may_include_the_umbrella(self):
-        self.header("pooled.hpp")
-        self.header("compat/recycle.hpp", '#include "pooled/pooled.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/compat/recycle.hpp", 3, "below pooled.hpp")
-
     def test_a_circle_of_includes_is_refused_and_shown(self):
         self.header("base/a.hpp", '#include "pooled/base/b.hpp"\n')
         self.header("base/b.hpp", '#include "pooled/base/c.hpp"\n')
@@ -84,12 +72,6 @@ class LintTest(TemporaryHeaders):
         self.header("base/a.hpp", opening="#pragma once\n")
         self.assert_one(lint.check_opening(self.headers()["base/a.hpp"]), "include/pooled/base/a.hpp", 1, "SPDX")
 
-    def test_pragma_once_follows_the_licence(self):
-        self.header("base/a.hpp", "int x;\n#pragma once\n", opening=lint.LICENCE + "\n\n")
-        self.assert_one(
-            lint.check_opening(self.headers()["base/a.hpp"]), "include/pooled/base/a.hpp", 3, "#pragma once"
-        )
-
     def test_a_macro_without_the_prefix_is_refused_outside_compat(self):
         self.header("base/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
         self.header("compat/a.hpp", "#define BOOST_LIKE 1\n")
@@ -105,11 +87,6 @@ class LintTest(TemporaryHeaders):
         found = lint.check_version(self.headers(), cmake_lists)
         self.assert_one(found, "include/pooled/config.hpp", 5, "patch version 2, CMakeLists.txt says 1")
 
-    def test_the_layers_are_those_of_the_design_lowest_first(self):
-        order = ["version.hpp", "base", "os", "heap", "cache", "pool", "teardown", "smart", "object", "compat"]
-        ranks = [lint.RANK[name] for name in [*order, "pooled.hpp"]]
-        self.assertEqual(ranks, sorted(set(ranks)))
-
     def test_a_compiler_that_is_missing_is_an_error(self):
         with unittest.mock.patch.object(lint.shutil, "which", return_value=None):
             self.assertIn("not installed", lint.check_compilers()[0].message)
@@ -124,61 +101,6 @@ class CompilingLintTest(TemporaryHeaders):
         findings = lint.check_alone(self.include, self.headers())
         self.assert_one(findings, "include/pooled/base/bad.hpp", 1, "does not compile alone with g++")
 
-    def test_a_call_of_an_inline_function_that_is_only_declared_is_refused(self):
-        self.header("base/a.hpp", "inline void up();\ninline void down() { up(); }\n")
-        findings = lint.check_alone(self.include, self.headers())
-        self.assert_one(findings, "include/pooled/base/a.hpp", 1, "used but never defined")
-
-    def assert_call_refused(self, low, high, line):
-        self.header("base/low.hpp", f"namespace pooled {{\n{low}\n}}\n")
-        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{\n{high}\n}}\n')
-        findings = lint.check_calls(self.include, self.headers())
-        self.assert_one(findings, "include/pooled/base/low.hpp", line, "calls up, which only pooled/pool/high.hpp")
-
-    def test_an_upward_call_of_a_function_is_refused(self):
-        self.assert_call_refused("inline void up();\ninline void f() { up(); }", "inline void up() {}", 5)
-
-    def test_an_upward_call_in_a_template_is_refused(self):
-        self.assert_call_refused("void up();\ntemplate <class T>\nvoid f() { up(); }", "inline void up() {}", 6)
-
-    def test_an_upward_call_of_a_member_is_refused(self):
-        self.assert_call_refused("struct s { void up();\nvoid f() { up(); } };", "inline void s::up() {}", 5)
-
-    def test_an_upward_call_of_a_member_of_a_class_template_is_refused(self):
-        self.assert_call_refused(
-            "template <class T> struct s { void up();\nvoid f() { up(); } };",
-            "template <class T> void s<T>::up() {}\ninline void g(s<int>& it) { it.f(); }",
-            5,
-        )
-
-    def test_calls_within_what_a_header_includes_are_accepted(self):
-        self.header("base/low.hpp", "namespace pooled {\nvoid up();\nvoid never_called();\n}\n")
-        self.header("os/middle.hpp", '#include "pooled/base/low.hpp"\nnamespace pooled { inline void up() {} }\n')
-        self.header(
-            "heap/user.hpp", '#include "pooled/os/middle.hpp"\nnamespace pooled { inline void f() { up(); } }\n'
-        )
-        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
-
-    def test_a_call_that_the_arguments_of_a_template_decide_is_accepted(self):
-        low = "template <class T> void call(T it) { it.up(); visit(it); }"
-        high = "struct user { void up(); };\nvoid visit(user);\ninline void f(user u) { call(u); }"
-        self.header("base/low.hpp", f"namespace pooled {{ {low} }}\n")
-        self.header("pool/high.hpp", f'#include "pooled/base/low.hpp"\nnamespace pooled {{ {high} }}\n')
-        self.header(
-            "smart/top.hpp", '#include "pooled/pool/high.hpp"\nnamespace pooled { inline void user::up() {} }\n'
-        )
-        self.assertEqual(lint.check_calls(self.include, self.headers()), [])
-
-    def test_a_layer_that_needs_a_higher_one_does_not_link(self):
-        self.header("base/a.hpp", "struct s { void up(); void f() { up(); } };\n")
-        self.header("pool/b.hpp", '#include "pooled/base/a.hpp"\ninline void s::up() {}\n')
-        findings = lint.check_links(self.include, self.headers())
-        self.assert_one(findings, "include/pooled/base", 0, "undefined reference")
-
-    def test_a_function_that_is_not_inline_is_refused(self):
-        self.header("base/a.hpp", "void f() {}\n")
-        self.assert_one(lint.check_links(self.include, self.headers()), "include/pooled/base", 0, "multiple definition")
-
-
-if __name__ == "__main__":
-    unittest.main()
+    def test_headers_that_libcxx_refuses_are_told_with_the_first_error(self):
+        self.header("base/a.hpp", "#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
+        self.assert_one(lint.check_libcxx(self.include, self.headers()), "include/pooled", 0, "not here")

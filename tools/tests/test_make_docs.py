@@ -10,9 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import make_docs  # noqa: E402
-import reference  # noqa: E402
+import make_docs
+import reference
 
 
 class MakeDocsTest(unittest.TestCase):
@@ -69,7 +68,3 @@ class MakeDocsTest(unittest.TestCase):
             built = subprocess.run([sys.executable, tool, site], capture_output=True, text=True, check=False)
             self.assertEqual(built.returncode, 0, built.stdout + built.stderr)
             self.assertTrue((Path(site) / "search/search_index.js").is_file())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,9 @@
 """The module exports the public names of the API reference alone; its page shows the CMake of the tested consumer."""
 
 import re
-import sys
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import reference  # noqa: E402
+import reference
 
 ROOT = reference.ROOT
 
@@ -23,7 +20,3 @@ class ModulesTest(unittest.TestCase):
         page = (ROOT / "docs/modules.md").read_text(encoding="utf-8")
         shown = re.search(r"```cmake\n(.*?)```", page, re.DOTALL)[1]
         self.assertIn(shown, (ROOT / "test/consumer/module/CMakeLists.txt").read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    unittest.main()

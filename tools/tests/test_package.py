@@ -3,14 +3,12 @@
 
 import io
 import re
-import sys
 import tarfile
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import package  # noqa: E402
+import package
 
 ROOT = package.ROOT
 # Where a reader could be sent to and find nothing: no host has this project yet.
@@ -54,7 +52,3 @@ class PackageTest(unittest.TestCase):
         pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
         for page in [*pages, *(ROOT / "tools/packaging").rglob("*.*"), *(ROOT / "examples").rglob("*.cpp")]:
             self.assertEqual(ADDRESS.findall(page.read_text(encoding="utf-8")), [], page)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -75,7 +75,3 @@ class PagesTest(unittest.TestCase):
                     self.assertIn(goal, goals, page.name)
                 for file in re.findall(r"(?<![\w/.-])(?:tools|bench|test)/[\w./-]+", match[3]):
                     self.assertTrue((ROOT / file).exists(), f"{page.name}: {file}")
-
-
-if __name__ == "__main__":
-    unittest.main()

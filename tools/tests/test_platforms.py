@@ -52,7 +52,3 @@ class PlatformsTest(unittest.TestCase):
     def test_an_older_standard_is_refused(self):
         for compiler in (GCC, CLANG):
             self.assertIn("needs C++20 or later", first_error(compiler, "-std=c++17"))
-
-
-if __name__ == "__main__":
-    unittest.main()

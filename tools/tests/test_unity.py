@@ -5,13 +5,11 @@ import contextlib
 import io
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import unity  # noqa: E402
+import unity
 
 FILE = """#include <cassert>
 namespace {{
@@ -69,7 +67,3 @@ class UnityTest(unittest.TestCase):
         status, said = self.unity(self.directory / "out.cpp", self.file("odd.cpp", "namespace {\nint x;\n}\n"))
         self.assertEqual(status, 1)
         self.assertIn("run cmake again", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,7 @@
 """Conan 2 recipe: `conan create tools/packaging/conan` from a checkout. The version is that of version.hpp.
 
 By default the package has the headers, the static library and pooled::new_delete (docs/new-delete.md), with
-`-o "pooled/*:shared=True"` the shared library, and defines the library's macro for its users (docs/compiled-library.md).
+`-o "pooled/*:shared=True"` the shared library. It defines the library's macro for its users (docs/compiled-library.md).
 With `-o "pooled/*:header_only=True"` it has only headers."""
 
 import os

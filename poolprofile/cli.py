@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench profile, which is poolprofile run, and replay: would pooling help this program, and where?"""
+
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench.measure.progress import Progress
+from poolbench.options import (
+    INTERRUPTED,
+    JsonOption,
+    SeedOption,
+    complain,
+    fail,
+    origin,
+    progress_stream,
+    say,
+    stop_on_signal,
+    tell,
+)
+from poolbench.results import record
+from poolbench.results.read import Results
+from poolbench.system import build, hardware, mallocs
+from poolprofile import launch, native
+
+EPILOG_PROFILE = """\b
+Examples:
+  poolbench profile -- ./server --port 8080        until it ends, or Ctrl-C
+  timeout 60 poolbench profile -- ./server         for a minute
+  poolbench profile --keep traces -- ./parser big.json
+  poolbench profile --only '^Packet at' -- ./server  what a change of one type saves
+  poolbench profile --json -- ./parser big.json    the program's own output goes to standard error
+\b
+Build the program as you ship it, with -g: then types and lines are named. A stripped program's polymorphic types and
+control blocks are still named, by their type information. Exit status: 0 reported; 1 nothing could be replayed or
+compiled; 2 the program cannot be recorded; 130 interrupted.
+"""
+EPILOG_REPLAY = """\b
+Examples:
+  poolbench replay traces/4711-0.pooltrace
+  poolbench replay --samples 15 --json traces/*.pooltrace
+"""
+DEFAULT_MEBIBYTES = 192
+STANDARD_ERROR = 2
+NOT_KEPT = "trace not kept (--keep DIRECTORY keeps it)"
+WORTH = 0.0005  # of the program's time: what pays less than this is not replayed
+
+CommandArgument = Annotated[
+    list[str], typer.Argument(metavar="PROGRAM", show_default=False, help="The program and its arguments.")
+]
+SamplesOption = Annotated[
+    int, typer.Option(metavar="N", min=3, max=1000, help="Replays of each variant, each in its own process.")
+]
+TopOption = Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Number of types whose saving is measured.")]
+OnlyOption = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Measure the saving only where 'TYPE at FILE:LINE' matches.")
+]
+NoReplayOption = Annotated[bool, typer.Option("--no-replay", help="Only count; do not predict savings.")]
+
+
+def _read(paths: list[Path]):
+    from poolprofile import trace
+
+    found, bad = [], []
+    for path in paths:
+        try:
+            found.append(trace.read(path))
+        except trace.BadTrace as error:
+            bad.append(str(error))
+    return found, bad
+
+
+def _census(traces: list):
+    from poolprofile import census, symbols
+
+    mine, others = census.busiest(traces)
+    if others:
+        names = ", ".join(sorted({Path(each.program).name for each in others}))
+        say(f"{len(others)} more processes were recorded, of {names}; the report is of {mine[0].program}")
+    if any(each.full for each in mine):
+        complain("the trace reached its size bound: what came later is missing; --most-mebibytes allows for more")
+    try:
+        return census.take(mine)
+    except symbols.NoSymbolizer as error:
+        raise fail(str(error), 1) from error
+
+
+def _pattern(only: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(only) if only is not None else None
+    except re.error as error:
+        raise fail(f"--only {only} is no regular expression: {error}") from error
+
+
+def _candidates(found, only: re.Pattern[str] | None) -> list:
+    """What can be pooled, and is worth a replay or was asked for."""
+    if only:
+        poolable = {key: f"{kind.name} at {kind.site}" for key, kind in found.kinds.items() if kind.advice}
+        chosen = [key for key, text in poolable.items() if only.search(text)]
+        if not chosen:
+            complain(f"--only {only.pattern}: nothing that can be pooled has such a name, 'TYPE at FILE:LINE'")
+        return chosen
+    return [
+        key
+        for key, kind in found.kinds.items()
+        if kind.advice and kind.objects * max(kind.cost_ns, 5.0) / 1e9 > WORTH * found.cpu_seconds
+    ]
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What is replayed, and how often."""
+
+    samples: int
+    top: int  # kinds
+    only: re.Pattern[str] | None
+    seed: int
+
+
+def _savings(found, asked: Replays):
+    """(Savings, Plan), or None when there is nothing that could be replayed."""
+    from poolprofile import plan, saving
+
+    candidates = _candidates(found, asked.only)
+    ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))
+    ranked = ranked[: asked.top]
+    planned = plan.make(found, ranked)
+    if planned is None:
+        return None
+    ranked = [key for key in ranked if planned.pairs_of[key] > 0]
+    planned = plan.make(found, ranked)
+    libraries = {malloc.name: malloc for malloc in mallocs.find()[0]}
+    modes = [saving.Mode("malloc", name) for name in libraries]
+    modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))]
+    modes += [saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    replayer = native.replayer(say)
+    say(
+        f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
+        f"{len(modes)} ways, {asked.samples} times each"
+    )
+    with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
+        path = plan.write(planned, Path(directory) / "plan")
+        shown = Progress(progress_stream())
+        times = saving.measure(
+            replayer, path, modes, libraries, asked.samples, asked.seed,
+            lambda done, total: shown.show(f"[{done} of {total} replays]"),
+        )  # fmt: skip
+    return saving.conclude(found, planned, ranked, times), planned
+
+
+def _origins(traces: list, kept: bool, again: bool) -> list[str]:
+    """Of the recording; `again`: and of the replay, which is another measurement, perhaps on another machine."""
+    first, rest = traces[0], len(traces) - 1
+    name = f"{first.path.name}{f' and {rest} more' if rest else ''}" if kept else NOT_KEPT
+    found = [origin(Results(first.path, sessions=[first.session] if first.session else [], finished=True), name)]
+    if again:
+        now = {"machine": hardware.describe(), "time": record.now(), "busy_share": hardware.busy_share()}
+        found.append(origin(Results(first.path, sessions=[now], finished=True), "replayed"))
+    return found
+
+
+def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:
+    """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier."""
+    from poolprofile import report, saving
+
+    found = _census(traces)
+    if not found.objects:
+        raise fail(
+            f"{found.program} allocated too little to be sampled ({found.seconds:.2f} s): there is nothing to pool; "
+            "a longer run, or a larger input, shows more",
+            1,
+        )
+    origins = _origins(found.traces, kept, again and asked is not None)
+    savings, failed = None, ""
+    if asked:
+        try:
+            savings = _savings(found, asked)
+            failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
+        except (saving.ReplayFailed, build.BuildFailed) as error:
+            failed = str(error)
+    if as_json:
+        for each in origins:
+            say(each)
+        measured = report.record(found, *(savings or (None, None)))
+        typer.echo(json.dumps({"origin": origins, **measured}, indent=1))
+    else:
+        for each in origins:
+            tell(each)
+        report.tell(found, *(savings or (None, None)))
+    if failed:
+        raise fail(failed, 1)
+
+
+def _check_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise fail(f"--keep {directory}: it cannot be written: {error.strerror}", 1) from error
+
+
+def profile(
+    command: CommandArgument,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="Keep the traces here, for poolbench replay.")
+    ] = None,
+    most: Annotated[
+        int,
+        typer.Option(
+            "--most-mebibytes", metavar="N", min=1, max=1 << 16, help="Maximum size of the trace of a process."
+        ),
+    ] = DEFAULT_MEBIBYTES,
+    samples: SamplesOption = 7,
+    top: TopOption = 6,
+    only: OnlyOption = None,
+    no_replay: NoReplayOption = False,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Record a program; say what pooling would save, and where.
+
+    Runs any dynamically linked program with a small library preloaded. Then names the types that it creates, counts
+    them, and replays what was recorded with malloc, with each installed malloc, and with each type in the pool.
+    """
+    from poolprofile import trace
+
+    pattern = _pattern(only)
+    try:
+        launch.check(command[0])
+        if keep:  # an error before the program runs, which may take hours
+            _check_writable(keep)
+        recorder = native.recorder(say)
+        with launch.directory() as directory:
+            began, busy = record.now(), hardware.busy_share()
+            if warning := hardware.busy_warning(busy):
+                say(warning)
+            status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
+            paths = sorted(directory.glob("*.pooltrace"))
+            for path in paths:
+                trace.note(path, hardware.describe(), began, busy)
+            traces, bad = _read(paths)
+            for why in bad:
+                complain(why)
+            if not traces:
+                raise fail(
+                    f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
+                    f"or could not write to {directory}",
+                    1,
+                )
+            if status:
+                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+                say(f"{command[0]} {how}; what it did until then was recorded")
+            for each in traces if keep else ():
+                used = int.from_bytes(each.path.read_bytes()[32:40], "little")
+                say(f"kept: {launch.keep(each.path, used, keep)}")
+            _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
+    except launch.CannotRecord as error:
+        raise fail(str(error)) from error
+    except (build.BuildFailed, OSError) as error:
+        raise fail(str(error), 1) from error
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def replay(
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="A trace that --keep has kept.")],
+    samples: SamplesOption = 7,
+    top: TopOption = 6,
+    only: OnlyOption = None,
+    no_replay: NoReplayOption = False,
+    seed: SeedOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Report recorded traces again, on this machine.
+
+    They are replayed with its mallocs. Types are named by the program's file and debug information, if they are still
+    where they were.
+    """
+    pattern = _pattern(only)
+    found, bad = _read(traces)
+    if bad:
+        raise fail(bad[0])
+    try:
+        asked = None if no_replay else Replays(samples, top, pattern, seed)
+        _report(found, asked, as_json, kept=True, again=True)
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def add_to(app: typer.Typer, name: str = "profile") -> None:
+    settings = {"allow_interspersed_args": False}
+    usage = "[OPTIONS] --"
+    app.command(name, epilog=EPILOG_PROFILE, context_settings=settings, options_metavar=usage)(profile)
+    app.command(epilog=EPILOG_REPLAY)(replay)
+
+
+def main() -> None:
+    stop_on_signal()
+    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    add_to(app, "run")
+    app(prog_name="poolprofile")
+
+
+if __name__ == "__main__":
+    main()

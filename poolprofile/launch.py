@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Runs the user's program with the recorder preloaded, and finds the traces."""
+
+import os
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+PT_INTERP = 3
+
+
+class CannotRecord(ValueError):
+    """Why, and what to do about it."""
+
+
+def _is_dynamic(path: Path) -> bool | None:
+    """None: no ELF file. Raises CannotRecord for one that this machine's recorder cannot be loaded into."""
+    with path.open("rb") as file:
+        head = file.read(64)
+        if head[:4] != b"\x7fELF":
+            return None
+        if head[4] != 2:
+            raise CannotRecord(f"{path} is a 32-bit program; only 64-bit ones can be recorded")
+        (offset,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        file.seek(offset)
+        headers = file.read(size * count)
+    return any(struct.unpack_from("<I", headers, at)[0] == PT_INTERP for at in range(0, len(headers) - 3, size))
+
+
+def check(word: str) -> Path:
+    """The program's file; raises CannotRecord."""
+    found = shutil.which(word)
+    if found is None:
+        if Path(word).is_file():
+            raise CannotRecord(f"{word} is not executable: chmod +x {word}")
+        raise CannotRecord(f"there is no program {word}: give a path, as in ./program, or a name that is in PATH")
+    path = Path(found)
+    try:
+        dynamic = _is_dynamic(path)
+    except (OSError, struct.error) as error:
+        raise CannotRecord(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if dynamic is False:
+        raise CannotRecord(
+            f"{path} is linked statically, so nothing can be preloaded into it: link it without -static to profile it"
+        )
+    if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != path.stat().st_uid:
+        raise CannotRecord(
+            f"{path} runs as another user (setuid), for which nothing is preloaded: profile a plain copy"
+        )
+    return path
+
+
+@contextmanager
+def directory():
+    """Where traces are written: in memory, so that writing them costs the program no disk."""
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="poolbench-", dir=parent) as name:
+        yield Path(name)
+
+
+def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, output=None) -> int:
+    """Returns the program's exit status, negative for a signal. What asks poolbench to stop ends the program only: its
+    trace is reported. A terminal sends Ctrl-C to both; other signals are passed on."""
+    preloaded = " ".join(filter(None, (str(recorder), os.environ.get("LD_PRELOAD"))))
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": preloaded,
+        "POOLBENCH_TRACE_DIRECTORY": str(traces),
+        "POOLBENCH_TRACE_BYTES": str(most_bytes),
+    }
+    process = subprocess.Popen(command, env=environment, stdout=output)
+    handlers = {signal.SIGINT: signal.SIG_IGN}
+    handlers |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP), lambda number, frame: process.send_signal(number))
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def keep(trace: Path, used: int, to: Path) -> Path:
+    """Copies the used part of a trace; returns the copy's path."""
+    to.mkdir(parents=True, exist_ok=True)
+    target = to / trace.name
+    with trace.open("rb") as source, target.open("xb") as file:
+        shutil.copyfileobj(source, file)
+    os.truncate(target, used)
+    return target

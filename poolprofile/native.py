@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Small programs that are compiled when they are first needed, with the user's compiler, and kept."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from poolbench.system.build import BUILDS, ROOT, BuildFailed
+
+CACHE = BUILDS / "native"
+COMPILERS = ("c++", "g++", "clang++", "clang++-19")
+TOLD_LINES = 40  # of what a compiler says
+
+
+def compiler(named: str | None = None) -> str:
+    """The user's: the one named, else $CXX, else the usual ones."""
+    for name in (named,) if named else (os.environ.get("CXX"), *COMPILERS):
+        if name and shutil.which(name):
+            return name
+    asked = named or ", ".join(COMPILERS)
+    raise BuildFailed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
+
+
+def _fingerprint(command: list[str], sources: Iterable[Path], cxx: str) -> str:
+    digest = hashlib.sha256("\0".join(command).encode())
+    where = Path(os.path.realpath(shutil.which(cxx) or cxx)).stat()
+    digest.update(f"{where.st_size} {where.st_mtime_ns}".encode())
+    for source in sorted(sources):
+        digest.update(f"\0{source}\0".encode() + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def compiled(
+    name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
+) -> Path:
+    """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
+    `sources` has changed. Raises BuildFailed with what the compiler said."""
+    cache = cache or CACHE
+    target = cache / f"{name}-{_fingerprint(command, sources, command[0])}"
+    if target.is_file():
+        return target
+    say(f"compiling {name} with {command[0]}")
+    cache.mkdir(parents=True, exist_ok=True)
+    # Under a name of its own until it is whole: another poolbench may be at it.
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    done = subprocess.run(
+        [*command, "-o", str(partial)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        partial.unlink(missing_ok=True)
+        said = "\n".join((done.stdout + done.stderr).splitlines()[:TOLD_LINES])
+        raise BuildFailed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
+    partial.replace(target)
+    for old in cache.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
+        if old != target:
+            old.unlink(missing_ok=True)
+    return target
+
+
+def sources_below(*places: Path) -> list[Path]:
+    return [p for place in places for p in ([place] if place.is_file() else sorted(place.rglob("*.hpp")))]
+
+
+PROFILE = Path(__file__).resolve().parent / "cpp"
+
+
+def recorder(say: Callable[[str], None]) -> Path:
+    """The library that `poolbench profile` preloads. It needs no C++ library, so that it fits any program."""
+    command = [compiler(), "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions"]
+    command += ["-fno-rtti", "-fno-plt", "-fno-stack-protector", f"-I{PROFILE}"]
+    command += [str(PROFILE / "recorder.cpp")]
+    command += ["-nodefaultlibs", "-Wl,-z,now", "-lgcc_s", "-lc", "-lgcc"]
+    return compiled("recorder", command, [PROFILE / "recorder.cpp", *sources_below(PROFILE)], say)
+
+
+def replayer(say: Callable[[str], None]) -> Path:
+    environment = ROOT / "bench" / "support" / "environment.cpp"
+    command = [compiler(), "-std=c++20", "-O3", "-DNDEBUG", f"-I{ROOT / 'include'}", f"-I{ROOT / 'bench'}"]
+    command += ['-DPOOLED_BENCH_OPTIMISATION="-O3"', '-DPOOLED_BENCH_FLAGS="-O3"']
+    command += [str(PROFILE / "replay.cpp"), str(environment), "-pthread"]
+    return compiled(
+        "replay", command, [PROFILE / "replay.cpp", environment, *sources_below(ROOT / "include" / "pooled")], say
+    )

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The report of a profile: a table of types, the time in malloc, and a ranked list of changes."""
+
+from pathlib import Path
+
+from poolbench import options
+from poolbench.tables import NONE, Sheet, number, print_text
+from poolprofile.census import Census, Key, Kind
+from poolprofile.plan import Plan
+from poolprofile.saving import Saving, Savings
+
+SHOWN = 12  # types
+LOWER_BOUND = (
+    "The predictions are of the time in malloc and free. Where objects lie closer together, the program's own code is "
+    "faster, too. That is not predicted, so the lower end of an interval is a lower bound."
+)
+NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
+
+
+def duration(ns: float | None) -> str:
+    if ns is None:
+        return "to the end"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{number(ns / size)} {unit}"
+    return f"{number(ns)} ns"
+
+
+def amount(count: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{number(count / size)} {unit}"
+    return f"{count:.0f}"
+
+
+def share(value: float | None) -> str:
+    return NONE if value is None else f"{value:.0%}"
+
+
+def percent(saving: Saving) -> str:
+    """The interval; with "to" where an end is negative, as a dash beside a sign is hard to read."""
+    low, high = saving.low * 100, saving.high * 100
+    if low >= 0:
+        return f"{low:.1f}–{high:.1f} %"
+    return f"below -100 to {high:.1f} %" if low < -100 else f"{low:.1f} to {high:.1f} %"
+
+
+def at_least(saving: Saving) -> str:
+    """Of one that saves. What the program's own code gains is not predicted, so the lower end is a lower bound."""
+    return f"saves at least {saving.low:.1%} of the program's time".replace("%", " %")
+
+
+def _row(kind: Kind, census: Census) -> list[str]:
+    seconds = max(census.seconds, 1e-9)
+    return [
+        kind.name,
+        kind.how,
+        kind.site,
+        amount(kind.objects / seconds),
+        number(kind.size),
+        duration(kind.median_life()),
+        amount(kind.live(seconds)),
+        share(kind.remote_share),
+        number(kind.malloc_ns),
+        number(kind.free_ns),
+        share(kind.objects * kind.cost_ns / 1e9 / max(census.cpu_seconds, 1e-9)),
+    ]
+
+
+COLUMNS = ["type", "created by", "at", "objects/s", "bytes", "median life", "live", "freed elsewhere", "malloc ns",
+           "free ns", "of CPU time"]  # fmt: skip
+
+
+def sheet(census: Census) -> Sheet:
+    ranked = census.ranked()
+    rest = len(ranked) - SHOWN
+    note = "freed elsewhere: by another thread; malloc and free ns: the calls, as recorded; live: on average"
+    note += f"; {rest} kinds more: --json lists all" if rest > 0 else ""
+    title = "What it allocates, by time in malloc and free"
+    return Sheet(title, COLUMNS, [_row(kind, census) for kind in ranked[:SHOWN]], note, {"type", "created by", "at"})
+
+
+def head(census: Census) -> str:
+    windows = sum(len(each.windows) for each in census.traces)
+    processes = f" in {len(census.traces)} processes" if len(census.traces) > 1 else ""
+    inside = census.share_inside
+    # Calls are timed by the clock: where others interrupt them, they seem to take longer than the program had.
+    told = f"{inside:.0%} of" if inside <= 1 else "as far as a run so short, or so disturbed, can tell all of"
+    told += " the processor time in malloc and free"
+    for seconds, why in (
+        (census.merging_seconds, "in long calls that merge what was freed"),
+        (census.new_memory_seconds, "in page faults, for new memory, which no change saves"),
+    ):
+        told += f", {seconds:.2f} s of it {why}" if seconds >= NEGLIGIBLE * census.cpu_seconds else ""
+    return (
+        f"{census.program}: {census.seconds:.2f} s, {census.cpu_seconds:.2f} s of processor time{processes}; "
+        f"{amount(census.objects)} allocations, {told} "
+        f"({sum(kind.samples for kind in census.kinds.values()):,} samples, {windows} windows)"
+    )
+
+
+def _sentence(kind: Kind, saving: Saving) -> str:
+    change = f"`{kind.name}` at {kind.site}: {kind.how} → {kind.advice}"
+    if saving.verdict == "saves":
+        return f"{change}, {at_least(saving)} (in malloc and free {percent(saving)}, {saving.ns:.0f} ns an object)"
+    if saving.verdict == "costs":
+        return f"{change}, would COST {-saving.high * 100:.1f}–{-saving.low * 100:.1f} %: leave it"
+    return f"{change}: no sure saving ({percent(saving)})"
+
+
+def ranking(savings: Savings) -> list[tuple[Key, Saving]]:
+    order = {"saves": 0, "undecided": 1, "costs": 2}
+    return sorted(savings.of_kind.items(), key=lambda item: (order[item[1].verdict], -item[1].share))
+
+
+def sentences(census: Census, savings: Savings) -> list[str]:
+    found = [f"{at + 1}. {_sentence(census.kinds[key], each)}" for at, (key, each) in enumerate(ranking(savings))]
+    if not found:
+        found = ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
+    elif len(savings.of_kind) > 1:
+        found.append(f"All of them together: {percent(savings.of_all)} of the program's time, in malloc and free.")
+    better = sorted(
+        ((name, each) for name, each in savings.of_malloc.items() if each.verdict == "saves"),
+        key=lambda it: -it[1].share,
+    )
+    for name, each in better:
+        found.append(f"Without a change, preloading {name}: {at_least(each)} (in malloc and free {percent(each)}).")
+    every = [*savings.of_kind.values(), savings.of_all, *savings.of_malloc.values()]
+    if max(each.high for each in every) < NEGLIGIBLE:
+        found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
+    elif savings.of_kind and not any(each.verdict == "saves" for each in every):
+        found.append("malloc is good enough here: no change saves a significant share of the time.")
+    return found
+
+
+def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
+    options.tell(head(census) + "\n")
+    print_text(sheet(census))
+    if savings is None or plan is None:
+        return
+    options.tell("What pooling would save (95% intervals; predicted from a replay, not measured):")
+    for line in sentences(census, savings):
+        options.tell(line)
+    options.tell(LOWER_BOUND)
+
+
+def _saving_record(saving: Saving | None) -> dict | None:
+    if saving is None:
+        return None
+    return {
+        "ns_per_object": saving.ns, "share_of_cpu_time": saving.share, "low": saving.low, "high": saving.high,
+        "verdict": saving.verdict,
+    }  # fmt: skip
+
+
+def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
+    seconds = max(census.seconds, 1e-9)
+    kinds = [
+        {
+            "type": kind.type,
+            "created_by": kind.how,
+            "sites": [{"at": where, "objects": count} for where, count in kind.sites.most_common(10)],
+            "samples": kind.samples,
+            "objects": kind.objects,
+            "objects_per_second": kind.objects / seconds,
+            "bytes_each": kind.size,
+            "median_life_ns": kind.median_life(),
+            "live": kind.live(seconds),
+            "freed_by_another_thread": kind.remote_share,
+            "malloc_ns": kind.malloc_ns,
+            "free_ns": kind.free_ns,
+            "merging_ns": kind.merging_ns,
+            "new_memory_ns": kind.new_memory_ns,
+            "instead": kind.advice or None,
+            "saving": _saving_record(savings.of_kind.get(key) if savings else None),
+        }
+        for key, kind in sorted(census.kinds.items(), key=lambda item: -item[1].objects * max(item[1].cost_ns, 1.0))
+    ]
+    return {
+        "program": census.program,
+        "processes": len(census.traces),
+        "seconds": census.seconds,
+        "cpu_seconds": census.cpu_seconds,
+        "allocations": census.objects,
+        "traces": [str(Path(each.path).name) for each in census.traces],
+        "types": kinds,
+        "mallocs": {name: _saving_record(each) for name, each in savings.of_malloc.items()} if savings else {},
+        "all_pooled": _saving_record(savings.of_all) if savings else None,
+        "replayed": {"calls": plan.events, "windows": plan.windows, "threads": plan.threads} if plan else None,
+        "ranking": sentences(census, savings) if savings else [],
+    }

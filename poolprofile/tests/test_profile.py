@@ -1,0 +1,560 @@
+# SPDX-License-Identifier: BSL-1.0
+"""`poolbench profile` and `poolbench replay`: what the recorder leaves, what is read from it, and bad input."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from poolbench import cli
+from poolbench.system import hardware
+from poolbench.system.mallocs import Malloc
+from poolprofile import census, launch, naming, native, plan, report, saving, trace
+from poolprofile.symbols import Frame
+
+SOURCE = Path(__file__).with_name("profiled.cpp")
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") and shutil.which("addr2line")), reason="needs g++ and binutils"
+)
+
+
+@pytest.fixture(scope="session")
+def profiled(tmp_path_factory):
+    """(recorder, program): compiled once."""
+    directory = tmp_path_factory.mktemp("native")
+    program = directory / "profiled"
+    subprocess.run(["g++", "-std=c++20", "-O2", "-g", SOURCE, "-o", program, "-pthread"], check=True)
+    return native.recorder(lambda text: None), program
+
+
+def record(profiled, directory, *words, most=64 << 20):
+    recorder, program = profiled
+    directory.mkdir(exist_ok=True)
+    status = launch.run([str(program), *words], recorder, directory, most)
+    return status, [trace.read(path) for path in sorted(directory.glob("*.pooltrace"))]
+
+
+def kind_of(found: census.Census, type_name: str) -> census.Kind:
+    (kind,) = [kind for kind in found.kinds.values() if kind.type == type_name]
+    return kind
+
+
+@needs_compiler
+def test_types_are_named_and_counted(profiled, tmp_path):
+    status, traces = record(profiled, tmp_path / "t")
+    assert status == 0 and len(traces) == 1 and traces[0].ended
+    found = census.take(traces)
+    packet, shape = kind_of(found, "my::Packet"), kind_of(found, "my::Shape")
+    assert (packet.how, packet.advice) == ("std::make_shared", "pooled::make_shared")
+    assert shape.how == "std::make_unique"
+    assert packet.site.startswith("profiled.cpp:")
+    # 600,000 each: what is counted by samples is random, here within six standard errors or so.
+    assert packet.objects == pytest.approx(600_000, rel=0.5)
+    assert packet.size == pytest.approx(216, abs=1)
+    assert packet.remote_share > 0.1
+    assert shape.remote_share == 0
+    assert shape.median_life() < packet.median_life()
+
+
+@needs_compiler
+def test_the_object_behind_a_separate_control_block_is_named_after_it(profiled, tmp_path):
+    _, traces = record(profiled, tmp_path / "t", "plain")
+    found = {kind.how: kind for kind in census.take(traces).kinds.values() if kind.type == "my::Plain"}
+    assert found.keys() == {"new", "std::shared_ptr(new T): control block"}
+    assert found["new"].size == pytest.approx(120) and found["new"].site.startswith("profiled.cpp:")
+
+
+@needs_compiler
+def test_how_many_there_were_in_all_is_known(profiled, tmp_path):
+    _, traces = record(profiled, tmp_path / "t")
+    counted = float(traces[0].samples["gap"].sum())
+    assert counted == pytest.approx(1_203_900, rel=0.1)  # packets, shapes, and the vector's growth
+
+
+@needs_compiler
+def test_a_window_holds_every_call_in_an_order_that_can_be_replayed(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t")
+    assert len(found.windows) >= 2 and len(found.events) > 1000
+    for window in found.windows[:3]:
+        ticks = found.events["tick"]
+        rows = np.nonzero((ticks >= window.begin) & (ticks <= window.end))[0]
+        begins, ends, only_ends = census.pairs(found, rows)
+        kinds = found.event_kinds[rows]
+        # No address is given out twice before it is freed, and none is freed twice, but for the window's edges.
+        assert np.count_nonzero(ends >= 0) + len(only_ends) == np.count_nonzero(kinds % 2 == 0) or np.any(kinds > 2)
+        known = ends >= 0
+        assert np.all(found.events["tick"][rows][ends[known]] >= found.events["tick"][rows][begins[known]])
+
+
+@needs_compiler
+def test_a_killed_program_leaves_what_it_recorded(profiled, tmp_path):
+    status, (found,) = record(profiled, tmp_path / "t", "kill")
+    assert status == -9 and not found.ended
+    assert kind_of(census.take([found]), "my::Packet").objects == pytest.approx(600_000, rel=0.5)
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_poolbench_ends_the_program_whose_trace_is_then_reported(profiled, tmp_path, number):
+    words = [sys.executable, "-m", "poolbench", "profile", "--no-replay", "--keep", str(tmp_path / "kept"), "--"]
+    driver = subprocess.Popen(
+        [*words, str(profiled[1]), "forever"], cwd=Path(__file__).resolve().parents[2], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    while not (programs := children(driver.pid, "profiled")) and driver.poll() is None:
+        time.sleep(0.02)
+    (program,) = programs
+    variables = Path(f"/proc/{program}/environ").read_bytes().split(b"\0")
+    (directory,) = [
+        Path(each.partition(b"=")[2].decode()) for each in variables if each.startswith(b"POOLBENCH_TRACE_D")
+    ]
+    try:
+        while not any(used(path) > 256 << 10 for path in directory.glob("*.pooltrace")) and driver.poll() is None:
+            time.sleep(0.02)
+        driver.send_signal(number)
+        out, said = driver.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(program, signal.SIGKILL)
+    assert driver.returncode == 0, said
+    assert f"was ended by signal {int(number)}" in said and "my::Packet" in out
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert not Path(f"/proc/{program}").exists()
+    assert not directory.exists()
+
+
+def used(path: Path) -> int:
+    """Bytes of the trace that are written."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(40)[32:], "little")
+
+
+def children(of: int, name: str) -> list[int]:
+    """Processes that it started and that run the program of that name."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            comm, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            if comm == name and int(rest.split()[1]) == of:
+                found.append(int(path.parent.name))
+    return found
+
+
+@needs_compiler
+def test_a_forked_child_has_a_file_of_its_own(profiled, tmp_path):
+    status, traces = record(profiled, tmp_path / "t", "fork")
+    assert status == 0 and len({each.pid for each in traces}) == 2
+    counts = sorted(float(each.samples["gap"].sum()) for each in traces)
+    assert counts[0] == pytest.approx(200_600, rel=0.1)
+    assert counts[1] == pytest.approx(1_203_900, rel=0.1)
+
+
+@needs_compiler
+def test_a_full_file_ends_the_recording_and_not_the_program(profiled, tmp_path):
+    status, (found,) = record(profiled, tmp_path / "t", most=256 << 10)
+    assert status == 0 and found.full
+
+
+@needs_compiler
+def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
+    _, (found,) = record(profiled, tmp_path / "t")
+    whole = found.path.read_bytes()
+    used = int.from_bytes(whole[32:40], "little")
+    cases = {
+        "cut": (whole[: used - 1], "is cut off"),
+        "short": (whole[:100], "is no trace, or cut off"),
+        "newer": (whole[:8] + struct.pack("<I", 99) + whole[12:used], "has version 99 of the trace format"),
+        "other": (b"#!/bin/sh\n" + bytes(9000), "is no trace: poolbench profile writes them"),
+        "empty": (b"", "cannot be read"),
+    }
+    for name, (content, message) in cases.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        result = CliRunner().invoke(cli.app, ["replay", str(path)])
+        assert result.exit_code == 2 and message in result.stderr, name
+    result = CliRunner().invoke(cli.app, ["replay", str(tmp_path / "nowhere")])
+    assert result.exit_code == 2 and "cannot be read" in result.stderr
+
+
+@needs_compiler
+def test_the_command_reports_and_keeps(profiled, tmp_path):
+    kept = tmp_path / "kept"
+    words = ["profile", "--no-replay", "--json", "--keep", str(kept), "--", str(profiled[1])]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert {"my::Packet", "my::Shape"} <= {each["type"] for each in told["types"]}
+    (path,) = kept.iterdir()
+    assert path.stat().st_size < 64 << 20
+    again = CliRunner().invoke(cli.app, ["replay", "--no-replay", str(path)])
+    assert again.exit_code == 0 and "my::Packet" in again.stdout
+    here = hardware.describe()
+    machine = f"{here['cpu']}, {here['cores']} cores; measured 20"
+    assert told["origin"][0].startswith(f"{path.name}: {machine}")
+    assert again.stdout.startswith(f"{path.name}: {machine}") and "quiet at the start" in again.stdout.splitlines()[0]
+
+
+@needs_compiler
+def test_a_static_program_is_refused(tmp_path):
+    static = tmp_path / "static"
+    command = ["g++", "-static", "-x", "c++", "-", "-o", static]
+    if subprocess.run(command, input=b"int main() {}", capture_output=True, check=False).returncode != 0:
+        pytest.skip("no static C library")
+    result = CliRunner().invoke(cli.app, ["profile", "--", str(static)])
+    assert result.exit_code == 2 and "is linked statically" in result.stderr
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    result = CliRunner().invoke(cli.app, ["profile", "--", "./no-such-program", "--its-option"])
+    assert result.exit_code == 2 and "there is no program ./no-such-program" in result.stderr
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    result = CliRunner().invoke(cli.app, ["profile", "--", str(plain)])
+    assert result.exit_code == 2 and "chmod +x" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "std::_Sp_counted_ptr_inplace<my::Packet, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
+            ("my::Packet", "std::make_shared"),
+        ),
+        (
+            "std::_Sp_counted_ptr_inplace<std::map<int, my::A>, std::allocator<void>, (__gnu_cxx::_Lock_policy)2>",
+            ("std::map<int, my::A>", "std::make_shared"),
+        ),
+        ("std::__1::__shared_ptr_emplace<my::P, std::__1::allocator<my::P> >", ("my::P", "std::make_shared")),
+        (
+            "std::_Sp_counted_ptr<my::Packet*, (__gnu_cxx::_Lock_policy)2>",
+            ("my::Packet", "std::shared_ptr(new T): control block"),
+        ),
+        (
+            "boost::detail::sp_counted_impl_pd<my::P*, boost::detail::sp_ms_deleter<my::P> >",
+            ("my::P", "boost::make_shared"),
+        ),
+        ("my::Circle", ("my::Circle", "new")),
+    ],
+)
+def test_a_control_block_names_what_is_in_it(name, expected):
+    assert naming.of_type_info(name) == expected
+
+
+def frame(function, file="/home/me/main.cpp", line=1):
+    return Frame(function, file, line, "/bin/program")
+
+
+MEMORY, VECTOR = "/usr/include/c++/12/bits/shared_ptr.h", "/usr/include/c++/12/bits/stl_vector.h"
+
+
+def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
+    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
+    user = frame("main", line=7)
+    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
+    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
+
+
+def test_what_a_constructor_allocates_is_not_the_object_that_is_made():
+    inner = [frame("_M_allocate", VECTOR), frame("make_shared<my::A>", MEMORY), frame("main")]
+    assert naming.of_frames(inner) == ("std::vector", "container")
+
+
+def test_a_container_says_of_what_it_is():
+    json = "ns::json<std::map, std::vector, std::string, bool, long, unsigned long, double, std::allocator>"
+    leaf = frame("std::_Vector_base<char, std::allocator<char> >::_M_allocate(unsigned long)", VECTOR)  # any's code
+    grows = frame(f"void std::vector<{json}*, std::allocator<{json}*> >::_M_realloc_insert<>(int)", VECTOR)
+    assert naming.of_frames([leaf, grows, frame("main")]) == ("std::vector of ns::json<...>*", "container")
+    node = f"std::_Rb_tree_node<std::pair<int const, {json}> >"
+    tree = [frame(f"std::__new_allocator<{node}>::allocate(unsigned long)", "/usr/include/c++/12/bits/new_allocator.h"),
+            frame("std::_Rb_tree<int>::_M_get_node()", "/usr/include/c++/12/bits/stl_tree.h")]  # fmt: skip
+    expected = "std::map or std::set of std::pair<int const, ns::json<...>>"
+    assert naming.of_frames([*tree, frame("main")]) == (expected, "container")
+
+
+def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
+    asked = frame("std::__new_allocator<my::Node>::allocate(unsigned long, void const*)", MEMORY)
+    # Its result is the library's, the function is not.
+    user = frame("std::vector<int>* my::create<int>(int)", line=9)
+    found = naming.purpose([asked, user, frame("std::vector<my::A>::push_back()", VECTOR)], "")
+    assert found == naming.Purpose("my::Node", "allocator", "main.cpp:9")
+    assert found.advice == "pooled::allocator"
+
+
+def test_an_operation_of_asio_is_named_and_can_be_pooled():
+    asio = frame(
+        "boost::asio::detail::thread_info_base::allocate(void*, unsigned long)", "/usr/include/boost/asio/x.hpp"
+    )
+    found = naming.purpose([asio, frame("main", line=7)], "")
+    assert (found.type, found.where) == ("Asio operation", "main.cpp:7") and "bind_allocator" in found.advice
+
+
+def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
+    """Of (thread, address, size or 0 for an end), one a tick."""
+    rows = np.zeros(len(events), trace.EVENT)
+    for at, (_, address, size) in enumerate(events):
+        kind = trace.ALLOCATE if size else trace.DEALLOCATE
+        rows[at] = (at + 10, address, 1 if size else 0, kind | (100 << 10) | ((size or 64) << 28))
+    threads = np.array([each[0] for each in events], np.uint32)
+    nothing = np.empty(0, trace.SAMPLE)
+    window = trace.Window(0, len(events) + 10, 1.0)
+    return trace.Trace(
+        Path("t"), "/p", 1, False, True, 1.0, 1.0, 1.0, 0, 0, len(events) + 10, [window], rows, threads, nothing,
+        np.empty(0, np.uint32),
+    )  # fmt: skip
+
+
+def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
+    monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
+    found = synthetic([(1, 0xA0, 50), (2, 0xB0, 0), (2, 0xA0, 0), (1, 0xA0, 60), (2, 0xA0, 0), (1, 0xA8, 8)])
+    key = ("T", "new")
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key, (1, 60): key}], [{}], [{}])
+    made = plan.make(known, [key])
+    assert (made.threads, made.windows, made.events) == (2, 1, 6)
+    assert made.pairs_of[key] == 2.5 and made.pairs == 3  # the one that is only freed has the size of these
+    objects = np.frombuffer(made.data, plan.OBJECT, 4, offset=len(plan.MAGIC) + 12)
+    assert objects["size"].tolist() == [50, 60, 8, 50] or objects["size"].tolist() == [50, 60, 8, 60]
+    assert objects["before"].tolist() == [0, 0, 0, 1]  # by the thread that creates that size
+
+
+@needs_compiler
+def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(plan, "FEWEST_EVENTS", 1)
+    # What one thread creates the other drops, at once: a replay that lost the order would wait for ever, or crash.
+    events = [each for at in range(4000) for each in ((1, 64 * at + 64, 50), (2, 64 * at + 64, 0))]
+    found = synthetic([*events, (1, 1 << 40, 500), (2, 1 << 41, 0)])
+    key = ("T", "new")
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}], [{}])
+    path = plan.write(plan.make(known, [key]), tmp_path / "plan")
+    replayer = native.replayer(lambda text: None)
+    modes = [saving.Mode("malloc"), saving.Mode("1"), saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc")}, 1, 1)
+    assert all(0 < seconds < 10 for each in times.values() for seconds in each)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
+        saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
+
+
+@needs_compiler
+def test_samples_say_what_outlives_a_window_and_what_its_frees_cost(profiled, tmp_path):
+    _, traces = record(profiled, tmp_path / "t")
+    found = census.take(traces)
+    kept = kind_of(found, "my::Kept")
+    those = {(usable, size) for usable, each in found.of_usable[0].items() for (name, _), size, _ in each
+             if name == "my::Kept"}  # fmt: skip
+    ((usable, size),) = those
+    assert usable >= size == 320
+    assert kept.free_ns > 0
+
+
+@needs_compiler
+def test_only_what_is_asked_for_is_replayed(profiled, tmp_path):
+    words = ["profile", "--json", "--samples", "3", "--only", "^my::Packet at", "--", str(profiled[1])]
+    told = json.loads(CliRunner().invoke(cli.app, words).stdout)
+    assert [each["type"] for each in told["types"] if each["saving"]] == ["my::Packet"]
+    result = CliRunner().invoke(cli.app, ["profile", "--only", "(", "--", str(profiled[1])])
+    assert result.exit_code == 2 and "no regular expression" in result.stderr
+
+
+def test_a_saving_is_what_was_recorded_less_what_was_replayed():
+    kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
+    kind.windows.append(np.array([[1.0, 100, 4000, 100, 1000]] * 6))  # 40 ns and 10 ns
+    key = ("T", "new")
+    known = census.Census("/p", [synthetic([(1, 1, 8)])], {key: kind}, [{}], [{}])
+    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    times = {
+        saving.Mode("malloc"): [60e-6] * 5, saving.Mode("malloc", "other"): [30e-6] * 5, saving.Mode("1"): [20e-6] * 5,
+        saving.Mode(saving.ALL): [20e-6] * 5, saving.Mode(saving.NONE): [10e-6] * 5,
+    }  # fmt: skip
+    found = saving.conclude(known, made, [key], times)
+    assert found.of_kind[key].ns == pytest.approx(40)  # 50 now, 10 then
+    assert found.of_kind[key].share == pytest.approx(0.04)  # a million times 40 ns, of a second
+    assert found.of_kind[key].verdict == "saves"
+    assert found.of_malloc["other"].ns == pytest.approx(30)
+
+
+def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
+    small, large = census.Kind("S", "new", "x", objects=3e6, bytes=3e6 * 48), census.Kind("L", "new", "x")
+    large.objects, large.bytes = 1e3, 1e3 * 500
+    found = synthetic([(1, 0xA0, 4096), (1, 0xA0, 0), (1, 0xA0, 4096), (1, 0xA0, 48)])
+    assert census._costs(found).tolist() == [100.0] * 4
+    found.events["bits"][0] |= np.uint64(((1 << 18) - 1) << 10)  # as long as an event can say
+    found.long_calls = np.array([(10, 1, 4096, 300_000_000)], trace.LONG_CALL)
+    assert census._costs(found).tolist() == [0.0, 100.0, 100.0, 100.0]  # that one is counted once, not for all windows
+    known = census.Census("/p", [found], {("S", "new"): small, ("L", "new"): large}, [{}], [{}])
+    census._settle_merging(known)
+    assert small.cost_ns == small.merging_ns == pytest.approx(100) and large.cost_ns == 0
+    assert known.share_inside == pytest.approx(0.3)
+    assert small.cost_draws(np.random.default_rng(1), 3) == pytest.approx([100] * 3)
+    assert "0.30 s of it in long calls that merge what was freed" in report.head(known)
+
+
+def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
+    key = ("T", "new")
+    found = synthetic([(1, 0xA0 + at, 48) for at in range(10)])
+    for at, ns in ((2, 3000), (5, 400), (7, 2000), (8, 1000)):
+        found.events["bits"][at] = np.uint64(trace.ALLOCATE | (ns << 10) | (48 << 28))
+    found.windows = [dataclasses.replace(found.windows[0], faults=2)]
+    known = census.Census("/p", [found], {key: census.Kind(*key, "x", objects=1e5)}, [{(1, 48): key}], [{}], [{}])
+    census._count_events(known, 0, found)
+    kind = known.kinds[key]
+    # As many as there were faults, the longest ones.
+    assert kind.malloc_ns == pytest.approx(700) and kind.new_memory_ns == pytest.approx(500)
+    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    names = ("malloc", "1", saving.ALL, saving.NONE)
+    times = {saving.Mode(name): [ns * 1e-6] * 5 for name, ns in zip(names, (300, 60, 60, 10), strict=True)}
+    predicted = saving.conclude(known, made, [key], times).of_kind[key]
+    assert predicted.ns == pytest.approx(700 - 500 - 50) and predicted.share == pytest.approx(0.015)
+    assert predicted.low == pytest.approx(predicted.high) == pytest.approx(0.015)
+    assert "0.05 s of it in page faults, for new memory, which no change saves" in report.head(known)
+    found.windows = [dataclasses.replace(found.windows[0], faults=50)]
+    assert census._faults(found, found.event_costs, np.zeros(10, int)).sum() == 3  # no fault takes 400 ns
+
+
+GROWS = """
+#include <stdlib.h>
+#include <string.h>
+int main() {
+    for (int i = 0; i < 4000000; ++i) memset(malloc(100), 1, 100);
+}
+"""
+
+
+@needs_compiler
+def test_a_window_says_how_many_page_faults_there_were(profiled, tmp_path):
+    program = tmp_path / "grows"
+    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=GROWS.encode(), check=True)
+    _, (found,) = record((profiled[0], program), tmp_path / "t")
+    for window in found.windows[:-1]:
+        of_window = (found.events["tick"] >= window.begin) & (found.events["tick"] <= window.end)
+        pages = np.count_nonzero(of_window) * 112 / 4096
+        assert 0.5 * pages - 4 <= window.faults <= 1.5 * pages + 4
+
+
+MERGES = """
+#include <stdlib.h>
+#include <unistd.h>
+void* kept[400000];
+int main() {
+    for (int i = 0; i < 400000; ++i) kept[i] = malloc(48);
+    for (int i = 0; i < 400000; ++i) free(kept[i]);
+    usleep(20000);  // no window is open
+    void* large = malloc(4096);
+    kept[0] = malloc(200 << 20);
+    free(kept[0]);
+    free(large);
+}
+"""
+
+
+@needs_compiler
+def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled, tmp_path):
+    program = tmp_path / "merges"
+    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=MERGES.encode(), check=True)
+    status, (found,) = record((profiled[0], program), tmp_path / "t")
+    assert status == 0
+    (merging,) = [each for each in found.long_calls if each["size"] == 4096]
+    # 400,000 blocks; on a machine that is merely slow, the others are none of these.
+    assert found.long_ns >= merging["cost"] / found.ticks_per_ns > 400_000
+    assert all(1 << 10 <= each["size"] < 128 << 10 for each in found.long_calls)
+
+
+def test_a_cheap_kind_does_not_pay_for_an_expensive_one_that_stays_on_malloc():
+    keys, kinds = [("Large", "new"), ("Small", "new")], {}
+    for key, ns in zip(keys, (100, 20), strict=True):
+        kinds[key] = census.Kind(*key, "x", objects=1e6, samples=100)
+        kinds[key].windows.append(np.array([[1.0, 100, 50 * ns, 100, 50 * ns]] * 6))
+    known = census.Census("/p", [synthetic([(1, 1, 8)])], kinds, [{}], [{}])
+    made = plan.Plan(b"", 1, 1, 4000, 2000.0, dict.fromkeys(keys, 1000.0))
+    # A thousand of each; in the pool each takes 10 ns.
+    seconds = {"malloc": 130e-6, "1": 40e-6, "2": 120e-6, saving.ALL: 30e-6, saving.NONE: 10e-6}
+    found = saving.conclude(known, made, keys, {saving.Mode(name): [each] * 5 for name, each in seconds.items()})
+    assert [found.of_kind[key].ns for key in keys] == pytest.approx([90, 10])
+    assert found.of_all.ns == pytest.approx(50)
+    # The cheap one is not replayed by itself.
+    one = dataclasses.replace(made, pairs_of={keys[0]: 1000.0})
+    (alone,) = saving.conclude(
+        known, one, keys[:1], {saving.Mode(name): [each] * 5 for name, each in (seconds | {saving.ALL: 40e-6}).items()}
+    ).of_kind.values()
+    assert alone.ns == pytest.approx(90)
+
+
+def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
+    kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
+    kind.windows.append(np.array([[1.0, 100, 190_000, 100, 10_000]] * 6))  # 2 us an object: 2 s of a program of 1 s
+    key = ("T", "new")
+    known = census.Census("/p", [synthetic([(1, 1, 8)])], {key: kind}, [{}], [{}])
+    made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
+    # The replay that allocates nothing took longer than the others, as noise may have it.
+    own = {saving.Mode(saving.NONE): [30e-6] * 5}
+    others = [saving.Mode("malloc"), saving.Mode("malloc", "other"), saving.Mode("1"), saving.Mode(saving.ALL)]
+    found = saving.conclude(known, made, [key], own | {mode: [20e-6] * 5 for mode in others})
+    assert known.share_inside == pytest.approx(2.0)
+    for each in (found.of_kind[key], found.of_malloc["other"], found.of_all):
+        assert each.ns == pytest.approx(1000) and each.share == pytest.approx(1.0)
+        assert each.low <= each.high <= 1.0
+    half = own | {mode: [530e-6] * 5 for mode in others}  # 500 ns an object after the change
+    assert saving.conclude(known, made, [key], half).of_all.share == pytest.approx(0.5)
+
+
+SLEEPY_MALLOC = """
+#include <dlfcn.h>
+#include <stddef.h>
+#include <unistd.h>
+extern "C" void* malloc(size_t size) {
+    static auto* const next = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
+    if (size == 4242) usleep(200);
+    return next(size);
+}
+"""
+CALLS_IT = """
+#include <stdlib.h>
+int main() { for (int i = 0; i < 1000; ++i) free(malloc(4242)); }
+"""
+
+
+@needs_compiler
+def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
+    library, program = tmp_path / "libsleepy.so", tmp_path / "calls"
+    for source, *command in [
+        (SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library),
+        (CALLS_IT, "-O0", "-o", program),
+    ]:
+        subprocess.run(["g++", "-x", "c++", "-", *command], input=source.encode(), check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    status, (found,) = record((profiled[0], program), tmp_path / "t")
+    slept = found.event_costs[(found.event_sizes == 4242) & (found.event_kinds == trace.ALLOCATE)]
+    assert status == 0 and len(slept) > 10
+    # 200 us pass, and the duration of an event has room for 60 to 130 of them; the system call itself takes a few.
+    assert np.median(slept) < 50_000
+
+
+def test_a_replay_that_fails_or_runs_on_another_malloc_is_no_result(tmp_path):
+    failing = tmp_path / "replay"
+    failing.write_text("#!/bin/sh\necho 'the plan ends too early' >&2\nexit 1\n")
+    failing.chmod(0o755)
+    glibc = {"glibc": Malloc("glibc")}
+    with pytest.raises(saving.ReplayFailed, match="ends too early"):
+        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc")], glibc, 1, 1)
+    failing.write_text('#!/bin/sh\necho \'{"seconds": 1, "malloc": "glibc", "malloc_path": "/lib/libc.so.6"}\'\n')
+    other = {"other": Malloc("other", "/opt/libother.so")}
+    with pytest.raises(saving.ReplayFailed, match="was not loaded"):
+        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc", "other")], other, 1, 1)
+
+
+def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
+    (tmp_path / "file").touch()
+    words = ["profile", "--keep", str(tmp_path / "file" / "x"), "--", "touch", str(tmp_path / "ran")]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 1 and "cannot be written" in result.stderr
+    assert not (tmp_path / "ran").exists()

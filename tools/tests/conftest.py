@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: BSL-1.0
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
