@@ -21,6 +21,8 @@ CHECKED_BUILD = "empty unless POOLED_CHECKED is 1, which is one program's choice
 SANITIZE = "empty unless POOLED_SANITIZE is 1: test/reports"
 PLUGINS = "takes several copies of the library in one process: test/plugins"
 UNTESTED = {
+    "base/abi_name.hpp": "macros: test/configuration, and test/plugins by builds that must not share a symbol",
+    "base/macros.hpp": "macros, which every test uses",
     "compat/recycle_stock.hpp": "a part of recycle.hpp, with no interface of its own to users: compat/recycle*.cpp",
     "compat/shared_from_this.hpp": "one function, seen through recycle.hpp and boost_intrusive_pool.hpp alone",
     "heap/fill.hpp": CHECKED_BUILD,
@@ -29,6 +31,7 @@ UNTESTED = {
     "os/raw_mutex.hpp": "mutex.hpp is this lock behind the fork gate: os/mutex.cpp",
     "os/sanitizer.hpp": SANITIZE,
     "pool/checks.hpp": CHECKED_BUILD,
+    "pool/core_memory.hpp": "functions of the core: pool/core.cpp",
     "pool/core_table.hpp": "the registry's table: pool/registry.cpp",
     "pool/dead_pools.hpp": CHECKED_BUILD,
     "pool/foreign.hpp": PLUGINS,
