@@ -27,14 +27,15 @@ namespace test {
     namespace platform = pooled::detail::platform;
     std::size_t const page = platform::k_page_bytes;
     if (platform::page_bytes() != page) return false;
-    void* const p = platform::map_pages(page, page);
+    void* const p = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
     bool is_done = false;
 #ifdef MADV_POPULATE_WRITE
     is_done = ::madvise(p, page, MADV_POPULATE_WRITE) == 0;
 #endif
     if (!is_done) *static_cast<std::byte volatile*>(p) = std::byte{1};
     bool const can = test::resident_pages(p, page) == 1;
-    platform::unmap_pages(p, page);
+    ::munmap(p, page);
     return can;
 }
 
