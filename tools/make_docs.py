@@ -56,6 +56,7 @@ GUIDE = [
     "teardown",
     "debugging",
     "plugins",
+    "new-delete",
     "compiled-library",
     "modules",
     "faq",

@@ -47,13 +47,13 @@ JOBS = {
     "python3": "python3 -c 'import sqlite3, json, ctypes, decimal; print(json.dumps(list(range(1000))), decimal.Decimal(2).sqrt())'",
     "node": "node -e 'console.log([...Array(1e5).keys()].map(x => \"\" + x).sort().slice(0, 50).join())'",
     "git": "git log --stat && git gc -q && git fsck",
-    "perl": "perl -e 'my %h; $h{$_ % 997} .= \"x$_\" for 1..100000; print length($h{5}), \"\\n\"'",
+    "perl": 'perl -e \'my %h; $h{$_ % 997} .= "x$_" for 1..100000; print length($h{5}), "\\n"\'',
     "java": "java -version",
     "rustc": "echo 'fn main() { println!(\"{:?}\", (0..9).collect::<Vec<_>>()) }' >r.rs && rustc r.rs && ./r",
     "opt": "clang-14 -S -emit-llvm -O0 -xc++ a.cpp -o a.ll 2>/dev/null; opt-14 -O3 -S a.ll | wc -l",
     "groff": "printf '.TH A 1\\n.SH NAME\\na\\n' | groff -man -Tascii",
     "ctags": "ctags --fields=+n -f - a.cpp",
-    "msgfmt": "printf 'msgid \"a\"\\nmsgstr \"b\"\\n' >a.po && msgfmt a.po -o a.mo && msgunfmt a.mo",
+    "msgfmt": 'printf \'msgid "a"\\nmsgstr "b"\\n\' >a.po && msgfmt a.po -o a.mo && msgunfmt a.mo',
 }
 CMAKE = """cmake_minimum_required(VERSION 3.20)
 project(p CXX)
@@ -78,7 +78,9 @@ def outcome(command: str, library: str, folder: Path) -> tuple[int | str, str]:
     except subprocess.TimeoutExpired:
         return "timeout", ""
     text = (done.stdout + done.stderr).decode(errors="replace")
-    lines = sorted(re.sub(r"\d+\.\d+(?= *s)", "#", text).split("\n"))  # without seconds; parallel parts write in any order
+    lines = sorted(
+        re.sub(r"\d+\.\d+(?= *s)", "#", text).split("\n")
+    )  # without seconds; parallel parts write in any order
     return done.returncode, "\n".join(lines)
 
 

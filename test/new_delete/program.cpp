@@ -29,12 +29,12 @@
 
 namespace {
 
-#define EXPECT(condition)                                                              \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
+#define EXPECT(condition)                                                                \
+    do {                                                                                 \
+        if (!(condition)) {                                                              \
             std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            std::exit(1);                                                              \
-        }                                                                              \
+            std::exit(1);                                                                \
+        }                                                                                \
     } while (false)
 
 constexpr std::size_t k_too_much = std::numeric_limits<std::size_t>::max() / 4;
@@ -74,15 +74,18 @@ constexpr std::array k_forms{
     form{[](std::size_t n, std::size_t a) { return ::operator new[](n, al(a)); },
          [](void* p, std::size_t n, std::size_t a) { ::operator delete[](p, n, al(a)); }, true},
     form{[](std::size_t n, std::size_t a) { return ::operator new[](n, al(a), std::nothrow); },
-         [](void* p, std::size_t, std::size_t a) { ::operator delete[](p, al(a), std::nothrow); }, true, true},
+         [](void* p, std::size_t, std::size_t a) { ::operator delete[](p, al(a), std::nothrow); }, true,
+         true},
 };
 
 // Every form with sizes up to 20 MiB and alignments up to 64 KiB: aligned, writable, apart from each other, and reused.
 void all_forms(char const*) {
     for (form const& one : k_forms)
-        for (std::size_t align = one.is_aligned ? 1 : 16; align <= (one.is_aligned ? 1U << 16 : 16U); align *= 2)
-            for (std::size_t const bytes : {0UL, 1UL, 8UL, 15UL, 16UL, 17UL, 24UL, 40UL, 100UL, 128UL, 129UL, 1000UL, 1024UL,
-                                            1025UL, 1504UL, 4096UL, 32768UL, 32769UL, 300'000UL, 20UL << 20}) {
+        for (std::size_t align = one.is_aligned ? 1 : 16; align <= (one.is_aligned ? 1U << 16 : 16U);
+             align *= 2)
+            for (std::size_t const bytes :
+                 {0UL,   1UL,    8UL,    15UL,   16UL,   17UL,   24UL,    40UL,    100UL,     128UL,
+                  129UL, 1000UL, 1024UL, 1025UL, 1504UL, 4096UL, 32768UL, 32769UL, 300'000UL, 20UL << 20}) {
                 std::vector<void*> blocks;
                 for (int i = 0; i < (bytes < 100'000 ? 20 : 2); ++i) {
                     void* const p = one.make(bytes, align);
@@ -114,7 +117,9 @@ void new_handler(char const*) {
         try {
             void* const volatile p = make();
             (void)p;
-        } catch (std::bad_alloc const&) { return true; }
+        } catch (std::bad_alloc const&) {
+            return true;
+        }
         return false;
     };
     for (form const& one : k_forms) {
@@ -131,7 +136,9 @@ void new_handler(char const*) {
         try {
             void* const volatile p = one.make(k_too_much, 32);
             (void)p;
-        } catch (own const&) { caught = true; }
+        } catch (own const&) {
+            caught = true;
+        }
         EXPECT(caught);
         std::set_new_handler(nullptr);
     }
@@ -145,7 +152,7 @@ void nothrow(char const*) {
     std::set_new_handler([] { throw std::bad_alloc(); });
     EXPECT(::operator new(k_too_much, std::nothrow) == nullptr);
     std::set_new_handler([] { ++g_calls, std::set_new_handler(nullptr); });
-    EXPECT(::operator new(k_too_much, std::nothrow) == nullptr && g_calls == 1);
+    EXPECT(::operator new(k_too_much, std::nothrow) == nullptr&& g_calls == 1);
 }
 
 void exceptions(char const*) {
@@ -159,7 +166,9 @@ void exceptions(char const*) {
     for (int i = 0; i < 10'000; ++i) {
         try {
             delete new thrower(i);
-        } catch (std::exception const& e) { caught += std::strlen(e.what()) == 1000 ? 1 : 0; }
+        } catch (std::exception const& e) {
+            caught += std::strlen(e.what()) == 1000 ? 1 : 0;
+        }
     }
     EXPECT(caught == 5'000);
 }
@@ -209,7 +218,8 @@ void fork_(char const*) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i)
         threads.emplace_back([&] {
-            while (!stop) allocate_much();
+            while (!stop)
+                allocate_much();
         });
     for (int i = 0; i < 20; ++i) {
         pid_t const child = fork();

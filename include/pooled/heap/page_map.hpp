@@ -51,7 +51,8 @@ public:
         return reinterpret_cast<slab*>(m_bits & k_descriptor_mask);
     }
     // Whether the entry is of the shared pool `id`, whose descriptor is then given: fewer instructions than by the parts.
-    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of_shared(std::uint32_t id, slab const*& descriptor) const noexcept {
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool is_of_shared(std::uint32_t id,
+                                                         slab const*& descriptor) const noexcept {
         std::uint64_t const rest = m_bits ^ (std::uint64_t{id} << k_pool_shift);
         descriptor = reinterpret_cast<slab const*>(rest);
         return rest >> k_pool_shift == 0;

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: BSL-1.0
 # Overlay port of the checkout it lies in: vcpkg install pooled --overlay-ports=<checkout>/tools/packaging/vcpkg/ports
-set(VCPKG_BUILD_TYPE release)  # headers only
+set(VCPKG_BUILD_TYPE release)  # the headers, and optimized libraries
+vcpkg_check_features(OUT_FEATURE_OPTIONS libraries FEATURES libraries POOLED_BUILD_LIBRARIES)
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../../.." ABSOLUTE)
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
-  OPTIONS -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF -DPOOLED_INSTALL=ON)
+  OPTIONS -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF -DPOOLED_INSTALL=ON
+          ${libraries})
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/pooled)
 vcpkg_fixup_pkgconfig()
 
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib" "${CURRENT_PACKAGES_DIR}/share/licenses")
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses")
+if(NOT "libraries" IN_LIST FEATURES)
+  file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib")
+endif()
+# pooledConfig.cmake names the directory of what depends on the architecture.
+set(VCPKG_POLICY_SKIP_MISPLACED_CMAKE_FILES_CHECK enabled)
+set(VCPKG_POLICY_SKIP_LIB_CMAKE_MERGE_CHECK enabled)
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
