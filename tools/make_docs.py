@@ -62,6 +62,7 @@ GUIDE = [
     "teardown",
     "debugging",
     "plugins",
+    "new-delete",
     "compiled-library",
     "modules",
     "faq",

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
 # Overlay port of the checkout it lies in: vcpkg install pooled --overlay-ports=<checkout>/tools/packaging/vcpkg/ports
+vcpkg_check_features(OUT_FEATURE_OPTIONS libraries FEATURES libraries POOLED_BUILD_LIBRARIES)
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../../.." ABSOLUTE)
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
-  OPTIONS -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF -DPOOLED_INSTALL=ON)
+  OPTIONS -DPOOLED_BUILD_TESTS=OFF -DPOOLED_BUILD_BENCH=OFF -DPOOLED_BUILD_EXAMPLES=OFF -DPOOLED_INSTALL=ON
+          ${libraries})
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/pooled)
 vcpkg_fixup_pkgconfig()
