@@ -59,7 +59,7 @@ LINES = {
     "teardown": 1730,
     "smart": 3220,
     "object": 2850,
-    "compat": 2690,
+    "compat": 2820,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
