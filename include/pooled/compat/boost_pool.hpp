@@ -14,6 +14,7 @@
 //   boost_pool/object_pool.hpp        object_pool                                                one at a time
 //   boost_pool/singleton_pool.hpp     singleton_pool, details::pool::null_mutex, default_mutex   any
 //   boost_pool/pool_alloc.hpp         pool_allocator, fast_pool_allocator, their tags            any
+//   boost_pool/simple_segregated_storage.hpp                                                     one at a time
 //
 // Nothing here is [[nodiscard]]: programs written for Boost must compile as they are. docs/migration.md lists the differences.
 // The interface is that of Boost.Pool, by Stephen Cleary and its later maintainers.
@@ -21,5 +22,6 @@
 #include "pooled/compat/boost_pool/object_pool.hpp"
 #include "pooled/compat/boost_pool/pool.hpp"
 #include "pooled/compat/boost_pool/pool_alloc.hpp"
+#include "pooled/compat/boost_pool/simple_segregated_storage.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"

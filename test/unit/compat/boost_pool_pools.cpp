@@ -85,6 +85,7 @@ TYPED_TEST(boost_pools, pool_gives_chunks_in_a_row) {
         pool.free(pool.ordered_malloc(n), n);
     }
     EXPECT_EQ(pool.ordered_malloc(0), nullptr);
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
     EXPECT_EQ(pool.ordered_malloc(std::numeric_limits<std::size_t>::max() / 16 + 2), nullptr);
     EXPECT_EQ(pool.ordered_malloc(std::numeric_limits<std::size_t>::max()), nullptr);
 }

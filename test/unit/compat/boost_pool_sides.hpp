@@ -20,6 +20,7 @@
 #if __has_include(<boost/pool/pool_alloc.hpp>)
 #include <boost/pool/object_pool.hpp>
 #include <boost/pool/pool_alloc.hpp>
+#include <boost/pool/simple_segregated_storage.hpp>
 #include <boost/pool/singleton_pool.hpp>
 #include <boost/version.hpp>
 #define POOLED_TEST_HAS_BOOST_POOL 1
@@ -50,6 +51,8 @@ namespace test {
             origin::singleton_pool<Tag, RequestedSize, UserAllocator, Mutex, NextSize, MaxSize>;             \
         template <class T, class UserAllocator = default_user_allocator_new_delete>                          \
         using object_pool = origin::object_pool<T, UserAllocator>;                                           \
+        template <class SizeType>                                                                            \
+        using simple_segregated_storage = origin::simple_segregated_storage<SizeType>;                       \
         template <class UserAllocator = default_user_allocator_new_delete>                                   \
         using pool = origin::pool<UserAllocator>;                                                            \
     }
