@@ -252,12 +252,6 @@ def claim_lines(claim) -> list[str]:
     return [claim_test_text(test) for test in claim.tests]
 
 
-def claims_sheet(claims: Iterable) -> Sheet:
-    rows = [[str(claim.verdict), claim.by, claim_title(claim), "\n".join(claim_lines(claim))] for claim in claims]
-    columns = ["verdict", "by", "claim", "measured (95% interval)"]
-    return Sheet("Claims", columns, rows, "a quotient is one of medians", set(columns))
-
-
 def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     """As a list: sentences and commands do not fit into columns."""
     out = console(stream)

@@ -154,7 +154,7 @@ def report_failures(results: Results) -> bool:
     for cell, failure in failed.items():
         complain(f"FAILED: {cell}: {failure.get('reason')}")
     if failed:
-        complain(f"{len(failed)} cells failed; their output is in {results.path}; --retry-failed runs them again")
+        complain(f"{len(failed)} cells failed; their output is in {results.path}")
     return bool(failed)
 
 
@@ -182,7 +182,6 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start a new run even if a stopped one could be completed.")
     ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     bins: BinOption = None,
     seed: SeedOption = SEED,
     report: Annotated[
@@ -213,7 +212,6 @@ def run(
             timeout or DEFAULTS[profile][1],
             selection,
             found.descriptions,
-            retry_failed,
             seed,
         )
         results = carry_out(plan, say, progress_stream())

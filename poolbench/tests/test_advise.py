@@ -84,12 +84,6 @@ def test_a_shape_that_can_not_be_is_refused(tmp_path, monkeypatch, words, messag
     assert message in result.stderr
 
 
-def test_an_executable_of_all_workloads_is_refused(tmp_path):
-    result = advise(tmp_path, workload="create_drop")
-    assert result.exit_code == 2
-    assert "has no workload 'shape'" in result.stderr
-
-
 def chosen(tmp_path, **ns):
     values = {
         support.cell(name.split("_on_")[0], name.partition("_on_")[2] or "glibc"): noisy(middle)
@@ -146,9 +140,3 @@ def test_a_malloc_that_is_good_enough_is_called_that(tmp_path):
     (said,) = further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=10.0, pooled=10.0)
     assert said.startswith("The malloc mimalloc is good enough for this")
     assert further(tmp_path, make_shared=40.0, make_shared_on_mimalloc=30.0, pooled=10.0) == []
-
-
-def test_a_mix_of_sizes_is_one_shape(tmp_path):
-    result = advise(tmp_path, "--size", "1500,48,200", "--threads", "1", "--live", "900", "--pattern", "churn")
-    assert result.exit_code == 0, result.stderr
-    assert "900 objects of 48, 200 and 1,500 bytes, 1 thread, churn" in result.stdout

@@ -12,10 +12,9 @@ from poolbench.analysis import compare
 from poolbench.analysis.compare import Verdict
 from poolbench.measure import stopping
 from poolbench.measure.stopping import Rule, State
-from poolbench.plan import description
 from poolbench.results.read import read
 from poolbench.tests import support
-from poolbench.tests.test_analysis import noisy, results
+from poolbench.tests.test_analysis import noisy
 
 RULE = Rule(least=7, most=30, precision=0.025)
 CELLS = [support.cell(f"pooled_{i}", workload=f"w{i % 2}", payload=48) for i in range(6)]
@@ -71,12 +70,6 @@ def test_groups_are_all_of_them_each_contender_and_each_workload_that_have_sever
     groups, cells = compare.judge(samples, samples)
     assert [(each.what, each.cells) for each in groups] == [("all of them", 6), ("workload w0", 3), ("workload w1", 3)]
     assert all(each.ratio == 1 and each.verdict(0.05) is Verdict.equal for each in [*groups, *cells])
-
-
-def test_memory_is_compared_by_its_own_figure(tmp_path):
-    cell = support.cell("pooled", workload="e10_resident", variant="live")
-    a = results(tmp_path, {cell: noisy(1.0)}, "a.jsonl", resident_bytes_per_object=64.0)
-    assert set(compare.main_samples(a, description.load())[cell]) == {64.0}
 
 
 # --- the command
@@ -152,13 +145,6 @@ def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):
     result = invoke("compare", "--bin", old, "--bin", new, "--samples", 3, "--budget", "1s")
     assert result.exit_code == 1
     assert "FAILED in the second alone: w loop pooled" in result.stdout
-
-
-def test_the_same_executable_twice_is_told_of(invoke, benches):
-    old = benches("old", 1.0)
-    result = invoke("compare", "--bin", old, "--bin", old, "--samples", 3, "--budget", "1s")
-    assert result.exit_code == 0
-    assert "the same executable" in result.stderr
 
 
 def test_the_json_names_what_differs(invoke, benches):

@@ -2,7 +2,6 @@
 """`poolbench run` from the outside, on a benchmark that is a stand-in."""
 
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -192,24 +191,6 @@ def test_a_second_run_on_the_same_file_is_refused(run, tmp_path):
         result = run()
     assert result.exit_code == 2
     assert "another run is writing" in result.stderr
-
-
-def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
-    path = tmp_path / "r.jsonl"
-    bench = support.fake_bench(tmp_path / "bench")
-
-    def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
-
-    driver = started(bench, path, preexec_fn=small_files)
-    _, said = driver.communicate()
-    assert driver.returncode == 1
-    assert "cannot be written" in said and "Traceback" not in said
-    assert not read(path).damaged
-    last = started(bench, path)
-    last.communicate()
-    assert last.returncode == 0
-    assert counts(path) == {"make_shared": 5, "pooled": 5}
 
 
 def test_quiet_leaves_only_what_went_wrong_on_standard_error(tmp_path):

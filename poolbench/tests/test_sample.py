@@ -49,13 +49,6 @@ def test_a_preloaded_library_that_is_not_there_is_a_failure_and_not_glibcs_figur
     )
 
 
-def test_a_malloc_of_the_users_own_name_is_known_by_its_path(tmp_path):
-    library = tmp_path / "libsnmalloc.so"
-    library.touch()
-    there = {**GOOD, "malloc": "libsnmalloc.so", "malloc_path": str(library)}
-    assert printing(tmp_path, there, Malloc("snmalloc", str(library))).failure is None
-
-
 @pytest.mark.parametrize(
     ("body", "kind", "reason"),
     [

@@ -25,16 +25,6 @@ def test_the_interval_of_a_ratio_holds_the_true_ratio_about_as_often_as_it_says(
     assert 0.91 <= held / 400 <= 0.99
 
 
-def test_many_questions_at_once_give_the_answers_that_each_gives_alone():
-    samples = [[1.0, 2.0, 4.0], [3.0, 1.0, 2.0, 9.0], [5.0, 6.0, 5.5], [7.0]]
-    assert stats.all_intervals(np.median, samples) == [stats.median_interval(sample) for sample in samples]
-
-
-def test_one_run_shows_no_interval():
-    assert stats.median_interval([2.0]) == (0, float("inf"))
-    assert stats.ratio_interval([2.0], [1.0, 1.1]) == (0, float("inf"))
-
-
 def test_samples_that_are_all_alike_have_an_interval_of_no_width():
     assert stats.median_interval([64.0] * 5) == (64, 64)
     assert stats.half_width([0.0] * 5) == 0

@@ -2,7 +2,6 @@
 """`poolbench try`: what it says of the user's code, and the command on a stand-in for the executable. That the patterns
 compile and are right is a part of the benchmark's smoke run."""
 
-import json
 import shutil
 
 import pytest
@@ -119,24 +118,6 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
-
-
-def test_a_hand_off_has_two_threads_at_least_and_the_rest_what_was_asked_for(run, header, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    assert run(header, "--type", "my::Packet", "--live", "50", "--output", kept).exit_code == 0
-    cells = [line["cell"] for line in support.lines_of(kept) if line["record"] == "sample"]
-    assert {(cell["variant"], cell["threads"], cell["live"]) for cell in cells} == {
-        ("burst", 1, 50),
-        ("handoff", 2, 50),
-    }
-
-
-def test_the_same_for_programs(run, header):
-    told = json.loads(run(header, "--type", "my::Packet", "--json", "--variant", "burst").stdout)
-    assert told["what"] == "my::Packet()" and list(told["patterns"]) == ["burst"]
-    assert [choice["take"] for choice in told["patterns"]["burst"]["advice"]] == ["pooled", "pooled_unique"]
-    fastest = told["patterns"]["burst"]["measured"][0]
-    assert fastest["contender"] == "pooled_unique" and fastest["low"] <= fastest["median"] <= fastest["high"]
 
 
 def test_a_new_pattern_can_be_measured(run, tmp_path):

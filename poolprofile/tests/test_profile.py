@@ -76,13 +76,6 @@ def test_the_object_behind_a_separate_control_block_is_named_after_it(profiled, 
 
 
 @needs_compiler
-def test_how_many_there_were_in_all_is_known(profiled, tmp_path):
-    _, traces = record(profiled, tmp_path / "t")
-    counted = float(traces[0].samples["gap"].sum())
-    assert counted == pytest.approx(1_203_900, rel=0.1)  # packets, shapes, and the vector's growth
-
-
-@needs_compiler
 def test_a_window_holds_every_call_in_an_order_that_can_be_replayed(profiled, tmp_path):
     _, (found,) = record(profiled, tmp_path / "t")
     assert len(found.windows) >= 2 and len(found.events) > 1000
@@ -258,18 +251,6 @@ def frame(function, file="/home/me/main.cpp", line=1):
 MEMORY, VECTOR = "/usr/include/c++/12/bits/shared_ptr.h", "/usr/include/c++/12/bits/stl_vector.h"
 
 
-def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
-    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
-    user = frame("main", line=7)
-    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
-    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
-
-
-def test_what_a_constructor_allocates_is_not_the_object_that_is_made():
-    inner = [frame("_M_allocate", VECTOR), frame("make_shared<my::A>", MEMORY), frame("main")]
-    assert naming.of_frames(inner) == ("std::vector", "container")
-
-
 def test_a_container_says_of_what_it_is():
     json = "ns::json<std::map, std::vector, std::string, bool, long, unsigned long, double, std::allocator>"
     leaf = frame("std::_Vector_base<char, std::allocator<char> >::_M_allocate(unsigned long)", VECTOR)  # any's code
@@ -289,14 +270,6 @@ def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
     found = naming.purpose([asked, user, frame("std::vector<my::A>::push_back()", VECTOR)], "")
     assert found == naming.Purpose("my::Node", "allocator", "main.cpp:9")
     assert found.advice == "pooled::allocator"
-
-
-def test_an_operation_of_asio_is_named_and_can_be_pooled():
-    asio = frame(
-        "boost::asio::detail::thread_info_base::allocate(void*, unsigned long)", "/usr/include/boost/asio/x.hpp"
-    )
-    found = naming.purpose([asio, frame("main", line=7)], "")
-    assert (found.type, found.where) == ("Asio operation", "main.cpp:7") and "bind_allocator" in found.advice
 
 
 def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
@@ -343,18 +316,6 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
         saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
-
-
-@needs_compiler
-def test_samples_say_what_outlives_a_window_and_what_its_frees_cost(profiled, tmp_path):
-    _, traces = record(profiled, tmp_path / "t")
-    found = census.take(traces)
-    kept = kind_of(found, "my::Kept")
-    those = {(usable, size) for usable, each in found.of_usable[0].items() for (name, _), size, _ in each
-             if name == "my::Kept"}  # fmt: skip
-    ((usable, size),) = those
-    assert usable >= size == 320
-    assert kept.free_ns > 0
 
 
 @needs_compiler
@@ -469,26 +430,6 @@ def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled,
     assert all(1 << 10 <= each["size"] < 128 << 10 for each in found.long_calls)
 
 
-def test_a_cheap_kind_does_not_pay_for_an_expensive_one_that_stays_on_malloc():
-    keys, kinds = [("Large", "new"), ("Small", "new")], {}
-    for key, ns in zip(keys, (100, 20), strict=True):
-        kinds[key] = census.Kind(*key, "x", objects=1e6, samples=100)
-        kinds[key].windows.append(np.array([[1.0, 100, 50 * ns, 100, 50 * ns]] * 6))
-    known = census.Census("/p", [synthetic([(1, 1, 8)])], kinds, [{}], [{}])
-    made = plan.Plan(b"", 1, 1, 4000, 2000.0, dict.fromkeys(keys, 1000.0))
-    # A thousand of each; in the pool each takes 10 ns.
-    seconds = {"malloc": 130e-6, "1": 40e-6, "2": 120e-6, saving.ALL: 30e-6, saving.NONE: 10e-6}
-    found = saving.conclude(known, made, keys, {saving.Mode(name): [each] * 5 for name, each in seconds.items()})
-    assert [found.of_kind[key].ns for key in keys] == pytest.approx([90, 10])
-    assert found.of_all.ns == pytest.approx(50)
-    # The cheap one is not replayed by itself.
-    one = dataclasses.replace(made, pairs_of={keys[0]: 1000.0})
-    (alone,) = saving.conclude(
-        known, one, keys[:1], {saving.Mode(name): [each] * 5 for name, each in (seconds | {saving.ALL: 40e-6}).items()}
-    ).of_kind.values()
-    assert alone.ns == pytest.approx(90)
-
-
 def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 190_000, 100, 10_000]] * 6))  # 2 us an object: 2 s of a program of 1 s
@@ -537,19 +478,6 @@ def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_
     assert status == 0 and len(slept) > 10
     # 200 us pass, and the duration of an event has room for 60 to 130 of them; the system call itself takes a few.
     assert np.median(slept) < 50_000
-
-
-def test_a_replay_that_fails_or_runs_on_another_malloc_is_no_result(tmp_path):
-    failing = tmp_path / "replay"
-    failing.write_text("#!/bin/sh\necho 'the plan ends too early' >&2\nexit 1\n")
-    failing.chmod(0o755)
-    glibc = {"glibc": Malloc("glibc")}
-    with pytest.raises(saving.ReplayFailed, match="ends too early"):
-        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc")], glibc, 1, 1)
-    failing.write_text('#!/bin/sh\necho \'{"seconds": 1, "malloc": "glibc", "malloc_path": "/lib/libc.so.6"}\'\n')
-    other = {"other": Malloc("other", "/opt/libother.so")}
-    with pytest.raises(saving.ReplayFailed, match="was not loaded"):
-        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc", "other")], other, 1, 1)
 
 
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
