@@ -79,14 +79,7 @@ def states_of(cells: list[Cell], descriptions: dict[str, Description], found: Re
     return list(states.values())
 
 
-def measure(
-    states: list[State],
-    rule: Rule,
-    bench: Bench,
-    store: Store,
-    seed: int,
-    progress: Progress,
-) -> None:
+def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: int, progress: Progress) -> None:
     """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
     counts: Counter[str] = Counter(
         {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}

@@ -128,8 +128,4 @@ def load(directory: Path = DIRECTORY) -> dict[str, Description]:
 
 def default(name: str) -> Description:
     """For a workload without a description: everything on glibc, at a scale that should take seconds."""
-    return Description(
-        name=name,
-        title=name,
-        cells=[Part(quick=0.01, full=1.0)],
-    )
+    return Description(name=name, title=name, cells=[Part(quick=0.01, full=1.0)])

@@ -263,6 +263,29 @@ def test_a_container_says_of_what_it_is():
     assert naming.of_frames([*tree, frame("main")]) == (expected, "container")
 
 
+def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
+    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
+    user = frame("main", line=7)
+    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
+    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
+
+
+def test_an_operation_of_asio_is_named_and_can_be_pooled():
+    asio = frame(
+        "boost::asio::detail::thread_info_base::allocate(void*, unsigned long)", "/usr/include/boost/asio/x.hpp"
+    )
+    found = naming.purpose([asio, frame("main", line=7)], "")
+    assert (found.type, found.where) == ("Asio operation", "main.cpp:7") and "bind_allocator" in found.advice
+
+
+def test_lifetimes_whose_end_was_not_seen_are_not_taken_for_short():
+    kind = census.Kind("T", "new", "")
+    kind.lives.append(np.array([[10.0, 1, 1], [20.0, 0, 1], [20.0, 0, 1], [20.0, 0, 1]]))
+    assert kind.median_life() is None
+    kind.lives.append(np.array([[10.0, 1, 8]]))
+    assert kind.median_life() == 10
+
+
 def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
     asked = frame("std::__new_allocator<my::Node>::allocate(unsigned long, void const*)", MEMORY)
     # Its result is the library's, the function is not.
@@ -467,10 +490,7 @@ int main() { for (int i = 0; i < 1000; ++i) free(malloc(4242)); }
 @needs_compiler
 def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
     library, program = tmp_path / "libsleepy.so", tmp_path / "calls"
-    for source, *command in [
-        (SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library),
-        (CALLS_IT, "-O0", "-o", program),
-    ]:
+    for source, *command in [(SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library), (CALLS_IT, "-O0", "-o", program)]:
         subprocess.run(["g++", "-x", "c++", "-", *command], input=source.encode(), check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     status, (found,) = record((profiled[0], program), tmp_path / "t")
@@ -486,3 +506,28 @@ def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp
     result = CliRunner().invoke(cli.app, words)
     assert result.exit_code == 1 and "cannot be written" in result.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_frees_whose_begin_no_window_saw_are_known_by_what_outlives_a_window():
+    found = synthetic([(1, 0xA0, 50), (1, 0xA0, 0), *[(1, 0xB00 + at, 0) for at in range(400)]])
+    kinds = {key: census.Kind(*key, "x", objects=1.0) for key in [("Short", "new"), ("Long", "new"), ("Rare", "new")]}
+    short, long, rare = kinds
+    shares = {64: [(long, 48, 3.0), (rare, 60, 1.0)]}
+    known = census.Census("/p", [found], kinds, [{(1, 50): short}], [{}], [shares])
+    census._count_events(known, 0, found)
+    assert [kind.windows[0][0, 3] for kind in kinds.values()] == [1, 300, 100]  # frees
+    assert kinds[long].free_ns == kinds[rare].free_ns == 100
+    made = plan.make(known, [short, long])
+    objects = np.frombuffer(made.data, plan.OBJECT, 401, offset=len(plan.MAGIC) + 12)
+    assert (objects["size"][0], objects["group"][0]) == (50, 1)
+    assert set(zip(objects["size"][1:].tolist(), objects["group"][1:].tolist(), strict=True)) == {(48, 2), (60, 0)}
+    assert made.pairs_of[long] == pytest.approx(150, abs=30)
+
+
+def test_faults_for_memory_that_malloc_gave_back_are_not_new_memory():
+    windows = [trace.Window(0, 10, 1.0), trace.Window(20, 30, 1.0), trace.Window(40, 50, 1.0)]
+    rows = [(0, 100, 90), (10, 300, 200), (20, 800, 250), (30, 1000, 250)]
+    (first, second, third) = trace._with_faults(windows, np.array(rows, trace.FAULT_COUNT))
+    assert (first.faults, second.faults, third.faults) == (50, 50, 0)  # 250 pages of 1,000 faults
+    (first, *_) = trace._with_faults(windows, np.array([(0, 100, 150), (10, 300, 400)], trace.FAULT_COUNT))
+    assert first.faults == 200

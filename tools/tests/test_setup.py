@@ -63,11 +63,7 @@ class SetupTest(unittest.TestCase):
             shim = shims / name
             shim.write_text(f"#!/bin/bash\n{body}\n")
             shim.chmod(0o755)
-        self.environment = {
-            "PATH": f"{shims}:{os.environ['PATH']}",
-            "STATE": str(self.state),
-            "PYTHON": "fake-python",
-        }
+        self.environment = {"PATH": f"{shims}:{os.environ['PATH']}", "STATE": str(self.state), "PYTHON": "fake-python"}
         self.write("installed", [*REQUIRED, *OPTIONAL])
         self.write("known", [*REQUIRED, *OPTIONAL])
         self.write("uid", ["0"])
