@@ -67,7 +67,6 @@ class Part:
 class Headline:
     work: str
     where: Where
-    short: str = ""  # where there is little room
     use: str = ""  # what a program does that has this work; works of one use stand together
     limit: str | None = None
     limit_is: str = ""

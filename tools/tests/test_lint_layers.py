@@ -79,10 +79,6 @@ class LintTest(TemporaryHeaders):
         found = lint.check_version(self.headers(), cmake_lists)
         self.assert_one(found, "include/pooled/config.hpp", 5, "patch version 2, CMakeLists.txt says 1")
 
-    def test_a_compiler_that_is_missing_is_an_error(self):
-        with unittest.mock.patch.object(lint.shutil, "which", return_value=None):
-            self.assertIn("not installed", lint.check_compilers()[0].message)
-
 
 @unittest.skipIf(lint.check_compilers(), "needs g++ and clang++-19")
 class CompilingLintTest(TemporaryHeaders):
