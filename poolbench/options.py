@@ -90,9 +90,7 @@ ToolchainOption = Annotated[list[str] | None, _names("--toolchain", "-t", "Only 
 BinOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--bin",
-        metavar="TOOLCHAIN=PATH",
-        help="Use this pooled-bench (and pooled-bench-O0 beside it); build nothing.",
+        "--bin", metavar="TOOLCHAIN=PATH", help="Use this pooled-bench (and pooled-bench-O0 beside it); build nothing."
     ),
 ]
 SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Seed for the order of the measurements.")]

@@ -124,31 +124,24 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
         table.append(
             [
                 row.headline.work,
+                lead_text(row.over_glibc),
+                lead_text(row.over_best) if row.over_best else f"not measured on {', '.join(row.not_measured)}",
                 *[number(row.mallocs[name]["median"]) if name in row.mallocs else NONE for name in mallocs],
                 *([f"{number(row.mallocs[row.best]['median'])} ({row.best})"] if best else []),
                 *[number(row.ours[name]["median"]) if name in row.ours else NONE for name in handles],
-                lead_text(row.over_glibc),
-                lead_text(row.over_best) if row.over_best else f"not measured on {', '.join(row.not_measured)}",
                 limit,
             ]
         )
     return Sheet(
         "Nanoseconds per object: std::make_shared on each malloc, and pooled",
-        [
-            "work",
-            *mallocs,
-            *(["best malloc"] if best else []),
-            *[OUR_HANDLES[name] for name in handles],
-            "glibc ÷ pooled",
-            "best malloc ÷ pooled",
-            "limit",
-        ],
+        ["work", "glibc ÷ pooled", "best malloc ÷ pooled", *mallocs, *(["best malloc"] if best else []),
+         *[OUR_HANDLES[name] for name in handles], "limit"],
         table,
         "medians of interleaved process runs; in brackets the 95% interval of the quotient; glibc: the better of new "
         "and make_shared; ahead, behind: by 5% at least, over the whole interval; even: all of it within 5%; "
         + (deciding(rows) or "nothing is undecided"),
         {"work", "glibc ÷ pooled", "best malloc ÷ pooled", "limit"},
-    )
+    )  # fmt: skip
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -250,12 +243,6 @@ def claim_title(claim) -> str:
 
 def claim_lines(claim) -> list[str]:
     return [claim_test_text(test) for test in claim.tests]
-
-
-def claims_sheet(claims: Iterable) -> Sheet:
-    rows = [[str(claim.verdict), claim.by, claim_title(claim), "\n".join(claim_lines(claim))] for claim in claims]
-    columns = ["verdict", "by", "claim", "measured (95% interval)"]
-    return Sheet("Claims", columns, rows, "a quotient is one of medians", set(columns))
 
 
 def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:

@@ -4,6 +4,7 @@ wheel has the sources inside; then builds go to the user's cache directory, and 
 
 import hashlib
 import os
+import subprocess
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -35,3 +36,25 @@ def builds() -> Path:
 
 def results() -> Path:
     return PACKAGE.parent / "bench" / "results" if in_checkout() else _user("XDG_DATA_HOME", ".local/share") / "results"
+
+
+def commit(root: Path) -> str:
+    """The commit, with "+changes" when the tracked files differ from it."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def of_sources() -> str:
+    """That of the checkout, or the one that the wheel was made of."""
+    if in_checkout():
+        return commit(sources())
+    try:
+        return (sources() / COMMIT).read_text().strip()
+    except OSError:
+        return "unknown"

@@ -9,7 +9,7 @@ Each example that compares runs with --malloc and with --pool in turns, N times 
 which prints the seconds of its measured part. The ratio is that of the medians. The result goes to
 docs/cookbook/results.json, and from there into the pages, between <!-- measured --> and <!-- end -->; so do the costs
 of the handles, which example-handle_costs measures, into docs/counted-pointers.md. --write writes the pages anew and
-measures nothing; --handles measures the handles alone.
+measures nothing.
 """
 
 import argparse
@@ -125,14 +125,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--bin", type=Path, default=ROOT / "build/gcc/examples")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--handles", action="store_true")
     options = parser.parse_args(words)
     file = PAGES / "results.json"
-    if options.handles:
-        results = json.loads(file.read_text(encoding="utf-8"))
-        results["handles"] = measure_handles(options.bin, options.runs)
-        file.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    elif not options.write:
+    if not options.write:
         file.write_text(json.dumps(measure(options.bin, options.runs), indent=2) + "\n", encoding="utf-8")
     results = json.loads(file.read_text(encoding="utf-8"))
     for page in [*PAGES.glob("*.md"), HANDLE_PAGE]:

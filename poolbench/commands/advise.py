@@ -161,8 +161,8 @@ def advise(
         bench = built(sizes, pattern, bins)
         libraries, _ = mallocs.find()
         cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        effort = trial.Effort(TARGET_SECONDS, samples, budget, seed)
-        results = trial.measured("advise", cells, bench, libraries, effort, output)
+        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+        results = trial.measured("advise", cells, bench, libraries, output, **effort)
     title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)

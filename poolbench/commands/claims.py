@@ -13,7 +13,6 @@ from poolbench.options import ResultsArgument, complain, origin, results_of, say
 EPILOG = """\b
 Examples:
   poolbench claims
-  poolbench claims --format markdown
   poolbench claims results.jsonl --format json | jq '.[] | select(.verdict != "holds")'
 \b
 Exit status: 0; 1 when one of pooled's own promises does not hold (undecided ones, and the claims of others, do not
@@ -23,7 +22,6 @@ count); 2 bad input.
 
 class Format(enum.StrEnum):
     text = "text"
-    markdown = "markdown"
     json = "json"
 
 
@@ -49,8 +47,6 @@ def claims(
     match form:
         case Format.text:
             tables.print_claims(found)
-        case Format.markdown:
-            typer.echo(tables.markdown(tables.claims_sheet(found)))
         case Format.json:
             typer.echo(json.dumps([dataclasses.asdict(claim) for claim in found], indent=1))
     if broken := judged.broken_promises(found):

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from poolbench.commands import trial
 from poolbench.measure.progress import Progress, duration
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
-    INTERRUPTED,
     BudgetOption,
     ContenderOption,
     JsonOption,
@@ -39,8 +39,8 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.description import is_ours
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results
-from poolbench.results.store import CannotWrite, Locked, NotResults, check_writable
+from poolbench.results.read import Results
+from poolbench.results.store import check_writable
 from poolbench.system import build, mallocs
 
 EPILOG = """\b
@@ -179,15 +179,9 @@ def compare(
         raise fail(f"--bin is given twice, first the old, then the new: not {len(bins)} times")
     chosen = selection_of(workload, variant, contender, malloc, None)
     rule = Rule(samples, max(samples, MOST), precision, budget)
-    try:
+    again = f"interrupted; give the same --output to continue: {output}" if output else "interrupted"
+    with trial.ending_well(again):
         results = _measured(bins, chosen, rule, timeout, output, seed)
-    except (SelectionError, BadResults, Locked, NotResults, program.ProgramError) as error:
-        raise fail(str(error)) from error
-    except (CannotWrite, build.BuildFailed) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say(f"interrupted; give the same --output to continue: {output}" if output else "interrupted")
-        raise typer.Exit(INTERRUPTED) from None
 
     def of_side(side: str, found: dict) -> dict:
         mine = ((cell, each) for cell, each in found.items() if cell.toolchain == side)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import (
-    INTERRUPTED,
     BinOption,
     ContenderOption,
     MallocOption,
@@ -19,7 +19,6 @@ from poolbench.options import (
     ToolchainOption,
     VariantOption,
     WorkloadOption,
-    complain,
     fail,
     origin,
     pairs,
@@ -35,7 +34,6 @@ from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
 from poolbench.results import find
 from poolbench.results.read import BadResults, Results
-from poolbench.results.store import CannotWrite, Locked, NotResults
 from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
@@ -152,15 +150,6 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
     return output
 
 
-def report_failures(results: Results) -> bool:
-    failed = results.failed_cells()
-    for cell, failure in failed.items():
-        complain(f"FAILED: {cell}: {failure.get('reason')}")
-    if failed:
-        complain(f"{len(failed)} cells failed; their output is in {results.path}; --retry-failed runs them again")
-    return bool(failed)
-
-
 def run(
     profile: Annotated[
         Profile, typer.Option(help="quick: minutes; full: published counts, hours; smoke: once, tiny.")
@@ -185,7 +174,6 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start a new run even if a stopped one could be completed.")
     ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     bins: BinOption = None,
     seed: SeedOption = SEED,
     report: Annotated[
@@ -197,7 +185,7 @@ def run(
 
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
-    try:
+    with trial.ending_well("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
         chosen = selection_of(workload, variant, contender, names, toolchain)
         found = found_for(profile, chosen, libraries, bins)
@@ -216,30 +204,13 @@ def run(
             timeout or DEFAULTS[profile][1],
             selection,
             found.descriptions,
-            retry_failed,
             seed,
         )
         results = carry_out(plan, say, progress_stream())
-    except (
-        SelectionError,
-        BadResults,
-        Locked,
-        NotResults,
-        program.ProgramError,
-        description.DescriptionError,
-    ) as error:
-        raise fail(str(error)) from error
-    except (CannotWrite, build.BuildFailed) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say("interrupted; the same command continues from here")
-        raise typer.Exit(INTERRUPTED) from None
     if report:
         conclude(results, found.descriptions)
-    failed = report_failures(results)
     typer.echo(str(results.path))
-    if failed:
-        raise typer.Exit(1)
+    trial.end(results, f"; their output is in {results.path}")
 
 
 def conclude(results: Results, descriptions: dict[str, description.Description]) -> None:

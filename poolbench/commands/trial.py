@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What `advise` and `try` have in common: what is built and measured for one answer, the answer, and the end."""
+"""What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import typer
 
 from poolbench.measure.calibrate import CannotRun, calibrated
-from poolbench.measure.run_plan import SEED, RunPlan, carry_out
+from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.options import INTERRUPTED, complain, fail, origin, progress_stream, say, tell
 from poolbench.plan.cell import Cell
+from poolbench.plan.description import DescriptionError
 from poolbench.plan.program import Program, ProgramError
 from poolbench.plan.selection import SelectionError
-from poolbench.results.read import Results
-from poolbench.results.store import CannotWrite
+from poolbench.results.read import BadResults, Results
+from poolbench.results.store import CannotWrite, Locked, NotResults
 from poolbench.system import build, own
 from poolbench.system.mallocs import Malloc
 
@@ -28,16 +28,16 @@ PRECISION = 0.02
 
 
 @contextmanager
-def ending_well() -> Iterator[None]:
+def ending_well(interrupted: str = "interrupted") -> Iterator[None]:
     """What goes wrong while something is built and measured ends the command, with its reason and exit status."""
     try:
         yield
-    except (own.NotUsable, ProgramError, SelectionError) as error:
+    except (own.NotUsable, ProgramError, SelectionError, DescriptionError, BadResults, Locked, NotResults) as error:
         raise fail(str(error)) from error
     except (build.BuildFailed, CannotRun, CannotWrite) as error:
         raise fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say("interrupted")
+        say(interrupted)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -46,26 +46,16 @@ def check_new(output: Path | None) -> None:
         raise fail(f"{output} exists: name a new file")
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How much is measured."""
-
-    seconds: float  # of one timed run
-    samples: int  # process runs of each cell at least
-    budget: float  # seconds for further ones
-    seed: int = SEED
-
-
 def measured(
-    name: str, cells: list[Cell], bench: Program, libraries: list[Malloc], effort: Effort, output: Path | None
-) -> Results:
-    """The cells at the scale at which a run takes as long as asked; kept where `output` says, if it does."""
-    cells = calibrated(cells, bench, libraries[0], effort.seconds, LIMIT)
-    rule = Rule(effort.samples, max(effort.samples, MOST_RUNS), PRECISION, budget=effort.budget)
+    name: str, cells: list[Cell], bench: Program, libraries: list[Malloc], output: Path | None, *, run_seconds: float,
+    samples: int, budget: float, seed: int,
+) -> Results:  # fmt: skip
+    """The cells at the scale at which a timed run takes so long; kept where `output` says, if it does."""
+    cells = calibrated(cells, bench, libraries[0], run_seconds, LIMIT)
+    rule = Rule(samples, max(samples, MOST_RUNS), PRECISION, budget=budget)
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = output or Path(directory) / f"{name}.jsonl"
-        kept = output is not None
-        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=effort.seed, kept=kept)
+        plan = RunPlan(path, name, cells, [bench], libraries, rule, LIMIT, seed=seed, kept=output is not None)
         return carry_out(plan, say, progress_stream())
 
 
@@ -88,16 +78,14 @@ def record(frame: pl.DataFrame) -> dict:
     """The same for a program."""
     from poolbench.analysis import advice
 
-    return {
-        "advice": [advice.record(choice) for choice in advice.advise(frame)],
-        "measured": advice.records(frame),
-    }
+    return {"advice": [advice.record(choice) for choice in advice.advise(frame)], "measured": advice.records(frame)}
 
 
-def end(results: Results) -> None:
+def end(results: Results, where: str = "") -> None:
     """Names what failed; then the exit status is 1."""
     failed = results.failed_cells()
     for cell, failure in failed.items():
         complain(f"FAILED: {cell}: {failure.get('reason')}")
     if failed:
+        complain(f"{len(failed)} cells failed{where}")
         raise typer.Exit(1)

@@ -152,8 +152,8 @@ def try_own(
         bench = own.built(asked, _toolchain(chosen), say)
         libraries, _ = mallocs.find()
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
-        effort = trial.Effort(TARGET_SECONDS, samples, budget, seed)
-        results = trial.measured("try", cells, bench, libraries, effort, output)
+        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+        results = trial.measured("try", cells, bench, libraries, output, **effort)
     _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: BSL-1.0
 """Measuring. `sample` makes one sample of a cell, `stopping` says which cells need more of them, `progress` tells the
-user, `session` joins them and writes the results file, `run_plan` is a run as one value."""
+user, `run_plan` is a run as one value, and carries it out."""

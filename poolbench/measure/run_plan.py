@@ -2,25 +2,41 @@
 """A run as one value, and carrying it out: the session's record, then samples until nothing is left to do."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from poolbench.measure import session
+from poolbench.measure import stopping
 from poolbench.measure.progress import Progress, duration
-from poolbench.measure.stopping import Rule, pair
+from poolbench.measure.sample import take
+from poolbench.measure.stopping import Rule, State, pair
 from poolbench.plan.cell import Cell
-from poolbench.plan.description import Description
+from poolbench.plan.description import Description, default
 from poolbench.plan.program import Program, not_built
 from poolbench.results import record
 from poolbench.results.read import Results, read
 from poolbench.results.store import Store
 from poolbench.system import hardware
-from poolbench.system.commit import of_sources
 from poolbench.system.mallocs import Malloc
+from poolbench.where import of_sources
 
 SEED = 1  # of the order within a round
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What cells are run with."""
+
+    programs: dict[tuple[str, str], Program]  # by toolchain and optimisation
+    mallocs: dict[str, Malloc]
+    commit: str
+    machine: str
+    limit: float  # seconds that one run may take
+
+    def program(self, cell: Cell) -> Program:
+        return self.programs[cell.toolchain, cell.optimisation]
 
 
 @dataclass(frozen=True)
@@ -34,13 +50,12 @@ class RunPlan:
     limit: float  # seconds that one process may take
     selection: dict = field(default_factory=dict)
     descriptions: dict[str, Description] = field(default_factory=dict)
-    retry_failed: bool = False
     seed: int = SEED
     kept: bool = True  # the file, when the command ends
     paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
-    def bench(self, here: str, machine: dict) -> session.Bench:
-        return session.Bench(
+    def bench(self, here: str, machine: dict) -> Bench:
+        return Bench(
             {(p.toolchain, p.optimisation): p for p in self.programs},
             {m.name: m for m in self.mallocs},
             here,
@@ -49,8 +64,52 @@ class RunPlan:
         )
 
 
+def states_of(cells: list[Cell], descriptions: dict[str, Description], found: Results) -> list[State]:
+    """The cells with what the file already holds of them."""
+    states = {}
+    for cell in cells:
+        description = descriptions.get(cell.workload) or default(cell.workload)
+        states[cell] = State(cell, description.measure_of(cell.variant))
+    for cell, sample in found.samples:
+        if cell in states:
+            states[cell].add(sample, float(sample.get("wall_seconds", 0.0)))
+    for cell, failure in found.failed_cells().items():
+        if cell in states:
+            states[cell].failure = failure
+    return list(states.values())
+
+
+def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: int, progress: Progress) -> None:
+    """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
+    counts: Counter[str] = Counter(
+        {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}
+    )
+    while chosen := stopping.next_round(states, rule, seed):
+        for state in chosen:
+            left = stopping.seconds_left(states, rule)
+            progress.step(counts["runs"], left, counts["failed"], str(state.cell))
+            program = bench.program(state.cell)
+            result = take(state.cell, program, bench.mallocs[state.cell.malloc], bench.limit)
+            about = {
+                "cell": state.cell.to_record(),
+                "commit": bench.commit,
+                "machine": bench.machine,
+                "program": program.sha256,
+                "wall_seconds": round(result.seconds, 3),
+            }
+            counts["runs"] += 1
+            if result.sample is not None:
+                store.append(record.line("sample", **about, **result.sample))
+                state.add(result.sample, result.seconds)
+            else:
+                state.failure = result.failure
+                counts["failed"] += 1
+                store.append(record.line("failure", **about, **result.failure))
+    store.append(record.line("finished", runs=counts["runs"], failed=counts["failed"]))
+
+
 def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None) -> Results:
-    """Raises what `Store` and `session.measure` raise: what was measured until then is in the file."""
+    """Raises what `Store` and `measure` raise: what was measured until then is in the file."""
     for why in not_built(plan.programs):
         say(f"left out: {why}")
     busy = hardware.busy_share()  # now, before this run itself loads the machine
@@ -59,9 +118,6 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
         say(warning)
     machine, here = hardware.describe(), of_sources()
     with Store(plan.path) as store:
-        found = read(plan.path)
-        for cell in found.failed_cells() if plan.retry_failed else ():
-            store.append(record.line("retried", cell=cell.to_record()))
         store.append(
             record.line(
                 "session",
@@ -77,7 +133,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
                 notes=[warning] if warning else [],
             )
         )
-        states = session.states_of(plan.cells, plan.descriptions, read(plan.path))
+        states = states_of(plan.cells, plan.descriptions, read(plan.path))
         if plan.paired:
             pair(states)
         there = sum(state.runs for state in states)
@@ -85,7 +141,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
             f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least"
             + f", results: {plan.path}" * plan.kept)  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
-        session.measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
+        measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
         say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
 

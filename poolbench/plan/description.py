@@ -67,7 +67,6 @@ class Part:
 class Headline:
     work: str
     where: Where
-    short: str = ""  # where there is little room
     use: str = ""  # what a program does that has this work; works of one use stand together
     limit: str | None = None
     limit_is: str = ""
@@ -128,8 +127,4 @@ def load(directory: Path = DIRECTORY) -> dict[str, Description]:
 
 def default(name: str) -> Description:
     """For a workload without a description: everything on glibc, at a scale that should take seconds."""
-    return Description(
-        name=name,
-        title=name,
-        cells=[Part(quick=0.01, full=1.0)],
-    )
+    return Description(name=name, title=name, cells=[Part(quick=0.01, full=1.0)])

@@ -9,7 +9,6 @@ from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, Description, Part, d
 from poolbench.plan.program import Program, Workload
 from poolbench.plan.selection import Selection
 
-PROFILES = ("quick", "full", "smoke")
 SMOKE_SCALE = 0.0001
 MEASURED = ("-O0", "-O3")  # an executable of another kind (debug, sanitizer) is for its arithmetic only
 

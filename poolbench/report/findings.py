@@ -48,7 +48,10 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
             f"“{row.headline.work}” {number(lead.ratio)}× ({range_text(lead.low, lead.high)})" for row, lead in pairs
         ]
         said += [f"{str(verdict).capitalize()}: {', '.join(works)}."] if works else []
-    ahead = len(of[LeadVerdict.ahead])
+    leads = [lead.ratio for _, lead in of[LeadVerdict.ahead]]
+    if len(leads) > 1:
+        said.insert(0, f"From {number(min(leads))}× to {number(max(leads))}× as fast there.")
+    ahead = len(leads)
     kind = "ahead" if ahead * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
     return Answer(question, f"ahead in {ahead} of {len(found)} works", said, kind)
 

@@ -26,14 +26,6 @@ class CannotWrite(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Summary:
-    title: str
-    columns: list[str]
-    groups: list[tuple[str, list[list[str]]]]  # use -> rows
-    note: str
-
-
-@dataclass(frozen=True)
 class Section:
     """An experiment: a chart and a table for all that may be compared."""
 
@@ -51,20 +43,12 @@ def _sections(groups: list[rows.Group], descriptions: dict[str, Description]) ->
     return found
 
 
-def _summary(found: list[headlines.Row]) -> Summary:
-    """The same as in a terminal, the key columns first, grouped by use."""
+def _summary(found: list[headlines.Row]) -> dict:
+    """The same as in a terminal, grouped by use."""
     sheet = tables.summary_sheet(found)
-    first = [0, sheet.columns.index("glibc ÷ pooled"), sheet.columns.index("best malloc ÷ pooled")]
-    order = [*first, *(i for i in range(len(sheet.columns)) if i not in first)]
-    columns = [sheet.columns[i] for i in order]
-    groups = []
-    for use, members in headlines.by_use(found).items():
-        rows = []
-        for row in members:
-            cells = sheet.rows[found.index(row)]
-            rows.append([cells[i] for i in order])
-        groups.append((use, rows))
-    return Summary(sheet.title, columns, groups, sheet.note)
+    uses = headlines.by_use(found).items()
+    groups = [(use, [sheet.rows[found.index(row)] for row in members]) for use, members in uses]
+    return {"title": sheet.title, "columns": sheet.columns, "groups": groups, "note": sheet.note}
 
 
 def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
@@ -130,10 +114,7 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
     judged = list(claims.judge(frame, installed=results.installed))
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
-    words = [
-        *findings.of_claims(judged),
-        findings.of_run(len(results.cells()), len(results.samples), len(failures)),
-    ]
+    words = [*findings.of_claims(judged), findings.of_run(len(results.cells()), len(results.samples), len(failures))]
     return template("page.html.j2").render(
         machine_name=results.machine_name(),
         origin=results.origin(),

@@ -48,11 +48,9 @@ class Results:
         )
 
     def failed_cells(self) -> dict[Cell, dict]:
-        """Why each failed cell failed last, unless it was measured since."""
+        """Why each failed cell failed last."""
         found: dict[Cell, dict] = {}
-        for cell, failure in self.failures:
-            if not failure.get("mended"):
-                found[cell] = failure
+        found.update(self.failures)
         return found
 
     @property
@@ -142,9 +140,6 @@ def _take(results: Results, record: dict) -> bool:
             results.samples.append((Cell.from_record(record["cell"]), record))
         case "failure":
             results.failures.append((Cell.from_record(record["cell"]), record))
-        case "retried":
-            cell = Cell.from_record(record["cell"])
-            results.failures = [(c, {**f, "mended": True} if c == cell else f) for c, f in results.failures]
         case _:
             return False
     return True

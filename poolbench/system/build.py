@@ -5,12 +5,10 @@ A build directory that `make test` configured is taken as it is; a new one leave
 no package that only they use. The presets of Clang build a few workloads only: what else is wanted is added.
 """
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from poolbench.system.toolchains import TOOLCHAINS, Probed, Toolchain, probe
 ROOT = where.sources()
 BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
-STEP_SECONDS = 2, 6  # that a step takes on two processors, quiet and busy ones
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 
 
@@ -59,21 +56,6 @@ def configure(command: list[str], root: Path = ROOT) -> None:
     if done.returncode != 0:
         sys.stderr.write(done.stdout + done.stderr)
         raise BuildFailed(f"{' '.join(command)}: failed")
-
-
-def steps_of(build_dir: Path, root: Path = ROOT) -> int:
-    """How many commands the build would run."""
-    dry = subprocess.run(
-        ["ninja", "-C", str(build_dir), "-n", "bench/all"],
-        cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return len(re.findall(r"^\[\d+/\d+\]", dry.stdout, re.MULTILINE))
-
-
-def forecast(steps: int) -> str:
-    """In words."""
-    quiet, busy = (steps * seconds * 2 / (os.cpu_count() or 2) / 60 for seconds in STEP_SECONDS)
-    return f"{max(1, round(quiet))} to {max(2, round(busy))} minutes"
 
 
 def built_workloads(build_dir: Path) -> list[str] | None:
@@ -144,10 +126,6 @@ def _directory(root: Path, name: str) -> Path:
 def _build(build_dir: Path, command: list[str] | None, name: str, say: Callable[[str], None], root: Path) -> None:
     if command is not None:
         configure(command, root)
-    steps, began = steps_of(build_dir, root), time.monotonic()
-    if steps:
-        say(f"building with {name}: {steps} steps, {forecast(steps)} before anything is measured")
+        say(f"building with {name}, which takes minutes")
     if not run(["cmake", "--build", str(build_dir), "--target", "bench/all"], root):
         raise BuildFailed(f"{name}: the build failed")
-    if steps:
-        say(f"built with {name} in {time.monotonic() - began:.0f} s")

@@ -74,28 +74,15 @@ def sample(of: Cell, ns_per_op: float, **rest) -> dict:
 
 
 def session(**rest) -> dict:
-    machine = {
-        "cpu": "Test CPU",
-        "cores": 2,
-        "caches": ["L1 Data 32K"],
-        "memory_mib": 1024,
-        "huge_pages": {"transparent": "madvise", "defrag": "madvise", "reserved": "0"},
-        "governor": "unknown",
-        "kernel": "Linux 6",
-        "libc": "glibc 2.36",
-        "virtual_machine": True,
-    }
+    machine = {"cpu": "Test CPU", "cores": 2, "caches": ["L1 Data 32K"], "memory_mib": 1024, "governor": "unknown"}
+    machine |= {"huge_pages": {"transparent": "madvise", "defrag": "madvise", "reserved": "0"}, "kernel": "Linux 6"}
+    machine |= {"libc": "glibc 2.36", "virtual_machine": True}
     usual = {"profile": "quick", "selection": {}, "commit": "abc", "machine": machine, "mallocs": [], "programs": []}
     return record.line("session", **{**usual, "cells": 1, "notes": [], **rest})
 
 
-MALLOCS = [
-    "glibc",
-    "tcmalloc",
-    "jemalloc",
-    "mimalloc",
-    *("mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc-crate"),
-]
+MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "mimalloc2", "mimalloc3", "snmalloc", "rpmalloc"]
+MALLOCS.append("jemalloc-crate")
 
 
 def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
@@ -149,3 +136,26 @@ def results_file(path: Path, values: dict[Cell, list[float]], **figures) -> Path
     """A finished results file with these times."""
     samples = [sample(of, ns, figures=figures) for of, times in values.items() for ns in times]
     return write(path, session(), *samples, record.line("finished", runs=len(samples), failed=0))
+
+
+# What `advise` and `try` build: one workload, whose contenders take so many ns.
+FAKE_TRIAL = """
+import json, os, sys
+ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}
+if "--list" in sys.argv:
+    contenders = [{"name": n, "variants": VARIANTS} for n in ns]
+    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": NAME, "payloads": PAYLOADS, "default_threads": 2,
+        "variants": VARIANTS, "live": [1] * len(VARIANTS), "steps": [], "contenders": contenders}]}))
+    sys.exit()
+a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+if a["--contender"] == FAILING:
+    sys.exit("out of memory")
+print(json.dumps({"ns_per_op": ns[a["--contender"]] * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc",
+    "malloc_path": "", "scale": float(a["--scale"]), "variant": a["--variant"], "operation": "one object"}
+    | {n: int(a["--" + n]) for n in ("live", "threads") if "--" + n in a}))
+"""
+
+
+def fake_trial(directory: Path, name: str, variants: list[str], payloads=(), failing="") -> Path:
+    values = (name, list(variants), list(payloads), failing)
+    return program(directory / "bench", f"NAME, VARIANTS, PAYLOADS, FAILING = {values!r}\n" + FAKE_TRIAL)

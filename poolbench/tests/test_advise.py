@@ -8,32 +8,19 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.analysis import advice, estimate
+from poolbench.measure import calibrate
+from poolbench.measure.sample import Result
 from poolbench.results.read import read
 from poolbench.system import hardware
+from poolbench.system.mallocs import Malloc
 from poolbench.tests import support
 from poolbench.tests.test_analysis import noisy
 
-FAKE = """
-import json, os, sys
-if "--list" in sys.argv:
-    contenders = [{"name": n, "variants": ["burst", "churn", "handoff"]} for n in
-                  ("make_shared", "make_unique", "pooled", "pooled_rc", "pooled_unique")]
-    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": WORKLOAD, "payloads": [200], "default_threads": 2,
-        "variants": ["burst", "churn", "handoff"], "live": [1, 1, 1], "steps": [], "contenders": contenders}]}))
-    sys.exit()
-a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-if a["--contender"] == FAILING:
-    sys.exit("out of memory")
-ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}[a["--contender"]]
-print(json.dumps({"ns_per_op": ns * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc", "malloc_path": "",
-    "scale": float(a["--scale"]), "live": int(a["--live"]), "threads": int(a["--threads"])}))
-"""
 SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "churn"]
 
 
 def advise(tmp_path, *more, failing="", workload="shape"):
-    head = f"FAILING, WORKLOAD = {failing!r}, {workload!r}\n"
-    bench = support.program(tmp_path / "bench", head + FAKE)
+    bench = support.fake_trial(tmp_path, workload, ["burst", "churn", "handoff"], [200], failing)
     words = ["advise", "--bin", f"gcc={bench}", "--budget", "0.001", *map(str, more or SHAPE)]
     return CliRunner().invoke(cli.app, words)
 
@@ -82,12 +69,6 @@ def test_a_shape_that_can_not_be_is_refused(tmp_path, monkeypatch, words, messag
     result = advise(tmp_path, *words)
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_an_executable_of_all_workloads_is_refused(tmp_path):
-    result = advise(tmp_path, workload="create_drop")
-    assert result.exit_code == 2
-    assert "has no workload 'shape'" in result.stderr
 
 
 def chosen(tmp_path, **ns):
@@ -152,3 +133,42 @@ def test_a_mix_of_sizes_is_one_shape(tmp_path):
     result = advise(tmp_path, "--size", "1500,48,200", "--threads", "1", "--live", "900", "--pattern", "churn")
     assert result.exit_code == 0, result.stderr
     assert "900 objects of 48, 200 and 1,500 bytes, 1 thread, churn" in result.stdout
+
+
+# --- how long a run of something never measured before is made
+
+
+@pytest.fixture
+def calibrated(monkeypatch):
+    """Of a workload whose operation takes so many ns, ten million of them at scale 1 and `least` at any scale."""
+
+    def go(ns, least=1):
+        asked = []
+
+        def take(cell, bench, malloc, limit):
+            asked.append(cell.scale)
+            return Result(0.1, sample={"ns_per_op": ns, "ops": max(least, round(1e7 * cell.scale))})
+
+        monkeypatch.setattr(calibrate, "take", take)
+        cells = [support.cell("pooled"), support.cell("make_shared")]
+        found = calibrate.calibrated(cells, None, Malloc("glibc"), 0.1, 60)
+        assert found[0].scale == found[1].scale
+        return found[0].scale, len(asked)
+
+    return go
+
+
+def test_a_run_takes_as_long_as_wanted(calibrated):
+    assert calibrated(100.0) == (0.1, 1)
+    assert calibrated(1e6) == (1e-5, 1)
+
+
+def test_an_operation_that_takes_nearly_no_time_is_tried_again_at_a_larger_scale(calibrated):
+    scale, tries = calibrated(0.01)
+    assert scale == calibrate.MOST_SCALE and tries == 2
+
+
+def test_a_first_run_that_fails_is_told(monkeypatch):
+    monkeypatch.setattr(calibrate, "take", lambda *_: Result(0.0, failure={"reason": "out of memory"}))
+    with pytest.raises(calibrate.CannotRun, match="w loop pooled on glibc gcc failed: out of memory"):
+        calibrate.calibrated([support.cell("pooled")], None, Malloc("glibc"), 0.1, 60)

@@ -36,12 +36,6 @@ def invoke():
 # --- estimates and rows
 
 
-def test_a_cell_has_a_row_a_measure_with_its_median_and_interval(tmp_path):
-    frame = estimate.estimates(results(tmp_path, {support.cell(): [1, 2, 3, 4, 9]}, bytes=64))
-    assert frame["measure"].to_list() == ["ns_per_op", "bytes"]
-    assert frame.row(0, named=True) | {"n": 5, "median": 3, "low": 1, "high": 9} == frame.row(0, named=True)
-
-
 def test_of_a_worst_figure_the_largest_counts_and_no_interval_is_claimed(tmp_path):
     made = tmp_path / "r.jsonl"
     samples = [support.sample(support.cell(), 5, figures={"cpu_ns_worst": value}) for value in (9, 140, 12)]
@@ -89,20 +83,6 @@ def test_a_claim_is_judged_by_its_whole_interval(tmp_path, ratio, share, verdict
         support.cell("make_shared"): noisy(10.0, share=share),
     }
     assert judged(tmp_path, values).verdict is verdict
-
-
-def test_of_several_cells_the_fastest_counts(tmp_path):
-    below = [{"contender": "make_shared", "malloc": "all"}, {"contender": "pool"}]
-    claim = {**ABOUT_TWICE, "tests": [{"above": {"contender": "new"}, "below": below, "at_least": 1.8, "at_most": 2.2}]}
-    values = {
-        support.cell("new"): noisy(20.0),
-        support.cell("make_shared"): noisy(15.0),
-        support.cell("make_shared", malloc="jemalloc"): noisy(12.0),
-        support.cell("pool"): noisy(10.0),
-    }
-    found = judged(tmp_path, values, claim)
-    assert found.verdict is Verdict.holds
-    assert found.tests[0].what == "new / make_shared on the fastest malloc or pool"
 
 
 def test_every_claim_is_written_completely():
@@ -175,14 +155,6 @@ def test_a_difference_that_is_not_shown_is_undecided_and_never_even(tmp_path):
     assert row.over_best.verdict == "undecided"
     note = tables.summary_sheet([row]).note
     assert "undecided: poolbench run -w w --samples 36 --fresh" in note
-
-
-@pytest.mark.parametrize(("ours", "verdict"), [(10.0, "ahead"), (20.0, "even"), (40.0, "behind")])
-def test_a_lead_must_be_sure_and_more_than_a_twentieth(tmp_path, ours, verdict):
-    values = {support.cell("make_shared"): noisy(20.0), support.cell("pooled"): noisy(ours)}
-    described = {"w": Description("w", "W", headlines=[Headline("work", {})])}
-    (row,) = headlines.rows(estimate.estimates(results(tmp_path, values)), described)
-    assert row.over_best.verdict == verdict
 
 
 # --- tables

@@ -8,14 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
-from poolbench.analysis import compare
+from poolbench.analysis import compare, stats
 from poolbench.analysis.compare import Verdict
 from poolbench.measure import stopping
 from poolbench.measure.stopping import Rule, State
-from poolbench.plan import description
 from poolbench.results.read import read
 from poolbench.tests import support
-from poolbench.tests.test_analysis import noisy, results
+from poolbench.tests.test_analysis import noisy
 
 RULE = Rule(least=7, most=30, precision=0.025)
 CELLS = [support.cell(f"pooled_{i}", workload=f"w{i % 2}", payload=48) for i in range(6)]
@@ -71,12 +70,6 @@ def test_groups_are_all_of_them_each_contender_and_each_workload_that_have_sever
     groups, cells = compare.judge(samples, samples)
     assert [(each.what, each.cells) for each in groups] == [("all of them", 6), ("workload w0", 3), ("workload w1", 3)]
     assert all(each.ratio == 1 and each.verdict(0.05) is Verdict.equal for each in [*groups, *cells])
-
-
-def test_memory_is_compared_by_its_own_figure(tmp_path):
-    cell = support.cell("pooled", workload="e10_resident", variant="live")
-    a = results(tmp_path, {cell: noisy(1.0)}, "a.jsonl", resident_bytes_per_object=64.0)
-    assert set(compare.main_samples(a, description.load())[cell]) == {64.0}
 
 
 # --- the command
@@ -154,13 +147,6 @@ def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):
     assert "FAILED in the second alone: w loop pooled" in result.stdout
 
 
-def test_the_same_executable_twice_is_told_of(invoke, benches):
-    old = benches("old", 1.0)
-    result = invoke("compare", "--bin", old, "--bin", old, "--samples", 3, "--budget", "1s")
-    assert result.exit_code == 0
-    assert "the same executable" in result.stderr
-
-
 def test_the_json_names_what_differs(invoke, benches):
     result = invoke("compare", "--bin", benches("old", 1.0), "--bin", benches("new", 1.15), "--samples", 5, "--json")
     told = json.loads(result.stdout)
@@ -174,3 +160,31 @@ def test_wrong_words_are_bad_input(invoke, benches):
     assert invoke("compare", "--bin", old).exit_code == 2
     assert invoke("compare", "--bin", old, "--bin", old, "--fail-above", "much").exit_code == 2
     assert invoke("compare", "--bin", old, "--bin", old, "-c", "raw,nothing").exit_code == 2
+
+
+# --- the statistics, on samples whose answers are known
+
+
+def test_the_interval_of_a_median_of_five_is_their_range():
+    # By the binomial distribution it misses the true median with probability 2 / 2^5 only.
+    assert stats.median_interval([3, 1, 2, 5, 4]) == (1, 5)
+
+
+def test_the_interval_holds_the_true_median_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    samples = list(rng.lognormal(0, 0.2, (400, 15)))
+    held = sum(low <= 1 <= high for low, high in stats.all_intervals(np.median, samples))
+    assert 0.91 <= held / 400 <= 0.99
+
+
+def test_samples_that_are_all_alike_have_an_interval_of_no_width():
+    assert stats.median_interval([64.0] * 5) == (64, 64)
+    assert stats.half_width([0.0] * 5) == 0
+    assert stats.half_width([0.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")
+
+
+def test_the_least_of_several_is_uncertain_too():
+    rng = np.random.default_rng(8)
+    alike = [list(rng.normal(100, 5, 9)) for _ in range(4)]
+    low, high = stats.least_ratio_interval(alike, [50.0] * 9)
+    assert low < min(np.median(each) for each in alike) / 50 <= high

@@ -6,8 +6,6 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.results import record
-from poolbench.results.read import read
-from poolbench.system import hardware
 from poolbench.tests import support
 from poolbench.tests.test_analysis import noisy
 
@@ -38,10 +36,3 @@ def test_a_page_says_the_same_and_so_does_the_command_that_draws_it(tmp_path):
     for text in (result.stderr, (tmp_path / "page.html").read_text()):
         assert "a.jsonl: Test CPU, 2 cores" in text and "measured 2026-11-02 12:30 UTC" in text
         assert "BUSY with other work" in text and "UNFINISHED" in text
-
-
-def test_a_file_that_is_not_kept_is_not_named_and_an_unknown_machine_is_not_another(tmp_path):
-    path = support.write(tmp_path / "r.jsonl", support.sample(OURS, 1.0))
-    said = read(path).origin(hardware.describe(), "results not kept")
-    assert said.startswith("results not kept: unknown processor") and "NOT this machine" not in said
-    assert "whether it was busy is not known" in said

@@ -110,12 +110,6 @@ def test_the_first_screen_has_the_machine_the_three_answers_and_the_picture_begi
     assert picture["y"] + picture["height"] / 2 < DESKTOP["viewport"]["height"]
 
 
-def test_the_picture_has_whiskers_labels_and_grey_for_what_is_undecided(visit):
-    picture = visit(**DESKTOP).page.locator("#chart-picture")
-    assert picture.locator(".whisker").count() > 40
-    assert "× " in " ".join(picture.locator("text").all_text_contents())
-
-
 def test_a_phone_is_not_too_narrow_and_a_table_is_a_list_of_cards(visit):
     page = visit(**PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

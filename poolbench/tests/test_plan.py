@@ -105,21 +105,6 @@ CELLS = [
 
 
 @pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        ({}, 3),
-        ({"workload": ["e1"]}, 2),
-        ({"workload": ["e1,e10"]}, 3),
-        ({"workload": ["e1", "e10"]}, 3),
-        ({"workload": ["e1"], "malloc": ["jemalloc"]}, 1),
-        ({"variant": [support.cell().variant]}, 3),
-    ],
-)
-def test_a_selection_takes_what_it_names(words, count):
-    assert len(Selection.of(**words).filter(CELLS)) == count
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         ({"workload": ["e7"]}, "no workload 'e7'; there are: e10_resident, e1_list_churn"),
@@ -160,19 +145,3 @@ def test_every_figure_that_a_workload_measures_has_a_heading_of_its_own():
     assert [each for each in sorted(names) if each[1] not in described[each[0]].figures] == []
     taken = {"ns/op", "95% interval", "runs"}
     assert not any(taken & set(each.figures.values()) for each in described.values())
-
-
-def test_no_package_imports_one_above_it():
-    """The order is that of the package's own description; what lies in no package is joined to what uses it."""
-    import ast
-
-    root = description.DIRECTORY.parent
-    order = ["plan", "results", "system", "analysis", "measure", "report", "commands"]
-    told = (root / "__init__.py").read_text()
-    assert [line.split()[0] for line in told.splitlines() if line.split()[:1] and line.split()[0] in order] == order
-    for level, package in enumerate(order):
-        for path in (root / package).glob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("poolbench."):
-                    above = set(order[level + 1 :]) & {node.module.split(".")[1]}
-                    assert not above, f"{path.name} of {package} imports {node.module}"

@@ -71,12 +71,6 @@ def test_names_from_a_results_file_can_not_become_markup(tmp_path):
     assert "<script>alert" not in text
 
 
-def test_a_page_of_one_run_and_one_cell_can_be_drawn(tmp_path):
-    results = read(support.results_file(tmp_path / "r.jsonl", {support.cell(): [2.0]}))
-    text = page.render(results, description.load())
-    assert "nothing to compare" in text and 'id="chart-w-0"' in text
-
-
 def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(quick):
     svg = page.picture_svg(quick[0], description.load())
     root = ElementTree.fromstring(svg)
@@ -87,19 +81,6 @@ def test_the_picture_is_an_image_with_a_title_that_follows_the_readers_scheme(qu
 
 def invoke(*words):
     return CliRunner().invoke(cli.app, [str(word) for word in words])
-
-
-def test_the_report_lies_beside_the_results_and_its_path_is_printed(tmp_path):
-    path = support.results_file(tmp_path / "r.jsonl", {support.cell(): noisy(2.0)})
-    result = invoke("report", path)
-    assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'r.html'}\n")
-    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
-
-
-def test_a_picture_of_nothing_and_a_missing_file_are_bad_input(tmp_path):
-    path = support.results_file(tmp_path / "r.jsonl", {support.cell(): noisy(2.0)})
-    assert invoke("report", path, "--picture", tmp_path / "p.svg").exit_code == 2
-    assert invoke("report", tmp_path / "absent.jsonl").exit_code == 2
 
 
 # --- charts

@@ -120,17 +120,6 @@ def test_a_full_disk_is_told_and_leaves_whole_lines_only(tmp_path, monkeypatch):
     assert (len(read(path).samples), read(path).damaged) == (1, [])
 
 
-def test_a_failed_cell_is_mended_by_running_it_again(tmp_path):
-    failure = record.line("failure", cell=CELL.to_record(), kind="crash", reason="signal 11")
-    retried = record.line("retried", cell=CELL.to_record())
-    path = support.write(tmp_path / "r.jsonl", support.session(), failure)
-    assert read(path).failed_cells()[CELL]["reason"] == "signal 11"
-    support.write(path, support.session(), failure, retried)
-    assert read(path).failed_cells() == {}
-    support.write(path, support.session(), failure, retried, {**failure, "reason": "again"})
-    assert read(path).failed_cells()[CELL]["reason"] == "again"
-
-
 def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):
     for name in ("20260101T000000Z-quick", "20260102T000000Z-smoke"):
         support.results_file(tmp_path / f"{name}.jsonl", {CELL: [1.0]})

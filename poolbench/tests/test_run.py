@@ -194,24 +194,6 @@ def test_a_second_run_on_the_same_file_is_refused(run, tmp_path):
     assert "another run is writing" in result.stderr
 
 
-def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
-    path = tmp_path / "r.jsonl"
-    bench = support.fake_bench(tmp_path / "bench")
-
-    def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
-
-    driver = started(bench, path, preexec_fn=small_files)
-    _, said = driver.communicate()
-    assert driver.returncode == 1
-    assert "cannot be written" in said and "Traceback" not in said
-    assert not read(path).damaged
-    last = started(bench, path)
-    last.communicate()
-    assert last.returncode == 0
-    assert counts(path) == {"make_shared": 5, "pooled": 5}
-
-
 def test_quiet_leaves_only_what_went_wrong_on_standard_error(tmp_path):
     words = arguments(support.fake_bench(tmp_path / "bench"), tmp_path / "r.jsonl")
     result = CliRunner().invoke(cli.app, ["--quiet", *words])
@@ -237,3 +219,21 @@ def test_a_malloc_of_ones_own_is_measured_beside_the_others(run, tmp_path):
     # Named, it is tried in a smoke run too, which leaves out those that were only found.
     result = run("--profile", "smoke", "--malloc", f"mine={mine}", "--dry-run")
     assert "make_shared on mine" in result.stdout and "on glibc" in result.stdout
+
+
+def test_a_full_disk_ends_in_status_1_and_the_run_can_be_resumed(tmp_path):
+    path = tmp_path / "r.jsonl"
+    bench = support.fake_bench(tmp_path / "bench")
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+
+    driver = started(bench, path, preexec_fn=small_files)
+    _, said = driver.communicate()
+    assert driver.returncode == 1
+    assert "cannot be written" in said and "Traceback" not in said
+    assert not read(path).damaged
+    last = started(bench, path)
+    last.communicate()
+    assert last.returncode == 0
+    assert counts(path) == {"make_shared": 5, "pooled": 5}

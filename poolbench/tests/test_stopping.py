@@ -68,10 +68,6 @@ def test_a_pair_that_an_interruption_left_uneven_is_evened_and_one_that_failed_e
     assert next_round([old, new], Rule(least=9), 1) == []
 
 
-def test_a_failed_cell_is_not_run_again():
-    assert next_round([state(runs=2, failed=True)], Rule(least=5), 1) == []
-
-
 def test_the_time_left_is_what_must_be_and_what_is_left_of_the_budget():
     cells = [state("a", runs=2, cost=2.0), state("b", runs=2, cost=1.0)]
     assert seconds_left(cells, Rule(least=5)) == pytest.approx(9)

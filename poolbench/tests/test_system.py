@@ -35,12 +35,6 @@ def test_a_malloc_that_was_built_here_stands_beside_the_installed_one(tmp_path):
     assert found[3].version == "0.2.3+b097fd0"  # it has no function that tells
 
 
-def test_a_library_named_by_the_user_goes_before_the_one_found():
-    found = [mallocs.Malloc("glibc"), mallocs.Malloc("jemalloc", "/lib/libjemalloc.so.2", "5")]
-    named = mallocs.with_preloads(found, {"jemalloc": "/opt/libjemalloc.so.2.1"})
-    assert [(m.name, m.path, m.version) for m in named[1:]] == [("jemalloc", "/opt/libjemalloc.so.2.1", "2.1")]
-
-
 def test_a_compiler_that_is_not_installed_is_named_with_its_package():
     probed = toolchains.probe(Toolchain("x", "no-such-compiler", (), "some-package"))
     assert probed.why_absent == "no-such-compiler is not installed (Debian: some-package)"

@@ -27,19 +27,6 @@ struct Packet {
 };
 }
 """
-FAKE = """
-import json, os, sys
-if "--list" in sys.argv:
-    contenders = [{"name": n, "variants": VARIANTS} for n in ("make_shared", "make_unique", "pooled", "pooled_unique")]
-    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": NAME, "variants": VARIANTS, "default_threads": 2,
-        "payloads": [], "live": [1] * len(VARIANTS), "steps": [], "contenders": contenders}]}))
-    sys.exit()
-a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_unique": 5}[a["--contender"]]
-print(json.dumps({"ns_per_op": ns * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc", "malloc_path": "",
-    "scale": float(a["--scale"]), "variant": a["--variant"], "operation": "one object"}
-    | {n: int(a["--" + n]) for n in ("live", "threads") if "--" + n in a}))
-"""
 GCC = Probed(toolchains.TOOLCHAINS[0], "g++", "libstdc++")
 
 
@@ -104,8 +91,7 @@ def test_paths_among_the_flags_are_made_absolute_and_the_linkers_are_told_apart(
 @pytest.fixture
 def run(header, tmp_path, monkeypatch):
     def go(*words, name=own.TYPE, variants=("burst", "handoff")):
-        head = f"NAME, VARIANTS = {name!r}, {list(variants)!r}\n"
-        bench = support.program(tmp_path / "bench", head + FAKE)
+        bench = support.fake_trial(tmp_path, name, variants)
         monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
         monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
         return CliRunner().invoke(cli.app, ["try", "--budget", "0.001", *map(str, words)])
@@ -119,16 +105,6 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
-
-
-def test_a_hand_off_has_two_threads_at_least_and_the_rest_what_was_asked_for(run, header, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    assert run(header, "--type", "my::Packet", "--live", "50", "--output", kept).exit_code == 0
-    cells = [line["cell"] for line in support.lines_of(kept) if line["record"] == "sample"]
-    assert {(cell["variant"], cell["threads"], cell["live"]) for cell in cells} == {
-        ("burst", 1, 50),
-        ("handoff", 2, 50),
-    }
 
 
 def test_the_same_for_programs(run, header):

@@ -79,12 +79,7 @@ def test_the_wheel_holds_every_package_and_the_sources_but_no_results_and_no_tes
     packages = {f"poolbench/{path.parent.name}/__init__.py" for path in PROJECT.glob("*/__init__.py")}
     assert packages - {"poolbench/tests/__init__.py"} <= set(names)
     assert {f"poolbench/workloads/{path.name}" for path in (PROJECT / "workloads").glob("*.toml")} <= set(names)
-    for name in (
-        "include/pooled/pooled.hpp",
-        "src/pooled.cpp",
-        "bench/CMakeLists.txt",
-        "COMMIT",
-    ):
+    for name in ("include/pooled/pooled.hpp", "src/pooled.cpp", "bench/CMakeLists.txt", "COMMIT"):
         assert f"poolbench/sources/{name}" in names
     assert {"poolprofile/cli.py", "poolprofile/cpp/replay.cpp", "poolprofile/cpp/recorder/file.hpp"} <= set(of_profiler)
     every = [*names, *of_profiler]

@@ -76,13 +76,6 @@ def test_the_object_behind_a_separate_control_block_is_named_after_it(profiled, 
 
 
 @needs_compiler
-def test_how_many_there_were_in_all_is_known(profiled, tmp_path):
-    _, traces = record(profiled, tmp_path / "t")
-    counted = float(traces[0].samples["gap"].sum())
-    assert counted == pytest.approx(1_203_900, rel=0.1)  # packets, shapes, and the vector's growth
-
-
-@needs_compiler
 def test_a_window_holds_every_call_in_an_order_that_can_be_replayed(profiled, tmp_path):
     _, (found,) = record(profiled, tmp_path / "t")
     assert len(found.windows) >= 2 and len(found.events) > 1000
@@ -258,18 +251,6 @@ def frame(function, file="/home/me/main.cpp", line=1):
 MEMORY, VECTOR = "/usr/include/c++/12/bits/shared_ptr.h", "/usr/include/c++/12/bits/stl_vector.h"
 
 
-def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
-    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
-    user = frame("main", line=7)
-    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
-    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
-
-
-def test_what_a_constructor_allocates_is_not_the_object_that_is_made():
-    inner = [frame("_M_allocate", VECTOR), frame("make_shared<my::A>", MEMORY), frame("main")]
-    assert naming.of_frames(inner) == ("std::vector", "container")
-
-
 def test_a_container_says_of_what_it_is():
     json = "ns::json<std::map, std::vector, std::string, bool, long, unsigned long, double, std::allocator>"
     leaf = frame("std::_Vector_base<char, std::allocator<char> >::_M_allocate(unsigned long)", VECTOR)  # any's code
@@ -282,13 +263,11 @@ def test_a_container_says_of_what_it_is():
     assert naming.of_frames([*tree, frame("main")]) == (expected, "container")
 
 
-def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
-    asked = frame("std::__new_allocator<my::Node>::allocate(unsigned long, void const*)", MEMORY)
-    # Its result is the library's, the function is not.
-    user = frame("std::vector<int>* my::create<int>(int)", line=9)
-    found = naming.purpose([asked, user, frame("std::vector<my::A>::push_back()", VECTOR)], "")
-    assert found == naming.Purpose("my::Node", "allocator", "main.cpp:9")
-    assert found.advice == "pooled::allocator"
+def test_inlined_calls_that_have_lost_their_namespace_are_known_by_their_file():
+    inlined = [frame("allocate", "/usr/include/c++/12/bits/new_allocator.h"), frame("make_shared<my::A, int>", MEMORY)]
+    user = frame("main", line=7)
+    assert naming.purpose([*inlined, user], "") == naming.Purpose("my::A", "std::make_shared", "main.cpp:7")
+    assert naming.of_frames([frame("make_shared<my::A>"), user]) == ("??", "")  # one of the user's own
 
 
 def test_an_operation_of_asio_is_named_and_can_be_pooled():
@@ -297,6 +276,23 @@ def test_an_operation_of_asio_is_named_and_can_be_pooled():
     )
     found = naming.purpose([asio, frame("main", line=7)], "")
     assert (found.type, found.where) == ("Asio operation", "main.cpp:7") and "bind_allocator" in found.advice
+
+
+def test_lifetimes_whose_end_was_not_seen_are_not_taken_for_short():
+    kind = census.Kind("T", "new", "")
+    kind.lives.append(np.array([[10.0, 1, 1], [20.0, 0, 1], [20.0, 0, 1], [20.0, 0, 1]]))
+    assert kind.median_life() is None
+    kind.lives.append(np.array([[10.0, 1, 8]]))
+    assert kind.median_life() == 10
+
+
+def test_what_asks_an_allocator_itself_is_named_and_can_be_pooled():
+    asked = frame("std::__new_allocator<my::Node>::allocate(unsigned long, void const*)", MEMORY)
+    # Its result is the library's, the function is not.
+    user = frame("std::vector<int>* my::create<int>(int)", line=9)
+    found = naming.purpose([asked, user, frame("std::vector<my::A>::push_back()", VECTOR)], "")
+    assert found == naming.Purpose("my::Node", "allocator", "main.cpp:9")
+    assert found.advice == "pooled::allocator"
 
 
 def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
@@ -343,18 +339,6 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
         saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
-
-
-@needs_compiler
-def test_samples_say_what_outlives_a_window_and_what_its_frees_cost(profiled, tmp_path):
-    _, traces = record(profiled, tmp_path / "t")
-    found = census.take(traces)
-    kept = kind_of(found, "my::Kept")
-    those = {(usable, size) for usable, each in found.of_usable[0].items() for (name, _), size, _ in each
-             if name == "my::Kept"}  # fmt: skip
-    ((usable, size),) = those
-    assert usable >= size == 320
-    assert kept.free_ns > 0
 
 
 @needs_compiler
@@ -469,26 +453,6 @@ def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled,
     assert all(1 << 10 <= each["size"] < 128 << 10 for each in found.long_calls)
 
 
-def test_a_cheap_kind_does_not_pay_for_an_expensive_one_that_stays_on_malloc():
-    keys, kinds = [("Large", "new"), ("Small", "new")], {}
-    for key, ns in zip(keys, (100, 20), strict=True):
-        kinds[key] = census.Kind(*key, "x", objects=1e6, samples=100)
-        kinds[key].windows.append(np.array([[1.0, 100, 50 * ns, 100, 50 * ns]] * 6))
-    known = census.Census("/p", [synthetic([(1, 1, 8)])], kinds, [{}], [{}])
-    made = plan.Plan(b"", 1, 1, 4000, 2000.0, dict.fromkeys(keys, 1000.0))
-    # A thousand of each; in the pool each takes 10 ns.
-    seconds = {"malloc": 130e-6, "1": 40e-6, "2": 120e-6, saving.ALL: 30e-6, saving.NONE: 10e-6}
-    found = saving.conclude(known, made, keys, {saving.Mode(name): [each] * 5 for name, each in seconds.items()})
-    assert [found.of_kind[key].ns for key in keys] == pytest.approx([90, 10])
-    assert found.of_all.ns == pytest.approx(50)
-    # The cheap one is not replayed by itself.
-    one = dataclasses.replace(made, pairs_of={keys[0]: 1000.0})
-    (alone,) = saving.conclude(
-        known, one, keys[:1], {saving.Mode(name): [each] * 5 for name, each in (seconds | {saving.ALL: 40e-6}).items()}
-    ).of_kind.values()
-    assert alone.ns == pytest.approx(90)
-
-
 def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     kind = census.Kind("T", "new", "x", objects=1e6, samples=100)
     kind.windows.append(np.array([[1.0, 100, 190_000, 100, 10_000]] * 6))  # 2 us an object: 2 s of a program of 1 s
@@ -526,10 +490,7 @@ int main() { for (int i = 0; i < 1000; ++i) free(malloc(4242)); }
 @needs_compiler
 def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
     library, program = tmp_path / "libsleepy.so", tmp_path / "calls"
-    for source, *command in [
-        (SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library),
-        (CALLS_IT, "-O0", "-o", program),
-    ]:
+    for source, *command in [(SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library), (CALLS_IT, "-O0", "-o", program)]:
         subprocess.run(["g++", "-x", "c++", "-", *command], input=source.encode(), check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     status, (found,) = record((profiled[0], program), tmp_path / "t")
@@ -539,22 +500,34 @@ def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_
     assert np.median(slept) < 50_000
 
 
-def test_a_replay_that_fails_or_runs_on_another_malloc_is_no_result(tmp_path):
-    failing = tmp_path / "replay"
-    failing.write_text("#!/bin/sh\necho 'the plan ends too early' >&2\nexit 1\n")
-    failing.chmod(0o755)
-    glibc = {"glibc": Malloc("glibc")}
-    with pytest.raises(saving.ReplayFailed, match="ends too early"):
-        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc")], glibc, 1, 1)
-    failing.write_text('#!/bin/sh\necho \'{"seconds": 1, "malloc": "glibc", "malloc_path": "/lib/libc.so.6"}\'\n')
-    other = {"other": Malloc("other", "/opt/libother.so")}
-    with pytest.raises(saving.ReplayFailed, match="was not loaded"):
-        saving.measure(failing, tmp_path / "plan", [saving.Mode("malloc", "other")], other, 1, 1)
-
-
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
     (tmp_path / "file").touch()
     words = ["profile", "--keep", str(tmp_path / "file" / "x"), "--", "touch", str(tmp_path / "ran")]
     result = CliRunner().invoke(cli.app, words)
     assert result.exit_code == 1 and "cannot be written" in result.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_frees_whose_begin_no_window_saw_are_known_by_what_outlives_a_window():
+    found = synthetic([(1, 0xA0, 50), (1, 0xA0, 0), *[(1, 0xB00 + at, 0) for at in range(400)]])
+    kinds = {key: census.Kind(*key, "x", objects=1.0) for key in [("Short", "new"), ("Long", "new"), ("Rare", "new")]}
+    short, long, rare = kinds
+    shares = {64: [(long, 48, 3.0), (rare, 60, 1.0)]}
+    known = census.Census("/p", [found], kinds, [{(1, 50): short}], [{}], [shares])
+    census._count_events(known, 0, found)
+    assert [kind.windows[0][0, 3] for kind in kinds.values()] == [1, 300, 100]  # frees
+    assert kinds[long].free_ns == kinds[rare].free_ns == 100
+    made = plan.make(known, [short, long])
+    objects = np.frombuffer(made.data, plan.OBJECT, 401, offset=len(plan.MAGIC) + 12)
+    assert (objects["size"][0], objects["group"][0]) == (50, 1)
+    assert set(zip(objects["size"][1:].tolist(), objects["group"][1:].tolist(), strict=True)) == {(48, 2), (60, 0)}
+    assert made.pairs_of[long] == pytest.approx(150, abs=30)
+
+
+def test_faults_for_memory_that_malloc_gave_back_are_not_new_memory():
+    windows = [trace.Window(0, 10, 1.0), trace.Window(20, 30, 1.0), trace.Window(40, 50, 1.0)]
+    rows = [(0, 100, 90), (10, 300, 200), (20, 800, 250), (30, 1000, 250)]
+    (first, second, third) = trace._with_faults(windows, np.array(rows, trace.FAULT_COUNT))
+    assert (first.faults, second.faults, third.faults) == (50, 50, 0)  # 250 pages of 1,000 faults
+    (first, *_) = trace._with_faults(windows, np.array([(0, 100, 150), (10, 300, 400)], trace.FAULT_COUNT))
+    assert first.faults == 200

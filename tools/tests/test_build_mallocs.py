@@ -76,11 +76,6 @@ class BuildMallocsTest(unittest.TestCase):
         self.build()
         self.assertTrue((self.state / "calls").exists())
 
-    def test_without_a_network_nothing_is_built_and_the_reason_is_said(self):
-        (self.state / "no-network").touch()
-        self.assertEqual(self.build(), [])
-        self.assertIn("cargo could not get the sources", self.said)
-
     def test_without_cargo_the_mallocs_that_are_not_measured_are_named(self):
         plain = self.state / "bin"
         plain.mkdir()

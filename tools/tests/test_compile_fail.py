@@ -47,11 +47,3 @@ class CompileFailTest(unittest.TestCase):
     def test_a_program_that_is_broken_without_its_mistake_fails(self):
         self.assertEqual(self.run_on(self.program(control="undeclared();")), 1)
         self.assertIn("-DPOOLED_CONTROL", self.output.getvalue())
-
-    def test_a_program_without_an_expectation_fails(self):
-        self.assertEqual(self.run_on("int main() {}\n"), 1)
-        self.assertIn("first line", self.output.getvalue())
-
-    def test_a_program_without_a_control_fails(self):
-        self.assertEqual(self.run_on("// expect: error\nint main() { return x; }\n"), 1)
-        self.assertIn("POOLED_CONTROL", self.output.getvalue())

@@ -52,14 +52,6 @@ class LintTest(TemporaryHeaders):
         circle = "base/a.hpp -> base/b.hpp -> base/c.hpp -> base/a.hpp"
         self.assert_one(lint.check_cycles(self.headers()), "include/pooled/base/c.hpp", 4, circle)
 
-    def test_an_include_of_nothing_is_refused(self):
-        self.header("base/a.hpp", '#include "pooled/base/gone.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/a.hpp", 3, "does not exist")
-
-    def test_a_folder_that_is_no_layer_is_refused(self):
-        self.header("misc/a.hpp")
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/misc/a.hpp", 1, "is in no layer")
-
     def test_a_layer_keeps_to_its_lines(self):
         self.header("base/a.hpp", "\n" * 8)
         self.header("base/b.hpp", "\n" * 8)
@@ -86,10 +78,6 @@ class LintTest(TemporaryHeaders):
         cmake_lists.write_text("cmake_minimum_required(VERSION 3.25.0)\nproject(\n  pooled\n  VERSION 2.2.1)\n")
         found = lint.check_version(self.headers(), cmake_lists)
         self.assert_one(found, "include/pooled/config.hpp", 5, "patch version 2, CMakeLists.txt says 1")
-
-    def test_a_compiler_that_is_missing_is_an_error(self):
-        with unittest.mock.patch.object(lint.shutil, "which", return_value=None):
-            self.assertIn("not installed", lint.check_compilers()[0].message)
 
 
 @unittest.skipIf(lint.check_compilers(), "needs g++ and clang++-19")

@@ -30,8 +30,7 @@ class SummaryTest(unittest.TestCase):
         one = self.outcome('<testsuite tests="5" failures="0" skipped="1" disabled="1"/>', True)
         self.assertEqual((one.tests, one.failed, one.skipped, one.ok), (5, 0, 2, True))
         two = self.outcome(
-            '<testsuites><testsuite tests="2" errors="1"/><testsuite tests="3" failures="1"/></testsuites>',
-            False,
+            '<testsuites><testsuite tests="2" errors="1"/><testsuite tests="3" failures="1"/></testsuites>', False
         )
         self.assertEqual((two.tests, two.failed, two.ok), (5, 2, False))
 

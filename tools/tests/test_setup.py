@@ -63,11 +63,7 @@ class SetupTest(unittest.TestCase):
             shim = shims / name
             shim.write_text(f"#!/bin/bash\n{body}\n")
             shim.chmod(0o755)
-        self.environment = {
-            "PATH": f"{shims}:{os.environ['PATH']}",
-            "STATE": str(self.state),
-            "PYTHON": "fake-python",
-        }
+        self.environment = {"PATH": f"{shims}:{os.environ['PATH']}", "STATE": str(self.state), "PYTHON": "fake-python"}
         self.write("installed", [*REQUIRED, *OPTIONAL])
         self.write("known", [*REQUIRED, *OPTIONAL])
         self.write("uid", ["0"])
@@ -154,21 +150,6 @@ class SetupTest(unittest.TestCase):
         )
         self.assertNotIn("apt-get", self.calls())
 
-    def test_a_renamed_library_is_installed_by_its_later_name(self):
-        self.without("libmimalloc2.0")
-        self.write("known", [*REQUIRED, "libmimalloc3"])
-        self.assertEqual(self.setup(), 0, self.said)
-        self.assertIn("--no-install-recommends libmimalloc3\n", self.calls())
-
-    def test_an_extra_that_apt_does_not_have_is_named_and_not_tried_again(self):
-        self.without("libmimalloc2.0")
-        self.write("known", REQUIRED)
-        self.assertEqual(self.setup(), 0, self.said)
-        self.assertIn("libmimalloc2.0 or libmimalloc3", self.said)
-        self.assertEqual(self.setup(), 0, self.said)
-        self.assertIn("skipped, not available from apt: libmimalloc2.0", self.said)
-        self.assertEqual(self.calls(), "")
-
     def test_a_requirement_that_apt_can_not_install_is_an_error(self):
         self.without("g++")
         self.write("apt-fails", [])
@@ -177,15 +158,3 @@ class SetupTest(unittest.TestCase):
         self.write("known", [])
         self.assertEqual(self.setup(), 1)
         self.assertIn("apt knows no package g++", self.said)
-
-    def test_an_old_cmake_is_named(self):
-        self.write("cmake", ["3.22.1"])
-        self.assertEqual(self.setup(), 1)
-        self.assertIn("CMake is 3.22.1; 3.25 or later is needed", self.said)
-
-    def test_mallocs_are_built_to_measure_and_for_nothing_else(self):
-        self.assertEqual(self.setup("bench", POOLED_SETUP="off"), 0, self.said)
-        self.assertTrue((self.state / "mallocs").exists())
-        (self.state / "mallocs").unlink()
-        self.assertEqual(self.setup("lint", POOLED_SETUP="off"), 0, self.said)
-        self.assertFalse((self.state / "mallocs").exists())

@@ -62,8 +62,3 @@ class UnityTest(unittest.TestCase):
         macro = self.file("macro.cpp", "#define CHECKED 1\n" + FILE.format(value=1))
         odd = self.file("odd.cpp", "namespace {\nint x;\n}\n")
         self.assertEqual(self.unity("--alone", good, macro, odd), (0, f"{macro}\n{odd}\n"))
-
-    def test_a_file_that_no_longer_fits_is_an_error_that_tells_what_to_do(self):
-        status, said = self.unity(self.directory / "out.cpp", self.file("odd.cpp", "namespace {\nint x;\n}\n"))
-        self.assertEqual(status, 1)
-        self.assertIn("run cmake again", said)
