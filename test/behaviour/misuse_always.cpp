@@ -55,10 +55,10 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_wrong_size) {
         void* const p = this->pool.allocate(bytes);
         std::string report = report_of([&] { this->pool.deallocate(p, wrong); });
         this->pool.deallocate(p, bytes);
-        EXPECT_PRED2(is_report, report,
-                     ("freed as a block of " + std::to_string(wrong) + " bytes, is one of " +
-                      std::to_string(bytes))
-                         .c_str());
+        EXPECT_PRED2(
+            is_report, report,
+            ("freed as a block of " + std::to_string(wrong) + " bytes, is one of " + std::to_string(bytes))
+                .c_str());
         return report;
     });
 }
@@ -150,9 +150,9 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_second_drop_of_a_deferred_obj
             return report_of_stale_drop(this->pool.template make_shared<std::vector<int>>(3));
         });
         for (int i = 0; i < iterations(); ++i)
-            ASSERT_NE(
-                report_of_stale_drop(this->pool.template make_unique<std::vector<int>>(3)).find("double free"),
-                std::string::npos);
+            ASSERT_NE(report_of_stale_drop(this->pool.template make_unique<std::vector<int>>(3))
+                          .find("double free"),
+                      std::string::npos);
     }
     EXPECT_EQ(this->pool.stats().in_use, 0U);
 }
@@ -195,7 +195,8 @@ TYPED_TEST(misuse_of, a_pool_is_reported_for_every_drop_of_a_shared_ptr_after_th
     struct large {
         std::array<std::string, 2000> texts;
     };
-    EXPECT_PRED2(is_report, report_of_stale_drop(this->pool.template make_shared<large>()), "std::shared_ptr");
+    EXPECT_PRED2(is_report, report_of_stale_drop(this->pool.template make_shared<large>()),
+                 "std::shared_ptr");
     EXPECT_PRED2(is_report, report_of_stale_drop(this->pool.template make_shared<std::string[]>(10'000)),
                  "std::shared_ptr");
 }
@@ -360,8 +361,10 @@ TEST(misuse_of_an_upstream, that_returns_misaligned_memory_is_reported) {
 // Objects of an object_pool.
 
 TYPED_TEST(misuse_of_objects, are_reported_for_every_drop_of_a_shared_ptr_or_weak_ptr_to_an_idle_one) {
-    expect_each_reported("a std::shared_ptr", [&](int) { return report_of_stale_drop(this->pool.acquire()); });
-    expect_each_reported("a std::weak_ptr", [&](int) { return report_of_stale_observer(this->pool.acquire()); });
+    expect_each_reported("a std::shared_ptr",
+                         [&](int) { return report_of_stale_drop(this->pool.acquire()); });
+    expect_each_reported("a std::weak_ptr",
+                         [&](int) { return report_of_stale_observer(this->pool.acquire()); });
 }
 
 TYPED_TEST(misuse_of_objects, are_said_to_be_idle) {

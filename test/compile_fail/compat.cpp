@@ -40,7 +40,7 @@ void test() {
     buffers one;
 #endif
 }
-}
+}  // namespace boost_pool_singleton_is_no_object
 
 // The message says what is missing, not where in the library.
 // expect intrusive_pool_init_with_wrong_arguments: allocate_through_init needs a member init\(\) of the item that takes these arguments
@@ -55,7 +55,7 @@ void test() {
     auto b = pool.allocate_through_init("seven");
 #endif
 }
-}
+}  // namespace intrusive_pool_init_with_wrong_arguments
 
 // A pool is moved, not copied.
 // expect intrusive_pool_is_not_copied: (deleted|implicitly-deleted)
@@ -68,7 +68,7 @@ void test() {
     memorypool::boost_intrusive_pool<Packet> c(b);
 #endif
 }
-}
+}  // namespace intrusive_pool_is_not_copied
 
 // The base class contains the item's count and its place in the pool.
 // expect intrusive_pool_item_without_base: an item must derive publicly from memorypool::boost_intrusive_pool_item
@@ -80,7 +80,7 @@ struct Packet
 {
 };
 void test() { memorypool::boost_intrusive_pool<Packet> pool(1); }
-}
+}  // namespace intrusive_pool_item_without_base
 
 // A pool constructs its items before they are used; arguments go through init().
 // expect intrusive_pool_item_without_default_constructor: an item must be default-constructible
@@ -91,7 +91,7 @@ struct Packet : memorypool::boost_intrusive_pool_item {
 #endif
 };
 void test() { memorypool::boost_intrusive_pool<Packet> pool(1); }
-}
+}  // namespace intrusive_pool_item_without_default_constructor
 
 // boost::intrusive_ptr finds its functions by the class; those of pooled are found only if the class enables them.
 // expect intrusive_ptr_to_class_without_functions: derive it from pooled::enable_intrusive_ptr
@@ -103,7 +103,7 @@ struct Session
 {
 };
 void test() { auto p = pooled::make_intrusive<Session>(); }
-}
+}  // namespace intrusive_ptr_to_class_without_functions
 
 // A recycle function of unique_pool that takes the pointer by value would leave no object to recycle.
 // expect recycle_function_that_swallows_a_unique_ptr: (no matching function|no matching constructor)
@@ -127,7 +127,7 @@ void test() {
     recycle::shared_pool<connection> const wrong;
 #endif
 }
-}
+}  // namespace recycle_pool_of_value_without_default_constructor
 
 // A pool_ptr recycles; converted to a plain std::unique_ptr it would silently delete. release() makes that explicit.
 // expect recycle_pool_ptr_to_std_unique_ptr: (conversion from|could not convert|no viable conversion)

@@ -45,7 +45,7 @@ void test() {
     static_cast<void>(pooled::make_shared<needs_int>());
 #endif
 }
-}
+}  // namespace make_shared_with_wrong_arguments
 
 // Elements are value-initialised.
 // expect make_unique_of_array_with_values: (no matching function for call to .make_unique|no matching function)

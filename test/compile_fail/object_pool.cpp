@@ -28,7 +28,7 @@ void test() {
     pooled::object_pool<connection> without;
 #endif
 }
-}
+}  // namespace object_pool_cannot_build_its_objects
 
 // A member with the right name and a wrong signature is a mistake, not an absent member.
 // expect object_pool_create_takes_something_else: Lifecycle::create must be callable with a void\*
@@ -44,7 +44,7 @@ void test() {
     pooled::object_pool<int, wrong> pool;
     auto const a = pool.acquire();
 }
-}
+}  // namespace object_pool_create_takes_something_else
 
 // Objects in use find their pool by its address.
 // expect object_pool_is_not_copied: (deleted|implicitly-deleted)
@@ -87,7 +87,7 @@ void test() {
     auto const b = pool.acquire();
 #endif
 }
-}
+}  // namespace object_pool_on_acquire_without_its_arguments
 
 // A member with the right name and a wrong signature is a mistake, not an absent member.
 // expect object_pool_on_release_takes_something_else: Lifecycle::on_release must be callable with a T&
@@ -103,7 +103,7 @@ void test() {
     pooled::object_pool<int, wrong> pool;
     auto const a = pool.acquire();
 }
-}
+}  // namespace object_pool_on_release_takes_something_else
 
 // A recycled object must not end up with a deleter that frees it.
 // expect object_pool_unique_ptr_is_not_deleted_by_another: (could not convert|no viable conversion|conversion from|no matching)

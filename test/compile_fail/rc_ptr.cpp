@@ -17,7 +17,7 @@ class hidden :
     pooled::enable_rc_from_this<hidden> {
 };
 void test() { static_cast<void>(pooled::make_rc<hidden>()); }
-}
+}  // namespace rc_from_this_in_private
 
 // rc_from_this() could not choose between the two.
 // expect rc_from_this_twice: just one of them among its bases
@@ -31,7 +31,7 @@ void test() {
     static_cast<void>(pooled::make_rc<twice>());
 #endif
 }
-}
+}  // namespace rc_from_this_twice
 
 // Pointers to unrelated classes are not compared.
 // expect rc_ptr_compared_with_unrelated: (comparison (between|of)|distinct pointer types|no match for|lacks a cast)
@@ -45,7 +45,7 @@ void test() {
     return p == q ? 1 : 0;
 #endif
 }
-}
+}  // namespace rc_ptr_compared_with_unrelated
 
 // A pointer to const does not become one to non-const.
 // expect rc_ptr_drops_const: (no viable conversion|conversion from .* to non-scalar type|could not convert)
@@ -133,7 +133,7 @@ void test() {
     auto q = pooled::static_pointer_cast<b>(p);
 #endif
 }
-}
+}  // namespace rc_ptr_to_another_class_by_static_cast
 
 // As with std::shared_ptr: an array's elements are reached by [], not by *.
 // expect rc_ptr_to_array_is_indexed: (no match for .operator\*.|invalid operands|constraints not satisfied|indirection requires pointer)
@@ -156,7 +156,7 @@ void test() {
     pooled::rc_ptr<derived> q = p;
 #endif
 }
-}
+}  // namespace rc_ptr_to_derived_implicitly
 
 // As with plain pointers, a base must be accessible.
 // expect rc_ptr_to_private_base: (no viable conversion|conversion from .* to non-scalar type|could not convert)
@@ -169,7 +169,7 @@ void test() {
     pooled::rc_ptr<base> q = p;
 #endif
 }
-}
+}  // namespace rc_ptr_to_private_base
 
 // rc_ptr<void> keeps an object alive and has its address, but not its type.
 // expect rc_ptr_to_void_is_not_dereferenced: (no match for|indirection|constraints not satisfied|invalid operands)
@@ -192,4 +192,4 @@ void test() {
     auto q = pooled::make_rc<takes_two>("text");
 #endif
 }
-}
+}  // namespace rc_ptr_with_wrong_arguments

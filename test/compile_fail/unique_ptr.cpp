@@ -20,7 +20,7 @@ void test() {
     pooled::unique_ptr<base[]> q = std::move(p);
 #endif
 }
-}
+}  // namespace unique_ptr_array_to_base_array
 
 // A pointer to const does not become one to non-const.
 // expect unique_ptr_drops_const: (no viable conversion|conversion from .* to non-scalar type|could not convert)
@@ -60,7 +60,7 @@ void test() {
     pooled::unique_ptr<incomplete> p(raw);
 #endif
 }
-}
+}  // namespace unique_ptr_of_incomplete_type
 
 // Unrelated types do not convert.
 // expect unique_ptr_of_unrelated_type: (no viable conversion|conversion from .* to non-scalar type|could not convert)
@@ -84,7 +84,7 @@ void test() {
     pooled::unique_ptr<base> q = std::move(p);
 #endif
 }
-}
+}  // namespace unique_ptr_to_base_without_virtual_destructor
 
 // std::default_delete would give a pool's block to operator delete.
 // expect unique_ptr_to_std_unique_ptr: (no viable conversion|conversion from .* to non-scalar type|could not convert)

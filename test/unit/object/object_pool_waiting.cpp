@@ -131,9 +131,8 @@ TEST(waiting, accepts_any_duration_and_any_deadline) {
     serve_one([&] { return pool.acquire_until(std::chrono::steady_clock::time_point::max()); });
     serve_one([&] { return pool.acquire_until(std::chrono::system_clock::time_point::max()); });
     using years = std::chrono::duration<std::int64_t, std::ratio<86400 * 365>>;
-    serve_one([&] {
-        return pool.acquire_until(std::chrono::time_point<std::chrono::system_clock, years>::max());
-    });
+    serve_one(
+        [&] { return pool.acquire_until(std::chrono::time_point<std::chrono::system_clock, years>::max()); });
     serve_one([&] {
         return pool.acquire_until(
             std::chrono::time_point<std::chrono::steady_clock, std::chrono::hours>::max());
