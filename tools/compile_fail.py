@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Checks that a program does not compile, and for the right reason.
+"""Checks that each mistake in a program is refused, and for the right reason.
 
 usage: compile_fail.py SOURCE -- COMPILER FLAGS...
 
-The first line of SOURCE is `// expect: <regex>` (Python's re, searched in the compiler's output). Two
-compilations are made:
+SOURCE has a line `// expect NAME: <regex>` for each mistake (Python's re, searched in the compiler's output). It is
+compiled
 
-  as it is               must fail, and its output must match the regex;
-  with -DPOOLED_CONTROL  must succeed: the program's mistake is inside `#ifndef POOLED_CONTROL`, so this
-                         shows that the mistake, and nothing else in the file, is what is refused.
+  as it is                 which must succeed: a mistake is inside `#ifdef MISTAKE_NAME`, so this shows that the
+                           mistakes, and nothing else in the file, are what is refused;
+  with -DMISTAKE_NAME      for each NAME, which must fail, and the output must match the regex.
 """
 
 import os
@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-EXPECT = re.compile(r"^// expect: (?P<regex>.+)$")
+EXPECT = re.compile(r"^// expect (?P<name>\w+): (?P<regex>.+)$", re.MULTILINE)
 
 
 def fail(source, what, output=""):
@@ -43,26 +43,25 @@ def compiled(command, source, *extra):
 
 def check(source, command):
     text = source.read_text(encoding="utf-8")
-    first = EXPECT.match(text.split("\n", 1)[0])
-    if not first:
-        return fail(source, "the first line must be `// expect: <regex>`")
-    if "POOLED_CONTROL" not in text:
-        return fail(
-            source,
-            "has no `#ifndef POOLED_CONTROL` around its mistake, so nothing shows that the "
-            "mistake is what the compiler refuses",
-        )
-
-    ok, output = compiled(command, source, "-DPOOLED_CONTROL")
-    if not ok:
-        return fail(source, "does not compile with -DPOOLED_CONTROL, without its mistake; mend it:", output)
+    mistakes = {match["name"]: match["regex"] for match in EXPECT.finditer(text)}
+    if not mistakes:
+        return fail(source, "has no line `// expect NAME: <regex>`")
     ok, output = compiled(command, source)
-    if ok:
-        return fail(source, "compiles, but must be refused")
-    if not re.search(first["regex"], output):
-        return fail(source, f"is refused, but the message does not match /{first['regex']}/:", output)
-    print(f"{source}: refused as expected")
-    return 0
+    if not ok:
+        return fail(source, "does not compile without a mistake; mend it:", output)
+    failures = 0
+    for name, regex in mistakes.items():
+        if f"MISTAKE_{name}\n" not in text:
+            failures += fail(source, f"has no `#ifdef MISTAKE_{name}`")
+            continue
+        ok, output = compiled(command, source, f"-DMISTAKE_{name}")
+        if ok:
+            failures += fail(source, f"{name} compiles, but must be refused")
+        elif not re.search(regex, output):
+            failures += fail(source, f"{name} is refused, but the message does not match /{regex}/:", output)
+        else:
+            print(f"{source}: {name} is refused as expected")
+    return 1 if failures else 0
 
 
 def main(argv):

@@ -61,6 +61,7 @@ TYPED_TEST(misuse_of, a_pool_is_a_wrong_size) {
                  TestFixture::report("size or alignment"));
     EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(48), 100),
                  "freed as a block of 100 bytes, is one of 48");
+    EXPECT_DEATH(this->pool.deallocate(this->pool.allocate(100'000), 200'000), TestFixture::report(""));
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_foreign_pointer) {
@@ -79,6 +80,12 @@ TYPED_TEST(misuse_of, a_pool_is_a_pointer_into_a_block) {
             this->pool.deallocate(p + 16, 48);
         },
         TestFixture::report("points into a block"));
+    EXPECT_DEATH(
+        {
+            auto* const p = static_cast<std::byte*>(this->pool.allocate(100'000));
+            this->pool.deallocate(p + 20'480, 100'000);
+        },
+        TestFixture::report(""));
 }
 
 TYPED_TEST(misuse_of, a_pool_is_a_large_block_freed_twice) {
@@ -120,23 +127,18 @@ TYPED_TEST(misuse_of, a_pool_is_an_alignment_that_is_no_power_of_two) {
     }
 }
 
+template <class Pool>
+Pool& destroyed_pool() {
+    auto* const memory = static_cast<Pool*>(::operator new(sizeof(Pool)));
+    std::construct_at(memory, pooled::pool_options{.name = "packets"});
+    std::destroy_at(memory);
+    return *memory;
+}
+
 TYPED_TEST(misuse_of, a_pool_is_a_reservation_after_it_was_destroyed) {
-    EXPECT_DEATH(
-        {
-            auto* const memory = static_cast<TypeParam*>(::operator new(sizeof(TypeParam)));
-            std::construct_at(memory, pooled::pool_options{.name = "packets"});
-            std::destroy_at(memory);
-            memory->reserve_bytes(10, 48);
-        },
-        "bad allocation from pool 'packets' at 0x[0-9a-f]+: it was destroyed");
-    EXPECT_DEATH(
-        {
-            auto* const memory = static_cast<TypeParam*>(::operator new(sizeof(TypeParam)));
-            std::construct_at(memory, pooled::pool_options{.name = "packets"});
-            std::destroy_at(memory);
-            memory->template reserve<int>(10);
-        },
-        "bad allocation from pool 'packets' at 0x[0-9a-f]+: it was destroyed");
+    char const* const report = "bad allocation from pool 'packets' at 0x[0-9a-f]+: it was destroyed";
+    EXPECT_DEATH(destroyed_pool<TypeParam>().reserve_bytes(10, 48), report);
+    EXPECT_DEATH(destroyed_pool<TypeParam>().template reserve<int>(10), report);
 }
 
 // The control block of an object that is observed is needed until its deferred destruction.
@@ -213,7 +215,45 @@ TYPED_TEST(misuse_of, a_pool_does_not_happen_in_a_program_that_is_right) {
     }
     auto const large = this->pool.template make_unique<char[]>(100'000);
     auto const none = this->pool.template make_unique<char[]>(0);
+    for (std::size_t align = 1; align <= 1 << 20; align *= 2)
+        this->pool.deallocate(this->pool.allocate(0, align), 0, align);
+    TypeParam above{{.upstream = this->pool.resource()}};
+    for (int i = 0; i < 3; ++i) {
+        above.deallocate(above.allocate(48), 48);
+        above.deallocate(above.allocate(100'000), 100'000);
+        above.trim();
+    }
     EXPECT_TRUE(test::is_valid(this->pool));
+}
+
+// Pointers that are from no pool. The compiler would see that no header lies in front of the object, and warn.
+template <class T>
+T* hidden(T* p) {
+    asm("" : "+r"(p));
+    return p;
+}
+
+TEST(misuse, of_what_no_pool_gave_is_a_unique_ptr) {
+    char const* const report = "bad deallocation of .*of no pool";
+    EXPECT_DEATH({ pooled::unique_ptr<int> p(hidden(new int(1))); }, report);
+    EXPECT_DEATH(
+        {
+            int i = 1;
+            pooled::unique_ptr<int> p(hidden(&i));
+        },
+        report);
+    EXPECT_DEATH({ pooled::unique_ptr<int[]> p(hidden(new int[4])); }, "bad deallocation of .*");
+}
+
+TEST(misuse, of_a_pool_is_an_allocator_of_another_one) {
+    pooled::pool a{{.name = "a"}};
+    pooled::pool b{{.name = "b"}};
+    pooled::pool_allocator<int> from(a);
+    EXPECT_DEATH(pooled::pool_allocator<int>(b).deallocate(from.allocate(3), 3),
+                 "into pool 'b': it belongs to another");
+    EXPECT_DEATH(pooled::allocator<int>().deallocate(from.allocate(3), 3),
+                 "into pool 'default': it belongs to another");
+    EXPECT_DEATH(from.deallocate(from.allocate(30), 3), "into pool 'a': the size");
 }
 
 }  // namespace

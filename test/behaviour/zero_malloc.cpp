@@ -48,31 +48,19 @@ class after_reserve : public testing::Test {};
 TYPED_TEST_SUITE(after_reserve, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(after_reserve, nothing_calls_malloc) {
-    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
-    auto const start = test::malloc_calls_so_far();
-    delete new int;  // NOLINT: the counter must count
-    void* volatile probe = std::malloc(10);
-    std::free(probe);
-    ASSERT_GE(test::malloc_calls_so_far() - start, 2U) << "the counter does not count";
-
     TypeParam pool;
     pool.template reserve<packet>(k_count);
-    auto const before = test::malloc_calls_so_far();
-    churn(pool);
-    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+    test::expect_no_malloc([&] { churn(pool); });
 }
 
 TYPED_TEST(after_reserve, nothing_calls_the_system) {
     std::unique_ptr<TypeParam> pool;
-    auto const seen = test::count_syscalls(
+    test::expect_no_syscalls(
         [&] {
             pool = std::make_unique<TypeParam>();
             pool->template reserve<packet>(k_count);
         },
         [&] { churn(*pool); });
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
-    EXPECT_TRUE(seen.has_finished);
 }
 
 template <class Pool>
@@ -80,7 +68,6 @@ class unique_ptr_that_becomes_counted : public testing::Test {};
 TYPED_TEST_SUITE(unique_ptr_that_becomes_counted, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
-    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
     constexpr std::size_t k_objects = 1000;
     std::array<pooled::unique_ptr<packet>, k_objects> unique;
     std::array<packet*, k_objects> places{};
@@ -92,12 +79,13 @@ TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
         places[i] = unique[i].get();
     }
     auto const pool_before = pool.stats();
-    auto const before = test::malloc_calls_so_far();
-    for (std::size_t i = 0; i < k_objects / 2; ++i) {
-        counted[i] = std::move(unique[2 * i]);
-        local[i] = std::move(unique[2 * i + 1]);
-    }
-    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+    test::expect_no_malloc([&] {
+        for (std::size_t i = 0; i < k_objects / 2; ++i) {
+            counted[i] = std::move(unique[2 * i]);
+            local[i] = std::move(unique[2 * i + 1]);
+        }
+    });
+    if (!test::k_counts_malloc) return;
     auto const pool_after = pool.stats();
     EXPECT_EQ(pool_after.in_use, k_objects);
     // A block that was taken meanwhile would be detected here, a returned one by the object's address.
@@ -110,7 +98,6 @@ TYPED_TEST(unique_ptr_that_becomes_counted, calls_neither_malloc_nor_the_pool) {
 }
 
 TEST(after_reserve_in_the_default_pool, nothing_calls_malloc_or_the_system) {
-    if (!test::k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
     auto const use = [] {
         for (auto& p : g_packets)
             p = pooled::make_shared<packet>();
@@ -118,25 +105,18 @@ TEST(after_reserve_in_the_default_pool, nothing_calls_malloc_or_the_system) {
             p.reset();
     };
     pooled::default_pool().reserve<packet>(k_count);
-    auto const before = test::malloc_calls_so_far();
-    use();
-    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
-    auto const seen = test::count_syscalls([] {}, use);
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    test::expect_no_malloc(use);
+    test::expect_no_syscalls([] {}, use);
 }
 
 TEST(after_reserve_in_a_bounded_pool, nothing_calls_the_system_until_exhaustion) {
     std::unique_ptr<pooled::pool> pool;
-    auto const seen = test::count_syscalls(
+    test::expect_no_syscalls(
         [&] {
             pool = std::make_unique<pooled::pool>(pooled::pool_options{.max_bytes = 4 << 20});
             pool->reserve<packet>(k_count);
         },
         [&] { churn(*pool); });
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
-    EXPECT_TRUE(seen.has_finished);
 }
 
 // A thread's cache of a class has space for the addresses of 2 to 256 blocks, less for larger ones: their arrays are of several sizes.
@@ -147,8 +127,9 @@ void no_object_of_a_size_calls_the_system() {
         char bytes[Bytes];
     };
     static std::array<std::shared_ptr<object>, k_objects> objects;
+    SCOPED_TRACE(Bytes);
     std::unique_ptr<pooled::pool> pool;
-    auto const seen = test::count_syscalls(
+    test::expect_no_syscalls(
         [&] {
             pool = std::make_unique<pooled::pool>();
             pool->reserve<object>(k_objects);
@@ -159,9 +140,6 @@ void no_object_of_a_size_calls_the_system() {
             for (auto& p : objects)
                 p.reset();
         });
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_EQ(seen.count, 0) << Bytes << " bytes; the first was number " << seen.first;
-    EXPECT_TRUE(seen.has_finished);
 }
 
 TEST(after_reserve_in_a_pool, objects_of_every_size_do_not_call_the_system) {
@@ -258,29 +236,21 @@ TEST(after_reserve_in_a_pool, what_has_been_gathered_once_is_gathered_again_with
         for (int round = 0; round < 100; ++round)
             gather();
     };
-    auto const seen = test::count_syscalls(prepare, again);
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_TRUE(seen.has_finished);
-    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    test::expect_no_syscalls(prepare, again);
     prepare();
-    auto const before = test::malloc_calls_so_far();
-    again();
-    EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+    test::expect_no_malloc(again);
 }
 
 TEST(an_incremental_pool, takes_the_memory_for_a_first_drop_when_it_is_made) {
     std::unique_ptr<pooled::pool> pool;
     std::shared_ptr<owner> p;
-    auto const seen = test::count_syscalls(
+    test::expect_no_syscalls(
         [&] {
             pool = std::make_unique<pooled::pool>(
                 pooled::pool_options{.teardown = pooled::teardown::incremental});
             p = pool->make_shared<owner>();
         },
         [&] { p.reset(); });
-    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
-    EXPECT_TRUE(seen.has_finished);
-    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
 }
 
 }  // namespace

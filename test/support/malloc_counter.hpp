@@ -5,15 +5,16 @@
 // defines them, so exactly one source file of an executable includes this: the only one of a program under behaviour/.
 // Needs glibc; with another C library, or a sanitizer, k_counts_malloc is false and the test is to be skipped.
 //
-//   test::malloc_calls const before = test::malloc_calls_so_far();
-//   ...
-//   EXPECT_EQ(test::malloc_calls_so_far() - before, 0U);
+//   test::expect_no_malloc([&] { ... });
 
 #include "support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <new>
 
 #include <errno.h>
 
@@ -31,6 +32,19 @@ using malloc_calls = std::size_t;
 inline constinit std::atomic<malloc_calls> g_malloc_calls{0};
 
 [[nodiscard]] inline malloc_calls malloc_calls_so_far() noexcept { return g_malloc_calls.load(); }
+
+// `counted` calls malloc never. Skips the test where mallocs cannot be counted.
+template <class Counted>
+void expect_no_malloc(Counted&& counted) {
+    if (!k_counts_malloc) GTEST_SKIP() << "this build cannot count mallocs";
+    auto const start = malloc_calls_so_far();
+    void* volatile probe = ::operator new(10);
+    ::operator delete(probe);
+    ASSERT_GE(malloc_calls_so_far() - start, 2U) << "the counter does not count";
+    auto const before = malloc_calls_so_far();
+    counted();
+    EXPECT_EQ(malloc_calls_so_far() - before, 0U);
+}
 
 }  // namespace test
 

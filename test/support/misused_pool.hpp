@@ -12,12 +12,33 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <type_traits>
 
 namespace test {
 
 // Whether a report names the pool and contains `what`.
 [[nodiscard]] inline bool is_report(std::string const& report, char const* what) {
     return report.find("pool 'packets'") != std::string::npos && report.find(what) != std::string::npos;
+}
+
+// Makes a mistake `times` times. `reports` returns what was reported, a string or several; each must contain `what`.
+template <class Reports>
+void expect_each_reported(char const* what, Reports reports, int times = iterations()) {
+    int made = 0;
+    int found = 0;
+    auto const count = [&](std::string const& report) {
+        ++made;
+        if (is_report(report, what)) ++found;
+    };
+    for (int i = 0; i < times; ++i) {
+        auto const seen = reports(i);
+        if constexpr (std::is_convertible_v<decltype(seen), std::string>)
+            count(seen);
+        else
+            for (std::string const& report : seen)
+                count(report);
+    }
+    EXPECT_EQ(found, made) << what;
 }
 
 template <class Pool>

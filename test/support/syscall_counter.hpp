@@ -4,14 +4,14 @@
 // Counts system calls, all of them, in a forked child. The kernel counts them (a seccomp filter that traps), so wrappers
 // in the C library cannot hide one. A call made while counting fails with ENOSYS, is counted, and its number remembered.
 //
-//   auto const seen = test::count_syscalls([] { ...prepare, threads included...; }, [] { ...counted... });
-//   if (!seen.is_supported) GTEST_SKIP() << "...";
-//   EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+//   test::expect_no_syscalls([] { ...prepare, threads included...; }, [] { ...counted... });
 //
 // The threads that `prepare` starts are counted too. While counting, no thread may wait in the kernel: spin.
 // Sanitizers call the system by themselves: is_supported is then false.
 
 #include "support/sanitizer.hpp"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
@@ -108,6 +108,17 @@ template <class Prepare, class Counted>
     static_cast<void>(counted);
 #endif
     return seen;
+}
+
+// Skips the test where calls cannot be counted.
+inline void expect_none(syscalls_seen const& seen) {
+    if (!seen.is_supported) GTEST_SKIP() << "this system or build cannot count system calls";
+    EXPECT_EQ(seen.count, 0) << "the first was number " << seen.first;
+    EXPECT_TRUE(seen.has_finished);
+}
+template <class Prepare, class Counted>
+void expect_no_syscalls(Prepare&& prepare, Counted&& counted) {
+    expect_none(count_syscalls(prepare, counted));
 }
 
 }  // namespace test

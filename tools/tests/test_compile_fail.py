@@ -10,10 +10,10 @@ from pathlib import Path
 
 import compile_fail
 
-PROGRAM = """// expect: {expect}
+PROGRAM = """// expect wrong: {expect}
 int main() {{
     {control}
-#ifndef POOLED_CONTROL
+#ifdef MISTAKE_wrong
     {mistake}
 #endif
 }}
@@ -46,4 +46,18 @@ class CompileFailTest(unittest.TestCase):
 
     def test_a_program_that_is_broken_without_its_mistake_fails(self):
         self.assertEqual(self.run_on(self.program(control="undeclared();")), 1)
-        self.assertIn("-DPOOLED_CONTROL", self.output.getvalue())
+        self.assertIn("without a mistake", self.output.getvalue())
+
+    def test_a_program_without_an_expectation_fails(self):
+        self.assertEqual(self.run_on("int main() {}\n"), 1)
+        self.assertIn("expect NAME", self.output.getvalue())
+
+    def test_a_mistake_that_no_condition_switches_on_fails(self):
+        self.assertEqual(self.run_on("// expect other: error\n" + self.program()), 1)
+        self.assertIn("MISTAKE_other", self.output.getvalue())
+
+    def test_each_mistake_of_a_program_is_compiled_alone(self):
+        second = "// expect second: no such type\n#ifdef MISTAKE_second\nunknown x;\n#endif\n"
+        self.assertEqual(self.run_on(second + self.program()), 1)
+        self.assertIn("wrong is refused as expected", self.output.getvalue())
+        self.assertEqual(self.run_on(second.replace("no such type", "unknown") + self.program()), 0)

@@ -68,15 +68,6 @@ TEST_F(recycle_unique_pool, a_pool_ptr_of_no_pool_deletes) {
     EXPECT_EQ(log.alive(), 0);
 }
 
-TEST_F(recycle_unique_pool, a_pool_ptr_recycles_any_object_it_was_reset_to) {
-    pool_type pool;
-    auto pointer = pool.allocate();
-    pointer.reset(new object);
-    EXPECT_EQ(pool.unused_resources(), 1U);
-    pointer.reset();
-    EXPECT_EQ(pool.unused_resources(), 2U);
-}
-
 TEST_F(recycle_unique_pool, move_assignment_recycles_what_the_target_had) {
     pool_type pool;
     pool_type other;

@@ -4,7 +4,6 @@
 #include "pooled/heap/chunk_source.hpp"
 
 #include "support/counting_upstream.hpp"
-#include "support/failing_upstream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,43 +65,6 @@ protected:
     upstream from{&memory, 0, false};
 };
 
-TEST_F(chunk_source_test, makes_a_chunk_of_one_span_without_a_class) {
-    tested_source source(shape_of(9 * k_granule_bytes), from);
-    chunk* const c = source.take();
-    ASSERT_NE(c, nullptr);
-    EXPECT_EQ(c->granules, 9U);
-    EXPECT_EQ(c->held, 0U);
-    EXPECT_EQ(c->bytes, memory.bytes());
-    slab const& s = c->records()[0];
-    EXPECT_EQ(s.granules, 9U);
-    EXPECT_EQ(s.bytes(), c->bytes);
-    EXPECT_EQ(s.memory(), c->base);
-    EXPECT_EQ(s.owner, c);
-    EXPECT_TRUE(s.is_free());
-    EXPECT_TRUE(s.is_valid());
-}
-
-TEST_F(chunk_source_test, describes_its_memory_in_the_page_map_until_it_goes_back) {
-    for (bool const is_shared : {true, false}) {
-        tested_source source({k_pool_id, is_shared, false, k_mib, false}, from);
-        chunk* const c = source.take();
-        ASSERT_NE(c, nullptr);
-        std::byte* const base = c->base;
-        slab& used = c->record(3);
-        used.granules = 4;
-        source.assign(used);
-        for (std::size_t const granule : {0U, 2U, 3U, 6U, 7U, 63U}) {
-            map_entry const entry = g_page_map.find(base + granule * k_granule_bytes + 1000);
-            EXPECT_EQ(entry.slab_at(), &c->records()[granule >= 3 && granule < 7 ? 3 : 0]) << granule;
-            EXPECT_EQ(entry.pool_id(), k_pool_id);
-            EXPECT_EQ(entry.is_local(), !is_shared);
-        }
-        source.give_all_back();
-        EXPECT_TRUE(g_page_map.find(base).empty());
-        EXPECT_TRUE(g_page_map.find(base + k_mib - 1).empty());
-    }
-}
-
 TEST_F(chunk_source_test, leaves_the_page_map_as_it_was_when_its_upstream_is_a_pool) {
     tested_source outer(shape_of(k_mib), from);
     chunk* const c = outer.take();
@@ -125,39 +87,6 @@ TEST_F(chunk_source_test, that_starts_small_doubles_its_chunks_up_to_the_largest
     for (int i = 0; i < 9; ++i)
         sizes.push_back(source.take()->bytes >> 10);
     EXPECT_EQ(sizes, (std::vector<std::size_t>{64, 64, 128, 256, 512, 1024, 2048, 2048, 2048}));
-}
-
-TEST_F(chunk_source_test, has_a_chunk_for_a_span_that_is_longer_than_its_chunks) {
-    tested_source source(shape_of(4 * k_granule_bytes), from);
-    EXPECT_EQ(source.take()->granules, 4U);
-    EXPECT_EQ(source.take(20 * k_granule_bytes)->granules, 20U);
-    EXPECT_EQ(source.take({.least = 1, .granules = 7, .bytes = 48})->granules, 7U)
-        << "the length that is better";
-    EXPECT_EQ(memory.bytes(), 31 * k_granule_bytes);
-}
-
-TEST_F(chunk_source_test, has_a_chunk_of_its_own_for_a_span_with_a_larger_alignment) {
-    tested_source source(shape_of(k_mib), from);
-    chunk* const c =
-        source.take({.least = 2, .granules = 2, .bytes = 2 * k_granule_bytes, .align = 16 * k_granule_bytes});
-    ASSERT_EQ(c->granules, 2U);
-    EXPECT_EQ(address_of(c->base) % (16 * k_granule_bytes), 0U);
-    EXPECT_EQ(memory.bytes(), 2 * k_granule_bytes);
-}
-
-TEST_F(chunk_source_test, gives_a_pool_with_small_slabs_a_granule_where_that_is_enough) {
-    chunk_source const small({k_pool_id, true, true, k_granule_bytes, false}, from);
-    chunk_source const usual(shape_of(k_mib), from);
-    for (class_index c = 0; c < k_class_count; ++c) {
-        class_geometry const& g = k_geometry[c];
-        EXPECT_EQ(usual.granules_for(c), g.slab_granules);
-        EXPECT_LE(small.granules_for(c), g.slab_granules);
-        EXPECT_GE(small.granules_for(c) * k_granule_bytes, g.block_bytes);
-        EXPECT_TRUE(g.uses(small.granules_for(c) * k_granule_bytes) ||
-                    small.granules_for(c) == g.slab_granules)
-            << g.block_bytes;
-    }
-    EXPECT_EQ(small.granules_for(class_for(48, 8)), 1U);
 }
 
 // Refuses what is over `m_most` bytes, as fragmented memory does.
@@ -201,42 +130,11 @@ TEST_F(chunk_source_test, takes_no_chunk_that_is_smaller_than_a_block) {
     EXPECT_EQ(memory.allocations(), 0U);
 }
 
-TEST_F(chunk_source_test, takes_whole_granules_of_what_a_bound_leaves) {
-    upstream bounded(&memory, 3 * k_granule_bytes + 100, false);
-    tested_source source(shape_of(2 * k_granule_bytes), bounded);
-    EXPECT_EQ(source.take()->bytes, 2 * k_granule_bytes);
-    EXPECT_EQ(source.take(32'768), nullptr) << "what is left holds no such block";
-    EXPECT_EQ(source.take()->bytes, k_granule_bytes);
-    EXPECT_EQ(source.take(), nullptr);
-    EXPECT_EQ(memory.allocations(), 2U) << "at the bound upstream is not asked";
-}
-
 TEST_F(chunk_source_test, uses_a_bound_under_a_granule_to_the_smallest_block) {
     upstream bounded(&memory, 1000, false);
     tested_source source(shape_of(k_granule_bytes), bounded);
     EXPECT_EQ(source.take()->bytes, 992U);
     EXPECT_EQ(source.take(16), nullptr);
-}
-
-TEST_F(chunk_source_test, takes_nothing_when_upstream_throws) {
-    test::failing_upstream failing(memory);
-    upstream source_of_memory(&failing, 0, false);
-    tested_source source(shape_of(k_mib), source_of_memory);
-    std::size_t const piece = chunk::descriptor_bytes(k_mib / k_granule_bytes);
-    void* const next = g_metadata.allocate(piece);
-    g_metadata.deallocate(next, piece);
-    failing.fail_always(true);
-    EXPECT_THROW(source.take(), test::injected_failure);
-    EXPECT_EQ(source_of_memory.used(), 0U);
-    failing.fail_always(false);
-    EXPECT_EQ(static_cast<void*>(source.take()), next) << "the descriptors' memory was given back";
-}
-
-TEST_F(chunk_source_test, takes_nothing_when_there_is_no_memory_for_the_descriptors) {
-    tested_source source(shape_of(std::size_t{1} << 54), from);  // 2^40 granules
-    EXPECT_THROW(source.take(), std::bad_alloc);
-    EXPECT_EQ(memory.allocations(), 0U);
-    EXPECT_EQ(from.used(), 0U);
 }
 
 TEST_F(chunk_source_test, gives_memory_back_that_the_page_map_cannot_hold) {

@@ -70,12 +70,6 @@ protected:
 
 constexpr class_index k_48 = class_for(48, 8);
 
-TEST_F(slab_test, without_a_class_has_no_blocks) {
-    EXPECT_TRUE(one.is_valid());
-    EXPECT_EQ(one.total, 0U);
-    EXPECT_EQ(one.free, 0U);
-}
-
 TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
     for (class_index c = 0; c < k_class_count; ++c)
         for (std::size_t const bytes :
@@ -97,29 +91,6 @@ TEST_F(slab_test, of_any_class_and_length_begins_with_all_blocks_free) {
             one.unassign();
             ASSERT_TRUE(one.is_valid());
         }
-}
-
-TEST_F(slab_test, gives_out_the_lowest_free_blocks_in_ascending_order) {
-    make(k_48);
-    auto blocks = take(one.total);
-    std::vector<void*> freed;
-    for (std::size_t i = 0; i < blocks.size(); i += 3)
-        freed.push_back(blocks[i]);
-    auto shuffled = freed;
-    std::ranges::shuffle(shuffled, std::mt19937(1));
-    ASSERT_EQ(put(shuffled), shuffled.size());
-    EXPECT_EQ(take(10), std::vector<void*>(freed.begin(), freed.begin() + 10));
-    EXPECT_EQ(take(one.total), std::vector<void*>(freed.begin() + 10, freed.end()));
-    EXPECT_EQ(take(1), std::vector<void*>());
-}
-
-TEST_F(slab_test, gives_out_a_block_below_those_taken_before) {
-    make(k_48);
-    auto const blocks = take(one.total);
-    ASSERT_EQ(put(blocks[1000]), 1U);
-    ASSERT_EQ(put(blocks[3]), 1U) << "the first word with a free block moves down";
-    EXPECT_TRUE(one.is_valid());
-    EXPECT_EQ(take(2), (std::vector<void*>{blocks[3], blocks[1000]}));
 }
 
 TEST_F(slab_test, takes_back_a_batch_up_to_the_first_block_of_another_slab) {
@@ -188,28 +159,6 @@ TEST_F(slab_test, refuses_what_lies_behind_its_last_block_also_next_to_that) {
     EXPECT_TRUE(one.is_valid());
 }
 
-TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
-    make(k_48);
-    auto const blocks = take(one.total);
-    for (std::size_t const i : {0U, 1U, 5U, 63U, 64U, 65U})
-        ASSERT_EQ(put(blocks[i]), 1U);
-    std::vector<std::pair<std::size_t, std::size_t>> runs;
-    one.for_each_free_run(
-        [&](std::size_t first, std::size_t end) { runs.emplace_back(first / 48, end / 48); });
-    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {5, 6}, {63, 66}}));
-}
-
-TEST_F(slab_test, counts_the_runs_of_its_free_blocks_from_its_first_byte) {
-    make(class_for(1500, 8));
-    ASSERT_NE(one.colour(), 0U) << "another base is needed";
-    auto const blocks = take(one.total);
-    ASSERT_EQ(put(blocks[3]), 1U);
-    std::vector<std::pair<std::size_t, std::size_t>> runs;
-    one.for_each_free_run([&](std::size_t first, std::size_t end) { runs.emplace_back(first, end); });
-    std::size_t const first = address_of(blocks[3]) - address_of(one.memory());
-    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{first, first + 1536}}));
-}
-
 TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     std::mt19937 random(7);
     for (class_index const c : {class_index{0}, k_48, class_for(1500, 8), class_for(32768, 8)}) {
@@ -241,80 +190,6 @@ TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
         one.unassign();
         ASSERT_TRUE(one.is_valid());
     }
-}
-
-TEST_F(slab_test, with_one_exact_block_begins_at_its_offset_until_that_is_free) {
-    head.bytes = 3 * k_granule_bytes;
-    head.record(0).granules = 3;
-    one.purged = 7;
-    one.assign_exact(4096);
-    EXPECT_TRUE(one.is_large_block(one.memory() + 4096));
-    EXPECT_FALSE(one.is_large_block(one.memory()));
-    EXPECT_EQ(one.block_bytes(), 3 * k_granule_bytes - 4096);
-    EXPECT_EQ(one.purged, 0U) << "the caller may write to all of it";
-    EXPECT_FALSE(one.is_free());
-    one.unassign();
-    EXPECT_TRUE(one.is_free());
-    EXPECT_EQ(address_of(one.blocks), k_base);
-    EXPECT_TRUE(one.is_valid());
-}
-
-TEST_F(slab_test, of_a_large_class_holds_one_large_block) {
-    constexpr class_index k_large_class = large_class_for(100'000, 16);
-    make(k_large_class, k_geometry[k_large_class].block_bytes);
-    EXPECT_EQ(one.total, 1U);
-    EXPECT_TRUE(one.is_large_block(one.blocks));
-    EXPECT_FALSE(one.is_large_block(one.blocks + 64));
-    one.unassign();
-    make(k_48);
-    EXPECT_FALSE(one.is_large_block(one.blocks));
-}
-
-TEST(slab, has_bits_in_each_granules_record_for_the_smallest_blocks_there) {
-    EXPECT_EQ(k_granule_bytes / k_geometry.front().block_bytes, slab::k_words * slab::k_word_bits);
-}
-
-// A purged page holds no byte of a block that is not free.
-TEST_F(slab_test, notes_which_pages_are_used_when_blocks_are_taken) {
-    if (platform::page_bytes() != platform::k_page_bytes) GTEST_SKIP() << "pages are larger";
-    make(k_48);
-    for (std::uint32_t i = 0; i < one.granules; ++i)
-        memory->records[i].purged = slab::pages_in(0, 0, k_granule_bytes);
-    head.has_purged = true;
-    one.note_purged();
-    static_cast<void>(take(86));  // 4128 bytes
-    EXPECT_EQ(one.purged, slab::k_any_purged | 0b1100U);
-    static_cast<void>(take(one.total - 1));
-    EXPECT_EQ(one.purged, 0U) << "there is no page left to look for";
-    for (std::uint32_t i = 1; i < one.granules; ++i)
-        EXPECT_EQ(memory->records[i].purged, 0U);
-}
-
-TEST(slab, knows_which_pages_of_a_granule_lie_within_a_range) {
-    EXPECT_EQ(slab::pages_in(0, 0, k_granule_bytes), 0b1111U);
-    EXPECT_EQ(slab::pages_in(0, 1, k_granule_bytes), 0b1110U);
-    EXPECT_EQ(slab::pages_in(0, 0, k_granule_bytes - 1), 0b0111U);
-    EXPECT_EQ(slab::pages_in(1, 5000, k_granule_bytes + 4096), 0b0001U);
-    EXPECT_EQ(slab::pages_in(2, 5000, k_granule_bytes + 4096), 0U);
-    EXPECT_EQ(slab::pages_in(0, 100, 4000), 0U);
-}
-
-TEST(slab_list, adds_in_front_and_removes_anywhere) {
-    std::array<slab, 3> slabs;
-    slab_list list;
-    EXPECT_TRUE(list.empty());
-    for (slab& s : slabs)
-        list.push_front(s);
-    EXPECT_EQ(list.first(), &slabs[2]);
-    EXPECT_EQ(list.last(), &slabs[0]);
-    list.remove(slabs[1]);
-    EXPECT_EQ(slabs[2].next, &slabs[0]);
-    EXPECT_EQ(slabs[0].previous, &slabs[2]);
-    list.remove(slabs[2]);
-    EXPECT_EQ(list.first(), &slabs[0]);
-    list.remove(slabs[0]);
-    EXPECT_TRUE(list.empty());
-    EXPECT_EQ(list.last(), nullptr);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -260,6 +261,19 @@ TYPED_TEST(lifecycle, factory_may_be_movable_only_and_construct_in_place) {
     EXPECT_EQ(*pool.acquire(), 42);
     typename TypeParam::template pool<int> returning({}, [](void* where) { return ::new (where) int(43); });
     EXPECT_EQ(*returning.acquire(), 43);
+}
+
+TYPED_TEST(lifecycle, may_clear_the_pool_while_it_releases_an_object) {
+    using functions = pooled::function_lifecycle<int>;
+    std::function<void()> clear;
+    typename TypeParam::template pool<int, functions> pool({}, functions{.on_release = [&](int& n) {
+                                                               n = 7;
+                                                               clear();
+                                                           }});
+    clear = [&] { pool.clear(); };
+    static_cast<void>(pool.acquire());
+    EXPECT_EQ(pool.capacity(), 0U) << "it is of before the clear";
+    EXPECT_EQ(*pool.acquire(), 0);
 }
 
 struct stateful {

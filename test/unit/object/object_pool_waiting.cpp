@@ -14,9 +14,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <ratio>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -86,6 +88,7 @@ TEST(waiting, ends_empty_after_the_deadline) {
     EXPECT_FALSE(pool.acquire_for(30ms));
     EXPECT_GE(std::chrono::steady_clock::now() - start, 30ms);
     EXPECT_FALSE(pool.acquire_unique_for(1ns));
+    EXPECT_FALSE(pool.acquire_for(std::chrono::duration<std::int64_t, std::pico>(1)));
     EXPECT_FALSE(pool.acquire_for(std::chrono::duration<double>(0.001)));
     EXPECT_FALSE(pool.acquire_until(start));
     EXPECT_FALSE(pool.acquire_unique_until(std::chrono::system_clock::now() + 1ms));
@@ -102,6 +105,12 @@ TEST(waiting, does_not_begin_after_the_deadline) {
     EXPECT_FALSE(pool.acquire_for(std::chrono::duration<double>(std::nan(""))));
     EXPECT_FALSE(pool.acquire_until(std::chrono::steady_clock::time_point::min()));
     EXPECT_FALSE(pool.acquire_until(std::chrono::system_clock::time_point()));
+    using years = std::chrono::duration<std::int64_t, std::ratio<86400 * 365>>;
+    using seconds = std::chrono::duration<double>;
+    EXPECT_FALSE(pool.acquire_until(std::chrono::time_point<std::chrono::system_clock, years>::min()));
+    for (double const when : {-std::numeric_limits<double>::infinity(), std::nan("")})
+        EXPECT_FALSE(
+            pool.acquire_until(std::chrono::time_point<std::chrono::steady_clock, seconds>(seconds(when))));
 }
 
 TEST(waiting, accepts_any_duration_and_any_deadline) {
@@ -121,6 +130,13 @@ TEST(waiting, accepts_any_duration_and_any_deadline) {
     serve_one([&] { return pool.acquire_for(std::chrono::duration<int, std::ratio<86400 * 365>>(1000)); });
     serve_one([&] { return pool.acquire_until(std::chrono::steady_clock::time_point::max()); });
     serve_one([&] { return pool.acquire_until(std::chrono::system_clock::time_point::max()); });
+    using years = std::chrono::duration<std::int64_t, std::ratio<86400 * 365>>;
+    serve_one(
+        [&] { return pool.acquire_until(std::chrono::time_point<std::chrono::system_clock, years>::max()); });
+    serve_one([&] {
+        return pool.acquire_until(
+            std::chrono::time_point<std::chrono::steady_clock, std::chrono::hours>::max());
+    });
 }
 
 // A clock that the test advances: what counts is what the caller's clock says.
@@ -141,25 +157,34 @@ TEST(waiting, follows_the_callers_clock) {
     EXPECT_GE(hand_clock::s_now, 5);
 }
 
-TEST(waiting, serves_in_the_order_of_arrival) {
-    constexpr std::size_t k_threads = 12;
+// Waiters, and a thread that takes the object back so many times before it lets it go.
+void expect_served_in_order(std::size_t waiters, int overtakes) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     std::vector<std::size_t> served;
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < k_threads; ++i) {
+    for (std::size_t i = 0; i < waiters; ++i) {
         threads.emplace_back([&, i] {
             auto const mine = pool.acquire_for(1h);
             served.push_back(i);  // one object, so one thread at a time
         });
         until_waiting(pool, i + 1);
     }
+    for (int i = 0; i < overtakes; ++i) {
+        held.reset();
+        held = pool.try_acquire();
+    }
     held.reset();
     for (auto& t : threads)
         t.join();
-    for (std::size_t i = 0; i < k_threads; ++i)
+    ASSERT_EQ(served.size(), waiters);
+    for (std::size_t i = 0; i < waiters; ++i)
         EXPECT_EQ(served[i], i);
 }
+
+TEST(waiting, serves_in_the_order_of_arrival) { expect_served_in_order(12, 0); }
+
+TEST(waiting, goes_on_in_its_place_when_it_was_overtaken) { expect_served_in_order(4, 1000); }
 
 TEST(waiting, ends_although_another_thread_acquires_and_releases_all_the_time) {
     pooled::object_pool<int> pool({.max_objects = 1});
@@ -182,29 +207,6 @@ TEST(waiting, ends_although_another_thread_acquires_and_releases_all_the_time) {
     EXPECT_TRUE(is_served);
     other.join();
     EXPECT_TRUE(test::is_valid(pool));
-}
-
-TEST(waiting, goes_on_in_its_place_when_it_was_overtaken) {
-    constexpr std::size_t k_threads = 4;
-    pooled::object_pool<int> pool({.max_objects = 1});
-    auto held = pool.acquire();
-    std::vector<std::size_t> served;
-    std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < k_threads; ++i) {
-        threads.emplace_back([&, i] {
-            auto const mine = pool.acquire_for(1h);
-            served.push_back(i);  // one object, so one thread at a time
-        });
-        until_waiting(pool, i + 1);
-    }
-    for (int i = 0; i < 1000; ++i) {
-        held.reset();
-        held = pool.try_acquire();
-    }
-    held.reset();
-    for (auto& t : threads)
-        t.join();
-    EXPECT_EQ(served, (std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
 TEST(waiting, goes_on_when_other_waiters_give_up) {
@@ -392,21 +394,15 @@ TEST(waiting, does_not_begin_when_a_stop_was_requested_before) {
     EXPECT_FALSE(pool.acquire_unique(source.get_token()));
 }
 
-TEST(waiting, with_a_stop_token_ends_with_a_release) {
-    pooled::object_pool<int> pool({.max_objects = 1});
-    auto held = pool.acquire();
-    std::jthread other([&](std::stop_token token) { EXPECT_TRUE(pool.acquire(token)); });
-    until_waiting(pool, 1);
-    held.reset();
-}
-
-TEST(waiting, with_a_token_without_a_source_ends_with_a_release) {
-    pooled::object_pool<int> pool({.max_objects = 1});
-    auto held = pool.acquire();
-    std::thread other([&] { EXPECT_TRUE(pool.acquire(std::stop_token())); });
-    until_waiting(pool, 1);
-    held.reset();
-    other.join();
+TEST(waiting, with_a_stop_token_with_or_without_a_source_ends_with_a_release) {
+    std::stop_source source;
+    for (std::stop_token const& token : {source.get_token(), std::stop_token()}) {
+        pooled::object_pool<int> pool({.max_objects = 1});
+        auto held = pool.acquire();
+        std::jthread other([&] { EXPECT_TRUE(pool.acquire(token)); });
+        until_waiting(pool, 1);
+        held.reset();
+    }
 }
 
 #endif

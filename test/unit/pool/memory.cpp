@@ -97,9 +97,6 @@ protected:
     void give_large(std::size_t i, void* p) {
         EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]));
     }
-    [[nodiscard]] bool reserve_large(std::size_t count) {
-        return memory->reserve(k_large_class, k_large_class, count, {k_large_bytes, 16});
-    }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;
         memory->fill(sum);
@@ -112,34 +109,6 @@ protected:
     std::array<thread_cache, 2> caches;
     std::optional<pool_memory> memory;
 };
-
-TEST_F(pool_memory_test, asks_upstream_only_when_it_has_no_free_block) {
-    EXPECT_EQ(upstream_memory.allocations(), 0U);
-    void* const a = take(0, k_48);
-    EXPECT_EQ(upstream_memory.allocations(), 1U);
-    void* const b = memory->allocate(k_48, nullptr);  // a thread without a cache
-    ASSERT_NE(b, nullptr);
-    EXPECT_NE(a, b);
-    EXPECT_TRUE(memory->deallocate(k_48, nullptr, b));
-    give(0, k_48, a);
-    EXPECT_EQ(upstream_memory.allocations(), 1U);
-    EXPECT_EQ(stats().in_use, 0U);
-}
-
-TEST_F(pool_memory_test, uses_what_another_thread_has_cached_before_it_asks_upstream) {
-    std::vector<void*> all;
-    do {
-        all.push_back(take(0, k_48));
-    } while (memory->caches()[k_48].free() != 0 || caches[0].classes[k_48].held() != 0);
-    std::size_t const before = upstream_memory.allocations();
-    give(1, k_48, all.back());
-    failing.fail_always(true);
-    void* const stolen = memory->allocate(k_48, &caches[0]);
-    EXPECT_EQ(stolen, all.back());
-    EXPECT_EQ(upstream_memory.allocations(), before);
-    EXPECT_EQ(failing.calls(), before) << "it was not asked, either";
-    give_all(0, k_48, all);
-}
 
 class bounded_pool_memory : public pool_memory_test {
 protected:
@@ -158,46 +127,6 @@ protected:
         return served;
     }
 };
-
-TEST_F(bounded_pool_memory, gives_all_of_its_bound_to_either_class_by_turns) {
-    for (int round = 0; round < 2; ++round) {
-        for (class_index const c : {k_48, k_1500}) {
-            auto const all = take_all(0, c);
-            EXPECT_GE(all.size() * k_geometry[c].block_bytes, k_mib * 9 / 10);
-            EXPECT_EQ(memory->allocate(c, &caches[1]), nullptr);
-            give_all(0, c, all);
-        }
-        EXPECT_TRUE(memory->is_valid());
-    }
-    EXPECT_LE(upstream_memory.most_bytes(), k_mib);
-}
-
-TEST_F(bounded_pool_memory, finds_the_last_free_block_in_another_threads_cache) {
-    auto all = take_all(0, k_48);
-    for (int round = 0; round < 2; ++round) {
-        leave_bound(k_48, all.back());
-        give(1, k_48, all.back());
-        EXPECT_EQ(stats().cached, 1U);
-        EXPECT_EQ(take(0, k_48), all.back());
-        EXPECT_EQ(take(0, k_48), nullptr);
-    }
-    give_all(0, k_48, all);
-}
-
-TEST_F(bounded_pool_memory, turns_idle_large_blocks_into_slabs_and_back) {
-    std::vector<void*> large;
-    while (void* const p = take_large(0))
-        large.push_back(p);
-    EXPECT_GE(large.size(), 8U);
-    for (void* const p : large)
-        give_large(1, p);  // the thread keeps one
-    auto const small = take_all(0, k_48);
-    EXPECT_GE(small.size() * 48, k_mib * 9 / 10);
-    give_all(1, k_48, small);
-    void* const again = take_large(0);
-    ASSERT_NE(again, nullptr);
-    give_large(0, again);
-}
 
 // The pool's mode at its bound.
 
@@ -270,17 +199,6 @@ TEST_F(bounded_pool_memory, finds_memory_of_any_size_that_becomes_free_at_the_bo
     give_all(0, k_1500, packets);
 }
 
-TEST_F(pool_memory_test, is_as_before_when_upstream_throws) {
-    failing.fail_always(true);
-    EXPECT_THROW(static_cast<void>(take(0, k_48)), test::injected_failure);
-    EXPECT_THROW(static_cast<void>(take_large(0)), test::injected_failure);
-    EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, 1000)), test::injected_failure);
-    EXPECT_THROW(static_cast<void>(reserve_large(3)), test::injected_failure);
-    EXPECT_TRUE(memory->is_valid());
-    EXPECT_EQ(memory->from().used(), 0U);
-    EXPECT_EQ(stats().in_use, 0U);
-}
-
 TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
     std::vector<void*> all;
     while (upstream_memory.allocations() < 2)
@@ -301,12 +219,6 @@ TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
     ASSERT_NE(next, nullptr) << "upstream has memory again";
     give_large(0, next);
     give_large(0, again);
-}
-
-TEST_F(pool_memory_test, ends_reservations_when_it_is_trimmed) {
-    ASSERT_TRUE(memory->reserve(k_48, k_48, 5000));
-    EXPECT_GT(memory->trim(), 0U);
-    EXPECT_EQ(upstream_memory.bytes(), 0U);
 }
 
 TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_alone) {
@@ -330,23 +242,6 @@ TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_a
     give_large(1, next);
 }
 
-TEST_F(pool_memory_test, has_a_span_for_a_block_that_no_class_serves) {
-    void* const p = memory->allocate_large(k_exact_bytes, 16, &caches[0]);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(stats().large_in_use, 1U);
-    EXPECT_EQ(stats().large_bytes, round_up(k_exact_bytes, k_granule_bytes)) << "whole blocks";
-    EXPECT_EQ(stats().in_use, 1U);
-    EXPECT_EQ(stats().high_water, 1U);
-    give_large(1, p);
-    EXPECT_EQ(stats().large_in_use, 0U);
-    void* const small = take(0, k_48);
-    EXPECT_EQ(upstream_memory.allocations(), 1U) << "its memory serves any size";
-    give(0, k_48, small);
-    for (std::size_t const bytes : {k_size_max, k_size_max / 4 + 1})
-        EXPECT_THROW(static_cast<void>(memory->allocate_large(bytes, 16, nullptr)), std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(memory->allocate_large(16, k_size_max / 2 + 1, nullptr)), std::bad_alloc);
-}
-
 TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_spans_of_their_own) {
     for (std::size_t const count : {2U, 4U, 12U}) {
         std::vector<void*> all;
@@ -360,23 +255,6 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
     }
 }
 
-TEST_F(pool_memory_test, has_what_was_reserved_without_upstream_for_both_classes_of_a_type) {
-    constexpr std::size_t k_count = 5000;
-    ASSERT_TRUE(memory->reserve(k_48, k_1500, k_count));
-    ASSERT_TRUE(reserve_large(3));
-    failing.fail_always(true);
-    std::array<std::vector<void*>, 2> all;
-    for (std::size_t i = 0; i < k_count; ++i)
-        all[i % 2].push_back(take(i % 2, i % 2 == 0 ? k_48 : k_1500));
-    std::vector<void*> large;
-    for (int i = 0; i < 3; ++i)
-        large.push_back(take_large(0));
-    give_all(1, k_48, all[0]);
-    give_all(0, k_1500, all[1]);
-    for (void* const p : large)
-        give_large(0, p);
-}
-
 TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
     std::size_t const count =
         2 * (k_slab_bytes / k_geometry[k_1500].block_bytes);  // two slabs, if they are of one class
@@ -388,41 +266,6 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
         all.push_back(take(0, k_1500));
     give(0, k_48, small);
     give_all(0, k_1500, all);
-}
-
-TEST_F(pool_memory_test, refuses_to_reserve_what_no_address_space_holds) {
-    EXPECT_THROW(static_cast<void>(memory->reserve(k_48, k_48, k_size_max / 2)), std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(reserve_large(k_size_max / 2)), std::bad_alloc);
-    EXPECT_EQ(failing.calls(), 0U);
-}
-
-TEST_F(pool_memory_test, trims_all_that_is_free_wherever_it_is) {
-    std::vector<void*> blocks;
-    for (int i = 0; i < 3000; ++i)
-        blocks.push_back(take(0, k_48));
-    give_all(1, k_48, blocks);
-    give_large(0, take_large(0));
-    std::size_t const held = upstream_memory.bytes();
-    EXPECT_EQ(memory->trim(), held);
-    EXPECT_EQ(upstream_memory.bytes(), 0U);
-    EXPECT_EQ(memory->trim(), 0U);
-}
-
-TEST_F(pool_memory_test, counts_deallocations_once_it_is_closed) {
-    void* const small = take(0, k_48);
-    void* const cached = take(0, k_48);
-    void* const large = take_large(0);
-    give(1, k_48, cached);
-    {
-        std::scoped_lock const lock(memory->caches().mutex());
-        EXPECT_EQ(memory->close(), 2);
-    }
-    EXPECT_EQ(memory->caches().first(), nullptr);
-    EXPECT_FALSE(caches[0].gate.enter());
-    EXPECT_FALSE(memory->deallocate(k_48, nullptr, small));
-    EXPECT_FALSE(memory->deallocate_large(large, k_pool_id, "packets", nullptr));
-    for (thread_cache& cache : caches)
-        cache.release();
 }
 
 TEST_F(pool_memory_test, ends_the_process_for_an_address_that_is_no_large_block_in_use) {

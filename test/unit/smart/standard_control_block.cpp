@@ -118,27 +118,19 @@ struct alignas(Align) shaped {
 };
 
 TEST_F(standard_control_block, the_object_follows_the_counts_whatever_its_size_and_alignment) {
-    expect_layout<shaped<1, 1>>("1 byte");
-    expect_layout<shaped<2, 2>>("2 bytes");
-    expect_layout<shaped<3, 1>>("3 bytes");
-    expect_layout<shaped<4, 4>>("4 bytes");
-    expect_layout<shaped<7, 1>>("7 bytes");
-    expect_layout<shaped<8, 8>>("8 bytes");
-    expect_layout<shaped<9, 1>>("9 bytes");
-    expect_layout<shaped<12, 4>>("12 bytes");
-    expect_layout<shaped<16, 8>>("16 bytes");
-    expect_layout<shaped<17, 1>>("17 bytes");
-    expect_layout<shaped<48, 8>>("48 bytes");
-    expect_layout<shaped<1500, 4>>("1500 bytes");
-    expect_layout<shaped<100'000, 8>>("100000 bytes");
-    expect_layout<shaped<1, 16>>("1 byte aligned to 16");
-    expect_layout<shaped<24, 16>>("24 bytes aligned to 16");
-    expect_layout<shaped<1, 32>>("1 byte aligned to 32");
-    expect_layout<shaped<40, 32>>("40 bytes aligned to 32");
-    expect_layout<shaped<64, 64>>("64 bytes aligned to 64");
-    expect_layout<shaped<65, 64>>("65 bytes aligned to 64");
-    expect_layout<shaped<8, 256>>("8 bytes aligned to 256");
-    expect_layout<shaped<8, 4096>>("8 bytes aligned to 4096");
+    auto const expect_all = [this]<std::size_t Align, std::size_t... Bytes>() {
+        (..., expect_layout<shaped<Bytes, Align>>(
+                  (std::to_string(Bytes) + " bytes aligned to " + std::to_string(Align)).c_str()));
+    };
+    expect_all.template operator()<1, 1, 3, 7, 9, 17>();
+    expect_all.template operator()<2, 2>();
+    expect_all.template operator()<4, 4, 12, 1500>();
+    expect_all.template operator()<8, 8, 16, 48, 100'000>();
+    expect_all.template operator()<16, 1, 24>();
+    expect_all.template operator()<32, 1, 40>();
+    expect_all.template operator()<64, 64, 65>();
+    expect_all.template operator()<256, 8>();
+    expect_all.template operator()<4096, 8>();
 }
 
 struct empty {

@@ -7,10 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <latch>
 #include <memory>
 #include <set>
@@ -33,29 +31,6 @@ constexpr block_type k_any{.retire = nullptr,
                            .object_offset = 8,
                            .object_bytes = 1};
 
-template <int N>
-constexpr block_type k_numbered{.retire = nullptr,
-                                .retire_observed = nullptr,
-                                .finish = nullptr,
-                                .finish_observed = nullptr,
-                                .free = nullptr,
-                                .object_offset = 8,
-                                .object_bytes = N};
-
-TEST(the_table_of_block_types, numbers_a_type_once) {
-    type_tag const tag = pooled::detail::tag_of<k_numbered<1>>();
-    EXPECT_NE(tag, pooled::detail::k_no_type);
-    EXPECT_EQ(pooled::detail::tag_of<k_numbered<1>>(), tag);
-    EXPECT_NE(pooled::detail::tag_of<k_numbered<2>>(), tag);
-    EXPECT_EQ(&pooled::detail::g_block_types[tag], &k_numbered<1>);
-}
-
-TEST(the_table_of_block_types, knows_no_type_under_a_number_not_given) {
-    EXPECT_FALSE(pooled::detail::g_block_types.knows(pooled::detail::k_no_type));
-    EXPECT_FALSE(pooled::detail::g_block_types.knows(~std::uint64_t{0}));
-    EXPECT_TRUE(pooled::detail::g_block_types.knows(pooled::detail::tag_of<k_numbered<3>>()));
-}
-
 TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
     auto const table = std::make_unique<block_types>();
     auto const numbers = std::make_unique<copy_directory>();
@@ -74,31 +49,6 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
         EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
         EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
     }
-}
-
-TEST(the_table_of_block_types, gives_threads_that_race_for_a_type_one_number) {
-    constexpr std::size_t k_threads = 4;
-    constexpr std::size_t k_rounds = 300;
-    auto const table = std::make_unique<block_types>();
-    auto const numbers = std::make_unique<copy_directory>();
-    std::vector<std::atomic<type_tag>> tags(k_rounds);
-    std::array<std::vector<type_tag>, k_threads> given;
-    std::latch start(k_threads);
-    std::vector<std::thread> threads;
-    for (std::size_t t = 0; t < k_threads; ++t)
-        threads.emplace_back([&, t] {
-            start.arrive_and_wait();
-            for (auto& tag : tags) {
-                given[t].push_back(table->add(k_any, tag, *numbers));
-                // A thread may read the entry of any number that it was given.
-                ASSERT_EQ(&(*table)[given[t].back()], &k_any);
-            }
-        });
-    for (auto& t : threads)
-        t.join();
-    for (std::size_t t = 1; t < k_threads; ++t)
-        EXPECT_EQ(given[t], given[0]);
-    EXPECT_EQ((std::set<type_tag>(given[0].begin(), given[0].end()).size()), k_rounds);
 }
 
 // Threads make their first objects of the same types at the same moment.
