@@ -14,16 +14,16 @@
 //
 // Any thread may call, from the first constructor in the process to the last destructor. O(1).
 
-#include "pooled/base/size_class.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/heap/page_map.hpp"
-#include "pooled/heap/slab.hpp"
-#include "pooled/os/environment.hpp"
-#include "pooled/pool/default_pool.hpp"
-#include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/foreign.hpp"
-#include "pooled/pool/options.hpp"
-#include "pooled/pool/stats.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/os/environment.hpp"
+#include "pooled/default_pool.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/impl/plugins/foreign.hpp"
+#include "pooled/options.hpp"
+#include "pooled/stats.hpp"
 
 #include <array>
 #include <atomic>

@@ -21,8 +21,9 @@ INCLUDE = ROOT / "include/pooled"
 SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
+MAKERS = ["make_rc", "make_shared", "make_unique", "make_with_tail"]
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp", "smart/counted_ptr.hpp"]
+SHARED = ["fwd.hpp", *(f"detail/{name}.hpp" for name in MAKERS), "detail/counted_ptr.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 SETTINGS = """\
 INPUT = {work}/source
@@ -187,7 +188,8 @@ class Headers:
             if name.startswith("pooled::")
         }
         names = {name for name in names if "::" not in name and name != "detail"}
-        return names | {each.name for each in self.of_namespace() if not each.name.startswith("operator")} - names
+        own = {each.name for each in self.of_namespace() if not each.name.startswith("operator") and "<" not in each.name}
+        return names | own
 
     def of_namespace(self) -> list[Declaration]:
         return declarations(self._compounds["pooled"].iter("memberdef"))

@@ -32,7 +32,7 @@
 
 #include "pooled/version.hpp"
 
-// An unsupported system gets a message before anything else can fail. os/platform.hpp is the one file to port.
+// An unsupported system gets a message before anything else can fail. impl/os/platform.hpp is the one file to port.
 #if defined(_MSC_VER) && !defined(__clang__)
 #error "pooled does not support MSVC: use GCC 12, Clang 15 or later for Linux, for example in WSL"
 #elif defined(_WIN32)
@@ -170,7 +170,7 @@
 #endif
 #endif
 
-#include "pooled/base/macros.hpp"
+#include "pooled/detail/macros.hpp"
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 

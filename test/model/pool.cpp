@@ -15,7 +15,7 @@
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
 
-#include "pooled/pool/pool.hpp"
+#include "pooled/pool.hpp"
 
 #include "model/whole_pool.hpp"  // behind all others
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-// The threads that wait for an object (object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
+// The threads that wait for an object (impl/object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
 // lock, and what to do under it, are those of object_stock: wait(), take() and put(). Objects are numbers: slots that are not read.
 //
 //   granting    two waiters, one of whose waits may end by itself, and a thread that releases two objects
@@ -11,7 +11,7 @@
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
 
-#include "pooled/object/wait_queue.hpp"
+#include "pooled/impl/object/wait_queue.hpp"
 
 #include "model/relacy_atomics.hpp"
 

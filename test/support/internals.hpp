@@ -3,8 +3,8 @@
 
 // Access to internals for tests: see pool_access and object_pool_access.
 
-#include "pooled/object/object_pool.hpp"
-#include "pooled/pool/pool.hpp"
+#include "pooled/object_pool.hpp"
+#include "pooled/pool.hpp"
 
 namespace test {
 

@@ -8,7 +8,7 @@
 //   TYPED_TEST_SUITE(any_pool, test::pool_kinds, test::pool_kind_names);
 //   TYPED_TEST(any_pool, does_what_it_says) { TypeParam pool; ... }
 
-#include "pooled/pool/pool.hpp"
+#include "pooled/pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@ standard library's, whose own printer shows it. docs/debugging.md has examples.
 import gdb
 import gdb.printing
 
-# The layouts of smart/handle.hpp and smart/counted_object.hpp.
+# The layouts of detail/handle.hpp and detail/counted_object.hpp.
 ADDRESS_BITS = 48
 STRONG_BITS = 26
 WEAK_BITS = 24

@@ -18,8 +18,8 @@ class CompileTimeTest(unittest.TestCase):
         self.assertLessEqual(
             {"pooled/pooled.hpp", "pooled/compat/recycle.hpp", "pooled/compat/boost_pool.hpp"}, set(found)
         )
-        self.assertIn("pooled::make_shared<int>", found["pooled/smart/make_shared.hpp"])
-        self.assertIn("pooled::object_pool<int>", found["pooled/object/object_pool.hpp"])
+        self.assertIn("pooled::make_shared<int>", found["pooled/make_shared.hpp"])
+        self.assertIn("pooled::object_pool<int>", found["pooled/object_pool.hpp"])
 
     @unittest.skipUnless(shutil.which("g++"), "needs g++")
     def test_cpu_seconds_of_a_header_and_of_what_it_is_compared_with_are_written(self):

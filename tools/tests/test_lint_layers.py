@@ -34,41 +34,41 @@ class TemporaryHeaders(unittest.TestCase):
 class LintTest(TemporaryHeaders):
     def test_includes_downward_and_within_a_layer_are_accepted(self):
         self.header("config.hpp")
-        self.header("base/bits.hpp", '#include "pooled/config.hpp"\n')
-        self.header("os/platform.hpp", "#include <pooled/base/bits.hpp>\n")
-        self.header("heap/chunk.hpp", '#include "pooled/os/platform.hpp"\n#include <vector>\n')
-        self.header("pooled.hpp", '#include "pooled/heap/chunk.hpp"\n')
+        self.header("detail/bits.hpp", '#include "pooled/config.hpp"\n')
+        self.header("impl/os/platform.hpp", "#include <pooled/detail/bits.hpp>\n")
+        self.header("impl/heap/chunk.hpp", '#include "pooled/impl/os/platform.hpp"\n#include <vector>\n')
+        self.header("pooled.hpp", '#include "pooled/impl/heap/chunk.hpp"\n')
         self.assertEqual(lint.check_layers(self.headers()) + lint.check_cycles(self.headers()), [])
 
     def test_an_upward_include_is_refused(self):
-        self.header("pool/pool.hpp")
-        self.header("base/bits.hpp", '#include "pooled/pool/pool.hpp"\n')
-        self.assert_one(lint.check_layers(self.headers()), "include/pooled/base/bits.hpp", 3, "base is below pool")
+        self.header("pool.hpp")
+        self.header("detail/bits.hpp", '#include "pooled/pool.hpp"\n')
+        self.assert_one(lint.check_layers(self.headers()), "include/pooled/detail/bits.hpp", 3, "base is below pool")
 
     def test_a_circle_of_includes_is_refused_and_shown(self):
-        self.header("base/a.hpp", '#include "pooled/base/b.hpp"\n')
-        self.header("base/b.hpp", '#include "pooled/base/c.hpp"\n')
-        self.header("base/c.hpp", '\n#include "pooled/base/a.hpp"\n')
-        circle = "base/a.hpp -> base/b.hpp -> base/c.hpp -> base/a.hpp"
-        self.assert_one(lint.check_cycles(self.headers()), "include/pooled/base/c.hpp", 4, circle)
+        self.header("impl/os/a.hpp", '#include "pooled/impl/os/b.hpp"\n')
+        self.header("impl/os/b.hpp", '#include "pooled/impl/os/c.hpp"\n')
+        self.header("impl/os/c.hpp", '\n#include "pooled/impl/os/a.hpp"\n')
+        circle = "impl/os/a.hpp -> impl/os/b.hpp -> impl/os/c.hpp -> impl/os/a.hpp"
+        self.assert_one(lint.check_cycles(self.headers()), "include/pooled/impl/os/c.hpp", 4, circle)
 
     def test_a_layer_keeps_to_its_lines(self):
-        self.header("base/a.hpp", "\n" * 8)
-        self.header("base/b.hpp", "\n" * 8)
-        with unittest.mock.patch.dict(lint.LINES, {"base": 20}, clear=True):
+        self.header("impl/os/a.hpp", "\n" * 8)
+        self.header("impl/os/b.hpp", "\n" * 8)
+        with unittest.mock.patch.dict(lint.LINES, {"os": 20}, clear=True):
             self.assertEqual(lint.check_length(self.headers()), [])
-        with unittest.mock.patch.dict(lint.LINES, {"base": 19}, clear=True):
-            self.assert_one(lint.check_length(self.headers()), "include/pooled/base", 0, "20 lines, 19 are allowed")
+        with unittest.mock.patch.dict(lint.LINES, {"os": 19}, clear=True):
+            self.assert_one(lint.check_length(self.headers()), "layer os", 0, "20 lines, 19 are allowed")
 
     def test_the_licence_line_comes_first(self):
-        self.header("base/a.hpp", opening="#pragma once\n")
-        self.assert_one(lint.check_opening(self.headers()["base/a.hpp"]), "include/pooled/base/a.hpp", 1, "SPDX")
+        self.header("impl/os/a.hpp", opening="#pragma once\n")
+        self.assert_one(lint.check_opening(self.headers()["impl/os/a.hpp"]), "include/pooled/impl/os/a.hpp", 1, "SPDX")
 
     def test_a_macro_without_the_prefix_is_refused_outside_compat(self):
-        self.header("base/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
+        self.header("impl/os/a.hpp", "#define POOLED_GOOD 1\n#define bad 1\n")
         self.header("compat/a.hpp", "#define BOOST_LIKE 1\n")
         headers = self.headers()
-        self.assert_one(lint.check_macros(headers["base/a.hpp"]), "include/pooled/base/a.hpp", 4, "POOLED_BAD")
+        self.assert_one(lint.check_macros(headers["impl/os/a.hpp"]), "include/pooled/impl/os/a.hpp", 4, "POOLED_BAD")
         self.assertEqual(lint.check_macros(headers["compat/a.hpp"]), [])
 
     def test_versions_that_differ_are_refused(self):
@@ -83,12 +83,12 @@ class LintTest(TemporaryHeaders):
 @unittest.skipIf(lint.check_compilers(), "needs g++ and clang++-19")
 class CompilingLintTest(TemporaryHeaders):
     def test_a_header_that_needs_another_before_it_is_refused(self):
-        self.header("base/good.hpp", "inline int one() { return 1; }\n")
-        self.header("base/bad.hpp", "inline std::size_t one() { return 1; }\n")
-        self.header("pool/user.hpp", '#include "pooled/base/bad.hpp"\n')
+        self.header("impl/os/good.hpp", "inline int one() { return 1; }\n")
+        self.header("impl/os/bad.hpp", "inline std::size_t one() { return 1; }\n")
+        self.header("impl/pool/user.hpp", '#include "pooled/impl/os/bad.hpp"\n')
         findings = lint.check_alone(self.include, self.headers())
-        self.assert_one(findings, "include/pooled/base/bad.hpp", 1, "does not compile alone with g++")
+        self.assert_one(findings, "include/pooled/impl/os/bad.hpp", 1, "does not compile alone with g++")
 
     def test_headers_that_libcxx_refuses_are_told_with_the_first_error(self):
-        self.header("base/a.hpp", "#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
+        self.header("impl/os/a.hpp", "#include <version>\n#ifdef _LIBCPP_VERSION\n#error not here\n#endif\n")
         self.assert_one(lint.check_libcxx(self.include, self.headers()), "include/pooled", 0, "not here")

@@ -22,7 +22,7 @@ class MakeDocsTest(unittest.TestCase):
             "[a](concepts.md#x)": "[a](concepts.md#x)",
             "[a](../bench/CMakeLists.txt)": "a",
             "[bench/x.cpp](../bench/x.cpp)": "`bench/x.cpp`",
-            "[a](../include/pooled/pool/pool.hpp)": "[a](headers/pool-pool.md)",
+            "[a](../include/pooled/pool.hpp)": "[a](headers/pool.md)",
             "[a](../README.md)": "[a](index.md)",
             "[a](#here) [b](https://example.org)": "[a](#here) [b](https://example.org)",
         }.items():

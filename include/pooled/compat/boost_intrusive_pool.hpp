@@ -12,9 +12,9 @@
 // Any number of threads may take and drop items, query, check() and clear() a pool. Constructing, destroying, moving or init()
 // of a pool, and setting its recycle method, are for one thread alone. docs/migration.md lists the differences.
 
-#include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 

@@ -22,13 +22,13 @@
 // one word must find the object's start. Any thread may copy and drop. O(1), no allocation.
 
 #include "pooled/config.hpp"
-#include "pooled/pool/checks.hpp"
-#include "pooled/smart/counted_object.hpp"
-#include "pooled/smart/counting.hpp"
-#include "pooled/smart/deleter.hpp"
-#include "pooled/smart/handle.hpp"
-#include "pooled/smart/make_rc.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/counting.hpp"
+#include "pooled/detail/handle.hpp"
+#include "pooled/detail/make_rc.hpp"
+#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/rc_ptr.hpp"
+#include "pooled/unique_ptr.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 

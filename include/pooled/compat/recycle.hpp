@@ -20,10 +20,10 @@
 // The interface and the idea (a deleter that holds the pool weakly) are those of the recycle library of Steinwurf ApS.
 // docs/migration.md lists the differences.
 
+#include "pooled/allocator.hpp"
 #include "pooled/compat/recycle_stock.hpp"
 #include "pooled/compat/shared_from_this.hpp"
 #include "pooled/config.hpp"
-#include "pooled/smart/allocator.hpp"
 
 #include <cstddef>
 #include <functional>

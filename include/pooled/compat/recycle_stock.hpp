@@ -8,7 +8,7 @@
 // objects are in a std::vector on the heap, since leak checkers do not search mapped pages.
 
 #include "pooled/config.hpp"
-#include "pooled/os/mutex.hpp"
+#include "pooled/impl/os/mutex.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-#include "pooled/base/algorithm.hpp"
+#include "pooled/detail/algorithm.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Rounding and arithmetic at the edges of std::size_t.
 
-#include "pooled/base/bits.hpp"
+#include "pooled/detail/bits.hpp"
 
 #include <gtest/gtest.h>
 

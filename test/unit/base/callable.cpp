@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-#include "pooled/base/callable.hpp"
+#include "pooled/detail/callable.hpp"
 
 #include <gtest/gtest.h>
 

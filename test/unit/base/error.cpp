@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The message of `exhausted`.
 
-#include "pooled/base/error.hpp"
+#include "pooled/error.hpp"
 
 #include <gtest/gtest.h>
 

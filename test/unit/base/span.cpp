@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-#include "pooled/base/span.hpp"
+#include "pooled/detail/span.hpp"
 
 #include <gtest/gtest.h>
 

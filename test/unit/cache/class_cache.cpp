@@ -2,7 +2,7 @@
 // What a thread's cache did not need lately, which decides how much an exchange takes from it. The rest: central.cpp and
 // cache_set.cpp.
 
-#include "pooled/cache/class_cache.hpp"
+#include "pooled/detail/class_cache.hpp"
 
 #include <gtest/gtest.h>
 

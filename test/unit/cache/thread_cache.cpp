@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // How a thread finds its cache of a pool.
 
-#include "pooled/cache/thread_cache.hpp"
+#include "pooled/detail/thread_cache.hpp"
 
 #include <gtest/gtest.h>
 

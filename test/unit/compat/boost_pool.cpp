@@ -3,7 +3,7 @@
 
 #include "pooled/compat/boost_pool.hpp"
 
-#include "pooled/pool/pool.hpp"
+#include "pooled/pool.hpp"
 
 #include "support/in_child.hpp"
 #include "support/lives.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Chunks alone, without a heap: how large they are, how they are described, and that whatever fails takes nothing.
 
-#include "pooled/heap/chunk_source.hpp"
+#include "pooled/impl/heap/chunk_source.hpp"
 
 #include "support/counting_upstream.hpp"
 

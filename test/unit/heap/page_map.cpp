@@ -2,9 +2,9 @@
 // The map from an address to its pool and the descriptor of the memory there. It never reads what an address points to, so the addresses here
 // are made up.
 
-#include "pooled/heap/page_map.hpp"
+#include "pooled/detail/page_map.hpp"
 
-#include "pooled/heap/slab.hpp"
+#include "pooled/impl/heap/slab.hpp"
 
 #include <gtest/gtest.h>
 

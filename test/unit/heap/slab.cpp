@@ -2,9 +2,9 @@
 // The bitmap of a slab: which blocks are free, lowest first, and which addresses are not blocks in use. The memory that a
 // slab describes is never read or written, so the addresses here are made up.
 
-#include "pooled/heap/slab.hpp"
+#include "pooled/impl/heap/slab.hpp"
 
-#include "pooled/heap/chunk.hpp"
+#include "pooled/impl/heap/chunk.hpp"
 
 #include <gtest/gtest.h>
 

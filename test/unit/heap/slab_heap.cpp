@@ -2,7 +2,7 @@
 // The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned,
 // reservations, and that an upstream that fails changes nothing.
 
-#include "pooled/heap/slab_heap.hpp"
+#include "pooled/impl/heap/slab_heap.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"

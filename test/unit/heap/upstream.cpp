@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // How a pool stays within its bound.
 
-#include "pooled/heap/upstream.hpp"
+#include "pooled/impl/heap/upstream.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 // growing_list: what a pool's interface does not show of its steps, or shows by chance. The rest: compat/boost_intrusive_pool*.cpp.
 
-#include "pooled/object/growing_list.hpp"
+#include "pooled/impl/object/growing_list.hpp"
 
-#include "pooled/object/own_core.hpp"
-#include "pooled/pool/extension.hpp"
+#include "pooled/detail/own_core.hpp"
+#include "pooled/impl/pool/extension.hpp"
 
 #include "support/in_child.hpp"
 #include "support/sanitizer.hpp"

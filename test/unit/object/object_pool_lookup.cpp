@@ -40,7 +40,7 @@ struct factory {
     message* operator()(void* where) const { return ::new (where) message; }
 };
 
-// object/lifecycle.hpp, object_pool.hpp
+// lifecycle.hpp, object_pool.hpp
 template <class T, class L>
 void create_object(L&, void*) {
     ++g_hijacked;
@@ -69,7 +69,7 @@ std::function<void(void*)> make_factory(Factory&&) {
     return {};
 }
 
-// object/slot.hpp
+// detail/slot.hpp
 template <class X>
 void find_shared_from_this(std::enable_shared_from_this<X>*) {
     ++g_hijacked;
@@ -83,7 +83,7 @@ void forget_owners(T&) noexcept {
     ++g_hijacked;
 }
 
-// object/handles.hpp, object/recycler.hpp
+// detail/handles.hpp, detail/recycler.hpp
 template <class T>
 void introduce(T*) {
     ++g_hijacked;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The statistics of an object pool.
 
-#include "pooled/object/stats.hpp"
-
+#include "pooled/object_stats.hpp"
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // How long a waiter may be overtaken. The order of waiters and their grants: object_pool_waiting.cpp and model/wait_queue.cpp.
 
-#include "pooled/object/wait_queue.hpp"
+#include "pooled/impl/object/wait_queue.hpp"
 
-#include "pooled/object/deadline.hpp"
+#include "pooled/impl/object/deadline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // What the copies of the library's state in one process have in common: the directory, and how a file finds it. The whole,
 // with several copies: test/plugins.
 
-#include "pooled/os/copies.hpp"
+#include "pooled/impl/plugins/copies.hpp"
 
 #include <gtest/gtest.h>
 #include <link.h>

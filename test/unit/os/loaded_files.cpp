@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 // What the library declares of the dynamic loader's interface is what the system's headers declare.
 
-#include "pooled/os/loaded_files.hpp"
+#include "pooled/impl/plugins/loaded_files.hpp"
 
-#include "pooled/os/platform.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include <gtest/gtest.h>
 #include <link.h>

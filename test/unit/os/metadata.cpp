@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The arena of the library's own structures.
 
-#include "pooled/os/metadata.hpp"
+#include "pooled/impl/os/metadata.hpp"
 
 #include "support/blocks.hpp"
 

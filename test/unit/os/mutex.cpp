@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The lock of the library's slow paths.
 
-#include "pooled/os/mutex.hpp"
+#include "pooled/impl/os/mutex.hpp"
 
 #include "support/sanitizer.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The contract with the operating system: pages at any alignment, and a hook at the end of a thread.
 
-#include "pooled/os/platform.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include "support/resident_pages.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "pooled/pool/exhaustion.hpp"
+#include "pooled/impl/pool/exhaustion.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -2,7 +2,7 @@
 // The memory of a pool alone, with two threads' caches made by hand: what a call does that a cache could not serve, and
 // that nothing free is overlooked before upstream is asked for more or "exhausted" is reported.
 
-#include "pooled/pool/memory.hpp"
+#include "pooled/impl/pool/memory.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/death_tests.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Raw blocks: any size, any alignment, no overlap; membership; trimming.
 
-#include "pooled/pool/pool.hpp"
+#include "pooled/pool.hpp"
 
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"

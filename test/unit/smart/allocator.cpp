@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Both allocators against the standard's requirements, and in every container of the standard library.
 
-#include "pooled/smart/allocator.hpp"
+#include "pooled/allocator.hpp"
 
 #include "pooled/pooled.hpp"
 

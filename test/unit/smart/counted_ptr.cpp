@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-#include "pooled/smart/counted_ptr.hpp"
+#include "pooled/detail/counted_ptr.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // The deleter of unique_ptr: empty, finds the whole object from any of its bases, and destroys it as its type requires.
 
-#include "pooled/smart/deleter.hpp"
-
 #include "pooled/pooled.hpp"
+#include "pooled/unique_ptr.hpp"
 
 #include "support/lives.hpp"
 

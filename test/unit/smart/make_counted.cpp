@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The for_overwrite forms of make_unique and make_rc: default-initialised, so what no constructor writes is not written.
 
-#include "pooled/smart/make_counted.hpp"
+#include "pooled/detail/make_counted.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Arrays of make_rc: what they contain, which pointers hold them, and what is left when one cannot be constructed.
 
-#include "pooled/smart/make_elements.hpp"
+#include "pooled/detail/make_elements.hpp"
 
 #include "pooled/pooled.hpp"
 

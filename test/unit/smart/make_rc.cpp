@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // make_rc, make_local_rc, try_make_rc: arguments, failure, exhaustion.
 
-#include "pooled/smart/make_rc.hpp"
+#include "pooled/detail/make_rc.hpp"
 
 #include "pooled/pooled.hpp"
 

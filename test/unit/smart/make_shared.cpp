@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // make_shared in all its forms, from a pool, a local_pool and the default pool.
 
-#include "pooled/smart/make_shared.hpp"
+#include "pooled/detail/make_shared.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // enable_rc_from_this: who gets a pointer to itself, when, and who does not.
 
-#include "pooled/smart/rc_from_this.hpp"
+#include "pooled/rc_from_this.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // rc_ptr and local_rc_ptr as values: size, counts, assignment, comparison. Casts: rc_ptr_casts.cpp; ends: rc_ptr_lifetime.cpp.
 
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -2,7 +2,7 @@
 // Counted pointers to bases, wherever they lie in the object and with or without a virtual destructor, and back.
 
 #include "pooled/pooled.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 #include "support/handle_kinds.hpp"
 #include "support/lives.hpp"

@@ -4,7 +4,7 @@
 // A class that rc_ptr_incomplete.cpp never sees complete; rc_ptr_incomplete_complete.cpp defines it.
 
 #include "pooled/fwd.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 namespace test_incomplete {
 

@@ -2,7 +2,7 @@
 // Counted pointers when a thread, the pool or the process ends, and after a fork.
 
 #include "pooled/pooled.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 #include "support/counting_upstream.hpp"
 #include "support/death_tests.hpp"

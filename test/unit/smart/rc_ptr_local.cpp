@@ -2,7 +2,7 @@
 // From one way of counting to the other: by a sole owner only. What both have in common: rc_ptr.cpp.
 
 #include "pooled/pooled.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 #include "support/death_tests.hpp"
 #include "support/lives.hpp"

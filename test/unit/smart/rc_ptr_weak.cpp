@@ -2,7 +2,7 @@
 // Weak pointers: what they see, when, and what they keep.
 
 #include "pooled/pooled.hpp"
-#include "pooled/smart/rc_ptr.hpp"
+#include "pooled/rc_ptr.hpp"
 
 #include "support/handle_kinds.hpp"
 #include "support/lives.hpp"

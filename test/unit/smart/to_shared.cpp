@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
-#include "pooled/smart/to_shared.hpp"
+#include "pooled/to_shared.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The numbered table of block types: one number a type, whoever asks; full at 16256. Counts near their limit: smart/counting.cpp.
 
-#include "pooled/teardown/block_type.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
 
 #include "pooled/pooled.hpp"
 

@@ -7,7 +7,7 @@
 //   - what is not gathered: what has other owners, trivial types, arrays, objects of other allocators
 //   - what happens in it: allocations, pools that are destroyed, destructors that create and drop more
 
-#include "pooled/teardown/reclaim_scope.hpp"
+#include "pooled/reclaim_scope.hpp"
 
 #include "pooled/pooled.hpp"
 

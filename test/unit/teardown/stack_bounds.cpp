@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The bounds of a thread's own stack hold what the thread has there, and nothing else.
 
-#include "pooled/teardown/stack_bounds.hpp"
+#include "pooled/impl/teardown/stack_bounds.hpp"
 
 #include "support/small_stack.hpp"
 

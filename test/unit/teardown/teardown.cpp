@@ -2,7 +2,7 @@
 // When to defer, by the state of a thread alone. Stack pointers are made up, but for the thread's own: on any other stack
 // the first drop is an outermost drop, and its depth decides.
 
-#include "pooled/teardown/teardown.hpp"
+#include "pooled/impl/teardown/teardown.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,13 +7,13 @@
 //                                                                                     ▲ made
 // A step uses up the raw slots of the newest arena first, so only that one has any.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/compat/boost_intrusive_pool/item.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform.hpp"
-#include "pooled/pool/default_pool.hpp"
+#include "pooled/default_pool.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include <atomic>
 #include <cstddef>

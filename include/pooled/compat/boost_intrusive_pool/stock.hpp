@@ -4,12 +4,12 @@
 // The part of a boost_intrusive_pool that outlives its handle: which items are free, and what happens to a dropped one. It lives
 // until the pool is gone and the last item was returned. No lock is held while a function of the user runs.
 
-#include "pooled/base/atomics.hpp"
 #include "pooled/compat/boost_intrusive_pool/arena.hpp"
 #include "pooled/config.hpp"
-#include "pooled/object/growing_list.hpp"
-#include "pooled/object/own_core.hpp"
-#include "pooled/pool/extension.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/own_core.hpp"
+#include "pooled/impl/object/growing_list.hpp"
+#include "pooled/impl/pool/extension.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -18,9 +18,9 @@
 // O(1), but: rows of chunks O(free) and, when they have to be sorted, O(free * log free); release_memory() likewise;
 // is_from() O(regions). Trivially destructible: an owner that is destroyed calls purge_memory().
 
-#include "pooled/base/bits.hpp"
-#include "pooled/base/geometry.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/geometry.hpp"
 
 #include <algorithm>
 #include <cstddef>

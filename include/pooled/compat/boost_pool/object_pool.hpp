@@ -3,10 +3,10 @@
 
 // object_pool: objects that are destroyed at the latest with their pool. As in Boost, for one thread at a time.
 
-#include "pooled/base/algorithm.hpp"
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 
 #include <new>
 #include <type_traits>

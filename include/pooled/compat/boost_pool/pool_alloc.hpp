@@ -4,10 +4,10 @@
 // pool_allocator and fast_pool_allocator: for containers and std::allocate_shared, on the singleton_pool of their tag and
 // of T's size. Stateless, always equal, and as thread-safe as that pool. The two differ only in their pools.
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/compat/boost_pool/singleton_pool.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
 
 #include <cstddef>
 #include <limits>

@@ -10,7 +10,7 @@
 #include "pooled/compat/boost_pool/striped_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include <cstddef>
 #include <mutex>

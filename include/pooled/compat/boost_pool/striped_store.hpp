@@ -16,8 +16,8 @@
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/platform.hpp"
-#include "pooled/os/raw_mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/os/raw_mutex.hpp"
 
 #include <algorithm>
 #include <array>

@@ -11,19 +11,19 @@
 // A class that took small chunks once sets m_is_small until release(). Only then must a deallocation find out where its block is
 // from; it looks into the page map. O(1), but for release(): O(memory / 64 KiB + pieces).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/duration.hpp"
-#include "pooled/base/geometry.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/compat/pmr/pool_resource.hpp"
 #include "pooled/compat/pmr/small_chunks.hpp"
 #include "pooled/compat/pmr/upstream_memory.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/metadata.hpp"
-#include "pooled/os/mutex.hpp"
-#include "pooled/pool/core.hpp"
-#include "pooled/pool/fast_path.hpp"
-#include "pooled/pool/pool.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/duration.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/pool.hpp"
 
 #include <array>
 #include <atomic>

@@ -7,10 +7,10 @@
 // Free blocks are linked through their first word. Chunks are pieces of upstream_memory and return with its release().
 // Requires a lock, or one thread. O(1), besides what upstream takes; the first use of a chunk: O(its blocks).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/size_class.hpp"
 #include "pooled/compat/pmr/upstream_memory.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <array>
 #include <cstddef>

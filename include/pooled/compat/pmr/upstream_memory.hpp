@@ -10,10 +10,10 @@
 // The core of the pool allocates through the memory_resource interface and records its chunks itself.
 // O(1), besides what upstream takes; release(): O(pieces).
 
-#include "pooled/base/algorithm.hpp"
-#include "pooled/base/bits.hpp"
 #include "pooled/config.hpp"
-#include "pooled/os/mutex.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/impl/os/mutex.hpp"
 
 #include <bit>
 #include <cstddef>

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The layout of an object of make_rc or make_unique in its block, and the header word in front of it.
+//
+//   block  | padding to alignof(T), none up to 8 | header: 8 | object |
+//
+//   header | type: 14 | weak: 24 | strong: 26 |
+//
+//   strong   owners that are rc_ptr or local_rc_ptr; 0 while a unique_ptr owns the object, and when it is destroyed
+//   weak     weak pointers, and one for all owners together, including a unique_ptr
+//
+// A unique_ptr therefore becomes an rc_ptr by one store. The last owner, if it is also the only reference (strong = weak = 1),
+// drops without a locked instruction, since no other thread can take a reference any more.
+// Overflow of a count ends the process with a message; that is 67 million owners of one object, or 16 million observers.
+
+#include "pooled/config.hpp"
+#include "pooled/destroy_in_place.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/impl/teardown/deferred_queue.hpp"
+#include "pooled/impl/teardown/incremental.hpp"
+#include "pooled/impl/teardown/teardown.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+struct count_header {
+    static constexpr std::uint64_t k_strong_one = 1;
+    static constexpr std::uint64_t k_strong_mask = (std::uint64_t{1} << 26) - 1;
+    static constexpr std::uint64_t k_weak_one = k_strong_mask + 1;
+    static constexpr std::uint64_t k_weak_mask = ((std::uint64_t{1} << 24) - 1) * k_weak_one;
+    static constexpr std::uint64_t k_sole =
+        k_strong_one | k_weak_one;                         // owned by one pointer, observed by none
+    static constexpr std::uint64_t k_unique = k_weak_one;  // owned by a unique_ptr
+    static_assert((k_strong_mask ^ k_weak_mask) == (std::uint64_t{1} << k_type_shift) - 1);
+
+    // Even if several threads pass the limit at the same moment, the count stays below the mask.
+    static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
+    static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
+
+    std::atomic<std::uint64_t> word;
+
+    [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
+        return (word & (k_strong_mask | k_weak_mask)) == k_sole;
+    }
+    [[nodiscard]] static std::uint64_t weak_in(std::uint64_t word) noexcept { return word & k_weak_mask; }
+    [[nodiscard]] static std::uint64_t strong_in(std::uint64_t word) noexcept { return word & k_strong_mask; }
+
+    // Called after the last owner is gone: drops the weak count that all owners held together, and frees the block unless it is
+    // observed. acq_rel: pairs with the same by other threads; all they did to the block is seen when it is freed.
+    void release_weak() noexcept {
+        std::uint64_t now = word.load(std::memory_order_acquire);
+        if (weak_in(now) != k_weak_one) {
+#if POOLED_HARDENED
+            hardened::expect_in_use(this);
+#endif
+            now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
+            if (weak_in(now) != k_weak_one) return;
+        }
+        if (is_plain(now)) return detail::deallocate(detail::in_default_pool{}, plain_class(now), this);
+        g_block_types[now].free(this);
+    }
+
+    // An owner drops the object, whose header read `now`. True: `counts` was the only reference, and the object is destroyed or
+    // deferred.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
+        std::uint64_t const number = number_if(now, counts);
+#if POOLED_CHECKED
+        // The block of a deferred object is still in use: its header records the drop.
+        if (counts == k_sole && number < k_type_numbers)
+            word.store(now - k_strong_one, std::memory_order_relaxed);
+#endif
+        if (number < k_plain_numbers)
+            detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
+        else if (number < k_type_numbers) [[likely]]
+            g_block_types.numbered(number).retire(this);
+        else
+            return false;
+        return true;
+    }
+};
+static_assert(sizeof(count_header) == 8);
+
+[[noreturn]] POOLED_NOINLINE inline void count_overflow() {
+    POOLED_FAIL("pooled: more than 66 million rc_ptr, or 15 million weak_rc_ptr, to one object");
+    __builtin_unreachable();
+}
+
+// What enable_rc_from_this derives from.
+struct rc_from_this_tag {};
+template <class T>
+inline constexpr bool k_has_rc_from_this = std::is_base_of_v<rc_from_this_tag, T>;
+
+template <class T, class Origin>
+class counted_object {
+public:
+    static constexpr std::size_t k_offset = detail::larger(alignof(T), sizeof(count_header));
+    static constexpr std::size_t k_align = detail::larger(alignof(T), alignof(count_header));
+    static constexpr std::size_t k_bytes = k_offset + sizeof(T);
+    static constexpr class_index k_class = class_for(k_bytes, k_align);
+
+    // What make_rc and make_unique need before they allocate. Throws std::length_error.
+    [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag() {
+        if constexpr (k_is_plain)
+            return plain_tag(k_class);
+        else
+            return tag_or_throw<k_type>();
+    }
+
+    [[nodiscard]] static void* place_in(void* block) noexcept {
+        return static_cast<std::byte*>(block) + k_offset;
+    }
+
+    // Requires an object just constructed at place_in(). `counts`: k_sole or k_unique.
+    static void set_header(T* object, type_tag type, std::uint64_t counts) noexcept {
+        ::new (static_cast<void*>(reinterpret_cast<std::byte*>(object) - sizeof(count_header)))
+            count_header{counts | type};
+    }
+
+private:
+    // There is nothing to destroy, and the header is at the start of the block.
+    static constexpr bool k_is_plain = Origin::k_is_default && std::is_trivially_destructible_v<T> &&
+                                       !k_has_rc_from_this<T> && k_class != k_large &&
+                                       k_offset == sizeof(count_header);
+
+    static count_header& header_at(void* header) noexcept { return *static_cast<count_header*>(header); }
+    static T* object_of(void* header) noexcept {
+        return std::launder(reinterpret_cast<T*>(static_cast<std::byte*>(header) + sizeof(count_header)));
+    }
+
+    static void retire(void* header) noexcept {
+        // The object may observe itself after its destructor has run.
+        if constexpr (k_has_rc_from_this<T>) {
+            count_header& h = header_at(header);
+            h.word.store(h.word.load(std::memory_order_relaxed) & ~count_header::k_strong_mask,
+                         std::memory_order_relaxed);
+            return retire_observed(header);
+        } else {
+            if constexpr (k_is_deferrable_type<T>)
+                if (!Origin::k_is_immediate || !t_teardown.may_recurse()) [[unlikely]]
+                    return retire_slow(header);
+            std::destroy_at(object_of(header));
+            free(header);
+        }
+    }
+    POOLED_NOINLINE static void retire_slow(void* header) noexcept {
+        if (!is_destroyed(header)) return defer(header, false);
+        free(header);
+    }
+
+    static void retire_observed(void* header) noexcept {
+        if constexpr (k_is_deferrable_type<T>) {
+            if (!is_destroyed(header)) return defer(header, true);
+        } else {
+            std::destroy_at(object_of(header));
+        }
+        header_at(header).release_weak();
+    }
+
+    // False: the object must be deferred.
+    [[nodiscard]] static bool is_destroyed(void* header) noexcept {
+        if constexpr (Origin::k_is_immediate)
+            return detail::try_destroy(object_of(header), false);
+        else
+            return !detail::is_incremental(header) && detail::try_destroy(object_of(header), true);
+    }
+
+    static void defer(void* header, bool is_observed) noexcept {
+        deferred const d(header, detail::tag_of<k_type>(), is_observed);
+        if constexpr (Origin::k_is_immediate)
+            detail::defer_to_outermost(d, object_of(header), sizeof(T));
+        else
+            detail::defer_or_finish(d, object_of(header), sizeof(T));
+    }
+
+    // In the hardened build, an object that was deferred twice is not destroyed again.
+    static void finish(void* header) noexcept {
+        hardened::expect_in_use(header);
+        std::destroy_at(object_of(header));
+        free(header);
+    }
+    static void finish_observed(void* header) noexcept {
+        hardened::expect_in_use(header);
+        std::destroy_at(object_of(header));
+        header_at(header).release_weak();
+    }
+    static void free(void* header) noexcept {
+#if POOLED_HARDENED
+        if constexpr (hardened::origin_of(k_align) == hardened::origin::padded_object)
+            hardened::mark_header(header);
+#endif
+        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align,
+                                 hardened::origin_of(k_align));
+    }
+
+    static constexpr block_type k_type{.retire = retire,
+                                       .retire_observed = retire_observed,
+                                       .finish = finish,
+                                       .finish_observed = finish_observed,
+                                       .free = free,
+                                       .object_offset = sizeof(count_header),
+                                       .object_bytes = sizeof(T)};
+};
+
+// Whether only weak pointers keep the object of make_rc that lies in the block.
+template <class T>
+[[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
+    std::size_t const offset = detail::larger(alignof(T), sizeof(count_header)) - sizeof(count_header);
+    auto const& header =
+        *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) + offset);
+    return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The common base of rc_ptr, local_rc_ptr and their weak forms: everything but the name. Each public pointer is a class of its
+// own, so that compilers' messages show `rc_ptr<T>` and templates deduce it. The parameter Counting selects how it counts.
+//
+// A sole owner drops its object without a locked instruction. One pointer is for one thread at a time. O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/counting.hpp"
+#include "pooled/detail/handle.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/counted_checks.hpp"
+#include "pooled/unique_ptr.hpp"
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+template <class T, class Counting>
+class counted_ptr;
+template <class T, class Counting>
+class weak_counted_ptr;
+
+template <class T, class Counting>
+using weak_rc_ptr_of =
+    std::conditional_t<std::is_same_v<Counting, among_threads>, weak_rc_ptr<T>, weak_local_rc_ptr<T>>;
+
+// Access for the library's own make_ functions and casts.
+struct rc_access {
+    // Takes over an existing count.
+    template <class T, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> adopt(handle<std::remove_extent_t<T>> counted) noexcept {
+        return rc_ptr_of<T, Counting>(counted);
+    }
+    // The pointer's count becomes the caller's.
+    template <class T, class Counting>
+    [[nodiscard]] static handle<std::remove_extent_t<T>> detach(counted_ptr<T, Counting>& p) noexcept {
+        return std::exchange(p.m_handle, {});
+    }
+    // Stores an object's handle in its enable_rc_from_this, `base`.
+    template <class T, class Other>
+    static void introduce(enable_rc_from_this<Other>* base, T* object) noexcept {
+        base->m_self = {static_cast<Other*>(object), object};
+    }
+    // `p` seen as a T; `seen` is what the cast made of p.get().
+    template <class T, class Other, class Counting>
+    [[nodiscard]] static rc_ptr_of<T, Counting> cast(counted_ptr<Other, Counting>&& p,
+                                                     std::remove_extent_t<T>* seen) noexcept {
+        if (seen == nullptr) return {};
+        handle<std::remove_extent_t<T>> const h(p.m_handle, seen);
+        p.m_handle = {};
+        return adopt<T, Counting>(h);
+    }
+};
+
+template <class T, class Counting>
+class counted_ptr {
+public:
+    using element_type = std::remove_extent_t<T>;
+    using weak_type = weak_rc_ptr_of<T, Counting>;
+
+    constexpr counted_ptr() noexcept = default;
+    constexpr counted_ptr(std::nullptr_t) noexcept {}  // NOLINT: as std::shared_ptr converts
+
+    counted_ptr(counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
+    counted_ptr(counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
+
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : m_handle(other.m_handle, other.get()) {
+        add();
+    }
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    counted_ptr(counted_ptr<Other, Counting>&& other) noexcept  // NOLINT: upcasts convert
+        : m_handle(other.m_handle, other.get()) {
+        other.m_handle = {};
+    }
+
+    // The unique_ptr's block has space for the counts: no allocation.
+    template <class Other>
+        requires std::convertible_to<Other*, T*> && (!std::is_array_v<Other>)
+    counted_ptr(unique_ptr<Other>&& other) noexcept {  // NOLINT: as std::shared_ptr takes one over
+        if (other == nullptr) return;
+        Other* const object = other.release();
+        m_handle = {object, detail::start_of(object)};
+        count_header& h = m_handle.header();
+        h.word.store(h.word.load(std::memory_order_relaxed) + count_header::k_strong_one,
+                     std::memory_order_relaxed);
+    }
+
+    // From a pointer that counts in the other way: an object that was made on one thread is shared among threads from now on,
+    // or the reverse. Requires that `other` is the object's only pointer, weak ones included; checked.
+    template <class Other, class OtherCounting>
+        requires std::convertible_to<Other*, T*> && (!std::same_as<Counting, OtherCounting>)
+    counted_ptr(counted_ptr<Other, OtherCounting>&& other) {  // NOLINT: a sole owner may change its kind
+        if (other.m_handle.empty()) return;
+        POOLED_CHECK(count_header::is_sole(other.m_handle.header().word.load(std::memory_order_acquire)),
+                     "pooled::rc_ptr: only a sole owner can change between rc_ptr and local_rc_ptr");
+        m_handle = {other.m_handle, other.get()};
+        other.m_handle = {};
+    }
+
+    // The object of `observer`. Throws std::bad_weak_ptr when the object was destroyed.
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    explicit counted_ptr(weak_counted_ptr<Other, Counting> const& observer) : counted_ptr(observer.lock()) {
+        if (m_handle.empty()) POOLED_THROW(std::bad_weak_ptr());
+    }
+
+    POOLED_ALWAYS_INLINE ~counted_ptr() {
+#if POOLED_CHECKED
+        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_strong_mask);
+#endif
+        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
+    }
+
+    counted_ptr& operator=(counted_ptr const& other) noexcept {
+        counted_ptr(other).swap(*this);
+        return *this;
+    }
+    counted_ptr& operator=(counted_ptr&& other) noexcept {
+        counted_ptr(std::move(other)).swap(*this);
+        return *this;
+    }
+
+    void reset() noexcept { counted_ptr().swap(*this); }
+    void swap(counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    [[nodiscard]] element_type* get() const noexcept { return m_handle.get(); }
+    [[nodiscard]] T* operator->() const noexcept
+        requires(!std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: -> on an empty pointer");
+        return get();
+    }
+    [[nodiscard]] std::add_lvalue_reference_t<T> operator*() const noexcept
+        requires(!std::is_void_v<T> && !std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: * on an empty pointer");
+        return *get();
+    }
+    // Requires the index of an element. The number of elements is not known here, except for a T[N].
+    [[nodiscard]] std::add_lvalue_reference_t<element_type> operator[](std::ptrdiff_t index) const noexcept
+        requires(std::is_array_v<T>)
+    {
+        POOLED_ASSERT(!m_handle.empty(), "pooled::rc_ptr: [] on an empty pointer");
+        POOLED_ASSERT(index >= 0 && (std::extent_v<T> == 0 || std::size_t(index) < std::extent_v<T>),
+                      "pooled::rc_ptr: [] outside of the array");
+        return get()[index];
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return !m_handle.empty(); }
+
+    // How many pointers own the object; 0 when empty. Exact when no other thread has one.
+    [[nodiscard]] long use_count() const noexcept {
+        return m_handle.empty() ? 0
+                                : static_cast<long>(count_header::strong_in(
+                                      m_handle.header().word.load(std::memory_order_relaxed)));
+    }
+
+    // A strict weak order by object, the same for pointers to different bases of it.
+    template <class Other>
+    [[nodiscard]] bool owner_before(counted_ptr<Other, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+    template <class Other>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<Other, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+    friend struct rc_access;
+
+    // Takes over one count.
+    explicit counted_ptr(handle<element_type> counted) noexcept : m_handle(counted) {}
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_strong(m_handle.header());
+    }
+
+    handle<element_type> m_handle;
+};
+
+// Observes an object without keeping it alive; keeps only its memory. Otherwise as rc_ptr.
+template <class T, class Counting>
+class weak_counted_ptr {
+public:
+    using element_type = std::remove_extent_t<T>;
+
+    constexpr weak_counted_ptr() noexcept = default;
+    weak_counted_ptr(weak_counted_ptr const& other) noexcept : m_handle(other.m_handle) { add(); }
+    weak_counted_ptr(weak_counted_ptr&& other) noexcept : m_handle(std::exchange(other.m_handle, {})) {}
+
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(counted_ptr<Other, Counting> const& owner) noexcept  // NOLINT: as std::weak_ptr converts
+        : m_handle(owner.m_handle, owner.get()) {
+        add();
+    }
+    // Through an owner: the conversion to a virtual base needs an object that is alive.
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    weak_counted_ptr(weak_counted_ptr<Other, Counting> const& other) noexcept  // NOLINT: upcasts convert
+        : weak_counted_ptr(other.lock()) {}
+
+    ~weak_counted_ptr() {
+#if POOLED_CHECKED
+        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_weak_mask);
+#endif
+        if (!m_handle.empty()) m_handle.header().release_weak();
+    }
+
+    weak_counted_ptr& operator=(weak_counted_ptr const& other) noexcept {
+        weak_counted_ptr(other).swap(*this);
+        return *this;
+    }
+    weak_counted_ptr& operator=(weak_counted_ptr&& other) noexcept {
+        weak_counted_ptr(std::move(other)).swap(*this);
+        return *this;
+    }
+
+    void reset() noexcept { weak_counted_ptr().swap(*this); }
+    void swap(weak_counted_ptr& other) noexcept { std::swap(m_handle, other.m_handle); }
+
+    // An owner, or an empty pointer when the object was destroyed.
+    [[nodiscard]] rc_ptr_of<T, Counting> lock() const noexcept {
+        if (m_handle.empty() || !Counting::try_add_strong(m_handle.header())) return {};
+        return rc_access::adopt<T, Counting>(m_handle);
+    }
+    [[nodiscard]] bool expired() const noexcept { return use_count() == 0; }
+    [[nodiscard]] long use_count() const noexcept {
+        return m_handle.empty() ? 0
+                                : static_cast<long>(count_header::strong_in(
+                                      m_handle.header().word.load(std::memory_order_relaxed)));
+    }
+
+    template <class Other>
+    [[nodiscard]] bool owner_before(counted_ptr<Other, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+    template <class Other>
+    [[nodiscard]] bool owner_before(weak_counted_ptr<Other, Counting> const& other) const noexcept {
+        return m_handle.start() < other.m_handle.start();
+    }
+
+private:
+    template <class, class>
+    friend class counted_ptr;
+    template <class, class>
+    friend class weak_counted_ptr;
+
+    void add() const noexcept {
+        if (!m_handle.empty()) Counting::add_weak(m_handle.header());
+    }
+
+    handle<element_type> m_handle;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

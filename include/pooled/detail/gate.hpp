@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Keeps a thread out of its own cache while another thread works on it. For each operation, the owner enters and leaves, which
+// takes two plain stores and a load; a thread that steals (takes blocks from other threads' caches, or destroys the pool) makes
+// a system call. So free blocks in a sleeping thread's cache can always be taken, and the fast path has no locked instruction.
+//
+//   owner: enter                          stealing thread, one at a time
+//     busy = 1                              stop = 1
+//     light barrier                         heavy barrier (on every thread of the process)
+//     stop == 0 ?  --> use the cache        wait until busy == 0
+//     else busy = 0, take the slow path     use the cache, under the lock of the size class
+//   leave                                   stop = 0
+//     busy = 0
+//
+// This is Dekker's handshake with the costs moved to one side (asymmetric fences, P1202). Either the stealing thread sees
+// busy == 1 and waits, or the owner sees stop == 1 and takes the slow path.
+//
+// Invariant: the owner between enter() == true and leave(), and a stealing thread between is_idle() == true after its
+// barrier and resume(), never use the cache at the same time. test/model runs this class under a model checker.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+template <class Atomics = std_atomics>
+class gate {
+public:
+    // Owner only. False: stopped or closed; take the slow path, under a lock.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter() noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::light_barrier();
+        // acquire: pairs with the release in resume(); what a stealing thread did to the cache is seen.
+        if (m_stop.load(std::memory_order_acquire) == k_open) [[likely]]
+            return true;
+        leave();
+        return false;
+    }
+
+    // The same with one branch for two conditions. False also if `word` is not null; the owner then calls enter() or leave().
+    template <class Word>
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_if_null(Word const& word) noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::light_barrier();
+        // acquire: as in enter().
+        std::uintptr_t const stop = m_stop.load(std::memory_order_acquire);
+        return (stop | reinterpret_cast<std::uintptr_t>(static_cast<void*>(word))) == k_open;
+    }
+
+    // Owner only. release: pairs with the acquire in is_idle().
+    void leave() noexcept { m_busy.store(0, std::memory_order_release); }
+
+    // Owner only, of a gate that may be stopped: what it reads from here to leave() is not ended meanwhile. Whoever ends it writes
+    // that, passes a sequentially consistent fence, and waits for is_idle().
+    void announce() noexcept {
+        m_busy.store(1, std::memory_order_relaxed);
+        Atomics::full_barrier();
+    }
+
+    [[nodiscard]] bool is_open() const noexcept { return m_stop.load(std::memory_order_relaxed) == k_open; }
+
+    // Stealing thread only: first stop() each gate, then one heavy barrier, then wait for is_idle() of each.
+    // False when it was stopped already.
+    bool stop() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) != k_open) return false;
+        m_stop.store(k_stopped, std::memory_order_relaxed);
+        return true;
+    }
+    // The same for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
+    void stop_for_fork() noexcept {
+        if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
+            m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_stopped_for_fork() const noexcept {
+        return m_stop.load(std::memory_order_relaxed) == k_stopped_for_fork;
+    }
+
+    // acquire: pairs with the release in leave(); what the owner did to the cache is seen.
+    [[nodiscard]] bool is_idle() const noexcept { return m_busy.load(std::memory_order_acquire) == 0; }
+
+    // Stealing thread only. release: pairs with the acquire in enter().
+    void resume() noexcept { m_stop.store(k_open, std::memory_order_release); }
+
+    // Stealing thread only, in place of resume(): the owner will never enter again.
+    void close() noexcept { m_stop.store(k_closed, std::memory_order_release); }
+
+    // acquire: pairs with the release in close(); what the closing thread wrote before is seen.
+    [[nodiscard]] bool is_closed() const noexcept {
+        return m_stop.load(std::memory_order_acquire) == k_closed;
+    }
+
+private:
+    static constexpr std::uint32_t k_open = 0;
+    static constexpr std::uint32_t k_stopped = 1;
+    static constexpr std::uint32_t k_stopped_for_fork = 2;
+    static constexpr std::uint32_t k_closed = 3;
+
+    typename Atomics::template atomic<std::uint32_t> m_busy{0};
+    typename Atomics::template atomic<std::uint32_t> m_stop{0};
+};
+
+// The stealing thread's side. `for_each(visit)` calls visit(gate) for each gate to be stopped, always the same ones;
+// `barrier()` is platform::heavy_barrier, or its replacement with other atomics; `wait(gate)` returns once the gate is idle.
+// Afterwards no owner is inside, until its gate is resumed.
+template <class ForEach, class Barrier, class Wait>
+void stop_all(ForEach&& for_each, Barrier&& barrier, Wait&& wait) {
+    bool any = false;
+    for_each([&](auto& each) { any = each.stop() || any; });
+    if (!any) return;  // gates that were stopped earlier are still idle
+    barrier();
+    for_each([&](auto& each) { wait(each); });
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

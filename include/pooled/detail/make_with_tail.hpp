@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// make_shared_with_tail<T, U>(count, arguments of T…), make_unique_with_tail, make_rc_with_tail: an object and an array whose length
+// is known at run time, in one block; a packet's header and as many bytes as arrived.
+//
+//   control block or header | T | count: 8 | padding to U | U 0 | U 1 | … |
+//
+// The object is a with_tail<T, U>, which derives from T: pointers to it convert to pointers to T, and all that counts, defers and
+// destroys objects does so with this one. tail(p) gives the array. The Us are made after the T, in ascending order, and destroyed
+// before it, in descending order; also if a constructor throws. The block's size is not kept: the pool knows it by the address.
+//
+// As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
+
+#include "pooled/config.hpp"
+#include "pooled/default_pool.hpp"
+#include "pooled/destroy_in_place.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/block_shape.hpp"
+#include "pooled/detail/control_block.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/counted_elements.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/make_counted.hpp"
+#include "pooled/detail/make_elements.hpp"
+#include "pooled/detail/make_rc.hpp"
+#include "pooled/detail/origin.hpp"
+#include "pooled/detail/standard_control_block.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/pool.hpp"
+#include "pooled/rc_ptr.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// How many elements a constructor of with_tail makes, and how.
+template <initialise How>
+struct tail_length {
+    std::size_t count;
+};
+
+// The last base of with_tail: the elements lie behind it. A class of its own, so that none of its names meets one of T's.
+template <class U>
+class tail_elements {
+public:
+    template <initialise How>
+    explicit tail_elements(tail_length<How> made) : m_count(made.count) {
+        detail::construct_elements<How>(first(), m_count);
+    }
+    tail_elements(tail_elements const&) = delete;
+    tail_elements& operator=(tail_elements const&) = delete;
+    ~tail_elements()
+        requires std::is_trivially_destructible_v<U>
+    = default;
+    ~tail_elements() { counted_elements<element, from_default>::destroy(first(), m_count); }
+
+    [[nodiscard]] std::span<U> all() noexcept { return {first(), m_count}; }
+
+private:
+    using element = std::remove_const_t<U>;
+
+    [[nodiscard]] element* first() noexcept {
+        return reinterpret_cast<element*>(round_up(address_of(this + 1), alignof(U)));
+    }
+
+    std::size_t m_count;
+};
+
+}  // namespace detail
+
+// The constructors' parameters may have the name of a member of T, and T's constructor may convert its arguments.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
+// A T with a number of U behind it. Made by the functions below alone: its own size does not include the Us. T is a class that can be
+// derived from.
+template <class T, class U>
+class alignas(detail::larger(detail::larger(alignof(T), alignof(U)), alignof(std::size_t))) with_tail final
+    : public T,
+      public detail::tail_elements<U> {
+    static_assert(std::is_class_v<T> && !std::is_final_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
+                  "pooled::with_tail: T must be a class that is not final");
+    static_assert(std::is_object_v<U> && !std::is_array_v<U> && !std::is_volatile_v<U>,
+                  "pooled::with_tail: U must be an object type and no array");
+    using tail_base = detail::tail_elements<U>;
+
+public:
+    template <detail::initialise How, class... Args>
+    explicit with_tail(detail::tail_length<How> made, Args&&... args)
+        : T(std::forward<Args>(args)...), tail_base(made) {}
+    explicit with_tail(detail::tail_length<detail::initialise::by_default> made)  // NOLINT: T is not written
+        : tail_base(made) {}
+};
+
+#pragma GCC diagnostic pop
+
+template <class T, class U>
+[[nodiscard]] std::span<U> tail(with_tail<T, U>& object) noexcept {
+    return static_cast<detail::tail_elements<U>&>(object).all();
+}
+template <class T, class U>
+[[nodiscard]] std::span<U const> tail(with_tail<T, U> const& object) noexcept {
+    return tail(const_cast<with_tail<T, U>&>(object));
+}
+
+// The tail of the object that `p`, any pointer, points to; empty if `p` is null.
+template <class Pointer>
+    requires requires(Pointer const& p) { tail(*p); }
+[[nodiscard]] auto tail(Pointer const& p) noexcept -> decltype(tail(*p)) {
+    if (p == nullptr) return {};
+    return tail(*p);
+}
+
+// One with a tail is destroyed in place if either part must be.
+template <class T, class U>
+inline constexpr bool destroy_in_place<with_tail<T, U>> =
+    destroy_in_place<T> || destroy_in_place<std::remove_const_t<U>>;
+
+namespace detail {
+
+// The bytes of a block in which `count` elements follow `bytes` of an Object and of what precedes it; k_size_max if they exceed the
+// address space.
+template <class U>
+[[nodiscard]] constexpr std::size_t bytes_with_tail(std::size_t bytes, std::size_t count) noexcept {
+    return saturating_add(bytes, saturating_multiply(count, sizeof(U)));
+}
+
+template <class Object>
+[[nodiscard]] bool is_to_be_deferred([[maybe_unused]] pool_core& core) {
+    if constexpr (k_is_deferrable_type<Object>) return !core.is_immediate() && detail::prepare_deferral(core);
+    return false;
+}
+
+template <class T, class U, sharing Sharing, on_failure OnFailure, initialise How, class... Args>
+[[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail(pool_core& core, std::size_t count,
+                                                                  Args&&... args) {
+    using object = std::remove_cv_t<tailed<T, U>>;
+    using control = standard_control_block;
+    bool const is_deferred = detail::is_to_be_deferred<object>(core);
+    block_shape const shape = control::k_is_known
+                                  ? block_shape{control::k_bytes<object>, control::k_align<object>}
+                                  : detail::shared_block_shape<object>();
+    void* const block = detail::allocate_elements<Sharing, OnFailure>(
+        core, detail::bytes_with_tail<U>(shape.bytes, count), shape.align);
+    if (block == nullptr) return {};
+    t_given_block = block;
+    tail_length<How> const length{count};
+    if constexpr (k_is_deferrable_type<object>)
+        if (is_deferred) [[unlikely]]
+            return std::allocate_shared<tailed<T, U>>(control_block_allocator<object, given_block<false>>(),
+                                                      length, std::forward<Args>(args)...);
+    return std::allocate_shared<tailed<T, U>>(control_block_allocator<object, given_block<>>(), length,
+                                              std::forward<Args>(args)...);
+}
+
+// `counts`: count_header::k_sole or k_unique.
+template <class T, class U, sharing Sharing, on_failure OnFailure, initialise How, class... Args>
+[[nodiscard]] with_tail<std::remove_cv_t<T>, U>* make_counted_with_tail(pool_core& core, std::uint64_t counts,
+                                                                        std::size_t count, Args&&... args) {
+    using object = std::remove_cv_t<tailed<T, U>>;
+    using counted = counted_object<object, given_block<>>;
+    type_tag const type = detail::is_to_be_deferred<object>(core)
+                              ? counted_object<object, given_block<false>>::tag()
+                              : counted::tag();
+    void* const block = detail::allocate_elements<Sharing, OnFailure>(
+        core, detail::bytes_with_tail<U>(counted::k_bytes, count), counted::k_align);
+    if (block == nullptr) return nullptr;
+    return detail::construct_counted<object, given_block<>>(block, type, counts, tail_length<How>{count},
+                                                            std::forward<Args>(args)...);
+}
+
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+basic_pool<Sharing>::make_shared_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return detail::make_shared_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
+        *m_core, count, std::forward<Args>(args)...);
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+basic_pool<Sharing>::make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return detail::make_shared_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
+        *m_core, count, std::forward<Args>(args)...);
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>> basic_pool<Sharing>::make_unique_with_tail(std::size_t count,
+                                                                                         Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return unique_ptr<tailed<T, U>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
+            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
+basic_pool<Sharing>::make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return unique_ptr<tailed<T, U>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
+            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
+    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
+            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+basic_pool<Sharing>::make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
+    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
+            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+basic_pool<Sharing>::try_make_shared_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return detail::make_shared_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
+        *m_core, count, std::forward<Args>(args)...);
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+basic_pool<Sharing>::try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return detail::make_shared_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
+        *m_core, count, std::forward<Args>(args)...);
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
+basic_pool<Sharing>::try_make_unique_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return unique_ptr<tailed<T, U>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
+            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
+basic_pool<Sharing>::try_make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return unique_ptr<tailed<T, U>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
+            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
+    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
+            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
+}
+template <sharing Sharing>
+template <class T, class U, class... Args>
+POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+basic_pool<Sharing>::try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
+    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
+        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
+            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
+}
+
+}  // namespace detail
+
+// From the default pool. Throws std::bad_array_new_length if the tail exceeds the address space, std::bad_alloc, and what the
+// constructors throw.
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
+make_shared_with_tail(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return default_pool().make_shared_with_tail<T, U>(count, std::forward<Args>(args)...);
+}
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
+make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
+    return default_pool().make_shared_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
+}
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>> make_unique_with_tail(std::size_t count,
+                                                                                          Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return default_pool().make_unique_with_tail<T, U>(count, std::forward<Args>(args)...);
+}
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>>
+make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(nullptr);
+    return default_pool().make_unique_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
+}
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>> make_rc_with_tail(std::size_t count,
+                                                                                  Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
+    return default_pool().make_rc_with_tail<T, U>(count, std::forward<Args>(args)...);
+}
+template <class T, class U, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>>
+make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
+    return default_pool().make_rc_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

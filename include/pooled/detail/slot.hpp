@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// A slot: the memory of one recycled object, from its construction to its destruction.
+//
+//   | control | stock | generation | … | header | T |     a whole number of cache lines: objects next to each other are used
+//                                                         by different threads
+//   control      idle: in its last word, the link to the next idle slot; owned by a std::shared_ptr: its control block
+//   stock        that of the pool that built the object; outlives the slot
+//   generation   the stock's when the object was built; k_no_object while there is none
+//   header       the word that unique_ptr and rc_ptr know objects by, and count in: detail/counted_object.hpp
+//
+// A slot is in one of these states, and may be used again only in the first:
+//
+//   idle ──acquire──▶ in use ──last owner──▶ released, watched by weak_ptrs ──last weak_ptr──▶ idle
+//                                            or destroyed, watched by weak_ptrs ─────────────▶ memory
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/geometry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+class object_stock;
+
+// A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
+// object's address; the allocator. Other libraries get an extra word. The code that places one there checks that it fits. Where
+// GCC 12 has no atomic exchange of bytes, on riscv64, libstdc++ adds a mutex.
+#if defined(__GLIBCXX__)
+inline constexpr std::size_t k_control_bytes = sizeof(std::_Sp_counted_base<>) + 2 * sizeof(void*);
+static_assert(std::__default_lock_policy == std::_S_mutex || k_control_bytes == 4 * sizeof(void*));
+#elif defined(_LIBCPP_VERSION)
+inline constexpr std::size_t k_control_bytes = 5 * sizeof(void*);
+#else
+inline constexpr std::size_t k_control_bytes = 6 * sizeof(void*);
+#endif
+
+inline constexpr std::uint32_t k_no_object = 0;
+
+struct slot {
+    alignas(void*) std::byte control[k_control_bytes];
+    object_stock* stock;
+    std::uint32_t generation = k_no_object;
+
+    explicit slot(object_stock* owner) noexcept : stock(owner) {}
+
+    // Only while the slot is in a chain.
+    [[nodiscard]] slot*& next() noexcept {
+        return *reinterpret_cast<slot**>(control + k_control_bytes - sizeof(slot*));
+    }
+};
+static_assert(offsetof(slot, control) == 0 && k_control_bytes % sizeof(slot*) == 0);
+
+// Slots linked through their own headers, last in, first out. Requires a lock, or one thread. O(1).
+class slot_chain {
+public:
+    slot_chain() noexcept = default;
+    slot_chain(slot_chain&& other) noexcept
+        : m_first(std::exchange(other.m_first, nullptr)), m_size(std::exchange(other.m_size, 0)) {}
+    slot_chain& operator=(slot_chain&&) = delete;
+
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+
+    void push(slot& s) noexcept {
+        s.next() = m_first;
+        m_first = &s;
+        ++m_size;
+    }
+
+    // The slot pushed last; null when there is none.
+    [[nodiscard]] slot* pop() noexcept {
+        slot* const s = m_first;
+        if (s == nullptr) return nullptr;
+        m_first = s->next();
+        --m_size;
+        return s;
+    }
+
+    // Walks the chain: for tests.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::size_t count = 0;
+        for (slot* s = m_first; s != nullptr && count <= m_size; s = s->next())
+            ++count;
+        return count == m_size;
+    }
+
+private:
+    slot* m_first = nullptr;
+    std::size_t m_size = 0;
+};
+
+template <class T>
+struct slot_layout {
+    static constexpr std::size_t k_align = detail::larger(alignof(T), k_cache_line);
+    static constexpr std::size_t k_offset =
+        round_up(sizeof(slot) + sizeof(count_header), detail::larger(alignof(T), alignof(count_header)));
+    static constexpr std::size_t k_bytes = round_up(k_offset + sizeof(T), k_cache_line);
+
+    [[nodiscard]] static void* memory_of(slot& s) noexcept {
+        return reinterpret_cast<std::byte*>(&s) + k_offset;
+    }
+    [[nodiscard]] static T& object_of(slot& s) noexcept {
+        return *std::launder(static_cast<T*>(memory_of(s)));
+    }
+    [[nodiscard]] static slot& slot_of(T* object) noexcept {
+        return *std::launder(reinterpret_cast<slot*>(reinterpret_cast<std::byte*>(object) - k_offset));
+    }
+};
+
+// enable_shared_from_this<X> where T has it as a base that std::shared_ptr, too, finds: accessible, and just one.
+template <class X>
+std::enable_shared_from_this<X>* find_shared_from_this(std::enable_shared_from_this<X>* base);
+template <class T>
+concept shares_from_this = requires(T* object) { detail::find_shared_from_this(object); };
+
+template <class X>
+void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
+    using base_type = std::enable_shared_from_this<X>;
+    // Its only member is the weak_ptr, private and not assignable from outside. In a standard-layout class, object and first member
+    // have the same address, and a pointer to one is convertible to a pointer to the other ([basic.compound]).
+    static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>));
+    std::launder(reinterpret_cast<std::weak_ptr<X>*>(std::addressof(base)))->reset();
+}
+
+// The weak_ptr inside a T that derives from enable_shared_from_this refers to T itself: it keeps the control block, so the slot
+// would never become idle. Without owners it is expired, and of no use.
+template <class T>
+void forget_owners([[maybe_unused]] T& object) noexcept {
+    if constexpr (shares_from_this<T>)
+        detail::forget_owner(*static_cast<decltype(detail::find_shared_from_this(std::addressof(object)))>(
+            std::addressof(object)));
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// All caches of one pool, and the central free lists behind them: which threads have a cache, and the operations on all of them.
+//
+//   thread_cache ─┐
+//   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
+//   thread_cache ─┘
+//
+// Locks, in the order in which they may be taken: mutex(), those of the central free lists in ascending order, those
+// below. Functions require mutex() unless noted.
+// Invariant: held_by_others(c) + held by the caller <= outside of central c.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/class_cache.hpp"
+#include "pooled/detail/gate.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/detail/thread_cache.hpp"
+#include "pooled/impl/cache/bound_slots.hpp"
+#include "pooled/impl/cache/central.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// Waits until the owner has left the gate. Inside, the owner waits for no lock that the caller or a fork keeps from it, so this takes
+// a few instructions, or its next time slice.
+inline void wait_until_idle(gate<> const& one) noexcept {
+    for (unsigned attempt = 0; !one.is_idle(); ++attempt)
+        platform::pause(attempt);
+}
+
+// A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
+// a pool's caches. Written only in the child, before any other thread runs there.
+POOLED_STATE(std::atomic<thread_state const*>, g_fork_survivor, {nullptr});
+POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
+POOLED_STATE(std::atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
+
+class cache_set {
+public:
+    // A thread that rarely uses a class has a small array for it: 16 addresses, then 64, then 256, or the class's maximum.
+    static constexpr std::uint32_t k_first_capacity = 16;
+    static constexpr std::uint32_t k_growth = 4;
+
+    explicit cache_set(central::context const& pool) noexcept
+        : m_mutex(*this, pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
+        for (class_index c = 0; c < k_class_count; ++c)
+            std::construct_at(&(*this)[c], m_pool, c);
+    }
+    ~cache_set() {
+        for (class_index c = 0; c < k_class_count; ++c)
+            std::destroy_at(&(*this)[c]);
+        for (class_index c = 0; c <= k_first_large; ++c)
+            if (m_has_arrays[c])
+                for_each_array(c, [](std::size_t bytes, std::size_t count) {
+                    g_metadata.cancel_reservation(bytes, count);
+                });
+    }
+    cache_set(cache_set const&) = delete;
+    cache_set& operator=(cache_set const&) = delete;
+
+    // The set, locked, and with only those caches whose owners exist.
+    class caches_mutex {
+    public:
+        explicit caches_mutex(cache_set& caches, bool is_shared) noexcept
+            : m_mutex(is_shared), m_caches(caches) {}
+        void lock() noexcept {
+            m_mutex.lock();
+            m_caches.forget_dead();
+        }
+        void unlock() noexcept { m_mutex.unlock(); }
+
+    private:
+        optional_mutex m_mutex;
+        cache_set& m_caches;
+    };
+    [[nodiscard]] caches_mutex& mutex() noexcept { return m_mutex; }
+
+    // Retires the caches of threads that do not exist in this forked child.
+    void forget_dead() noexcept {
+        if (m_forks_survived == g_forks_survived) [[likely]]
+            return;
+        m_forks_survived = g_forks_survived;
+        thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
+        for (thread_cache *cache = m_first, *next = nullptr; cache != nullptr; cache = next) {
+            next = cache->next;
+            if (cache->owner != nullptr && cache->owner != survivor)
+                g_retire_dead.load(std::memory_order_relaxed)(*cache);
+        }
+    }
+
+    // Without a lock.
+    [[nodiscard]] central& operator[](class_index c) noexcept {
+        return *std::launder(reinterpret_cast<central*>(m_central.data() + c * sizeof(central)));
+    }
+
+    // A block for the owner of `cache`, or for a thread without one (null), from its cache or the central free list. Null
+    // when there is none, and the heap has no free slab. Without a lock; O(blocks moved).
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) noexcept {
+        if (is_at_bound()) return allocate_at_bound(c, cache);
+        central& list = (*this)[c];
+        scoped_lock const lock(list);
+        if (cache == nullptr) return list.take_one();
+        class_cache& mine = cache->classes[c];
+        if (c >= k_first_large || is_at_bound()) {
+            void* const block = list.take_one();
+            if (block != nullptr) mine.add_net_taken(1);
+            return block;
+        }
+        if (void* const block = mine.pop()) return block;  // the owner was stopped
+        grow(mine, c);
+        return list.refill(mine);
+    }
+
+    // Takes a block back. False when the pool is closed: the caller has to count it. Without a lock; O(blocks moved).
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        if (is_at_bound() && cache != nullptr && put_at_bound(c, *cache, block)) return true;
+        central& list = (*this)[c];
+        scoped_lock const lock(list);
+        if (cache == nullptr || list.is_closed()) {
+            list.flush({&block, 1});
+            return !list.is_closed();
+        }
+        class_cache& mine = cache->classes[c];
+        if (c >= k_first_large || is_at_bound()) {
+            list.flush({&block, 1});
+            mine.add_net_taken(-1);
+            return true;
+        }
+        if (mine.push(block)) return true;  // the owner was stopped
+        if (list.is_drained()) {
+            list.collect(mine);
+            mine.release();
+        } else if (!grow(mine, c)) {
+            list.flush_half(mine);
+        }
+        if (!mine.push(block)) list.flush({&block, 1});
+        return true;
+    }
+
+    // Returns blocks that the calling owner of `cache` did not need lately: each of a few blocks can keep a slab from other
+    // classes. Without a lock; O(classes + blocks moved).
+    void flush_unused(thread_cache& cache) noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            if (cache.classes[c].least_held() == 0) continue;
+            scoped_lock const lock((*this)[c]);
+            if (!(*this)[c].is_closed()) (*this)[c].flush_unused(cache.classes[c]);
+        }
+    }
+
+    void link(thread_cache& cache) noexcept {
+        if (m_holds != 0) cache.gate.stop();
+        cache.previous = nullptr;
+        cache.next = m_first;
+        if (m_first != nullptr) m_first->previous = &cache;
+        m_first = &cache;
+        m_count.add(1);
+    }
+    void unlink(thread_cache& cache) noexcept {
+        (cache.previous != nullptr ? cache.previous->next : m_first) = cache.next;
+        if (cache.next != nullptr) cache.next->previous = cache.previous;
+        cache.next = cache.previous = nullptr;
+        m_count.subtract(1);
+    }
+    [[nodiscard]] thread_cache* first() const noexcept { return m_first; }
+
+    template <class Visit>
+    void for_each(Visit&& visit) noexcept {
+        for (thread_cache* cache = m_first; cache != nullptr; cache = cache->next)
+            visit(*cache);
+    }
+    // The gates of all owners except the caller; a local pool's owner is the caller.
+    template <class Visit>
+    void for_each_other_gate(Visit&& visit) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (cache.owner != nullptr && cache.owner != &t_state) visit(cache.gate);
+        });
+    }
+
+    // From stop() to resume(), only the caller uses its cache. O(threads).
+    void stop() noexcept {
+        stop_all([this](auto&& visit) { for_each_other_gate(visit); }, platform::heavy_barrier,
+                 wait_until_idle);
+    }
+    void resume() noexcept {
+        if (m_holds != 0 || platform::is_barrier_refused()) return;
+        bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
+        for_each([is_fork](thread_cache& cache) {
+            if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
+        });
+    }
+    // For the owner of a cache that a fork has stopped. Takes the lock.
+    void resume_after_fork(thread_cache& cache) noexcept {
+        scoped_lock const lock(m_mutex);
+        if (m_holds == 0 && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+            cache.gate.is_stopped_for_fork())
+            cache.gate.resume();
+    }
+
+    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller. Each of these may
+    // hold all caches, independently of the other.
+    enum class hold_for : unsigned char { extension = 1, bound = 2 };
+    void hold(hold_for what) noexcept {
+        stop();
+        m_holds |= static_cast<unsigned char>(what);
+        for_each([](thread_cache& cache) { cache.gate.stop(); });
+    }
+    void let_go(hold_for what) noexcept {
+        m_holds &= static_cast<unsigned char>(~static_cast<unsigned char>(what));
+        resume();
+    }
+
+    // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
+    // std::bad_alloc.
+    void reserve_arrays(class_index c) {
+        scoped_lock const lock(m_mutex);
+        for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
+            if (one <= k_first_large && !m_has_arrays[one]) {
+                for_each_array(
+                    one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
+                m_has_arrays[one] = true;
+            }
+    }
+
+    // Whether to look for blocks of the class in other threads' caches: each look takes as long as there are threads.
+    [[nodiscard]] bool is_worth_stealing(class_index c) noexcept {
+        if (m_count / k_threads_at_once == 0) return true;
+        return (*this)[c].count_miss() % (m_count / k_threads_at_once + 1) == 0;
+    }
+    [[nodiscard]] std::uint32_t count() const noexcept { return m_count; }
+
+    // Moves all cached blocks of a class to its central free list. False when the caches of other threads held none.
+    // O(threads + blocks moved).
+    bool steal(class_index c) noexcept {
+        if (held_by_others(c) == 0) return false;
+        stop();
+        {
+            scoped_lock const lock((*this)[c]);
+            collect(c);
+        }
+        resume();
+        return true;
+    }
+
+    // The same for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
+    // block can move.
+    template <class Then>
+    auto steal_all(Then&& then) noexcept {
+        stop();
+        lock_classes();
+        for (class_index c = 0; c < k_class_count; ++c) {
+            collect(c);
+            (*this)[c].drain_recent();
+        }
+        m_slots.drain([this](class_index c, void* block) { (*this)[c].flush({&block, 1}); });
+        auto const result = then();
+        unlock_classes();
+        resume();
+        return result;
+    }
+
+    // At the bound, all free blocks are in the central lists and the slots. A local pool only empties its cache.
+    void enter_bound() noexcept {
+        if (is_at_bound()) return;
+        bool const is_shared = m_pool.is_shared;
+        if (is_shared) hold(hold_for::bound);
+        steal_all([&] {
+            if (is_shared) m_pool.bound_epoch.add(1);
+            return true;
+        });
+    }
+    void leave_bound() noexcept {
+        if (!is_at_bound()) return;
+        lock_classes();
+        m_pool.bound_epoch.add(1);
+        unlock_classes();
+        wait_for_puts();
+        drain_slots();
+        let_go(hold_for::bound);
+    }
+    // At the bound: a block of class `c` from a slot, else what find() finds. Null: at one moment it would have found nothing, and the
+    // slots were empty. Blocks of other classes in the slots, whose slabs it might use, go to these slabs. Without a lock.
+    template <class Find>
+    [[nodiscard]] void* search_slots(class_index c, Find&& find) noexcept {
+        bound_slots::view seen;
+        for (unsigned attempt = 0; attempt < k_searches; ++attempt, drain_slots()) {
+            if (void* const block = m_slots.take(c, seen)) return block;
+            if (void* const block = find()) return block;
+            if (m_slots.were_empty(seen)) return nullptr;
+            if (seen.is_draining) platform::pause(attempt);
+        }
+        // Other threads exchange blocks all the time: not any more.
+        scoped_lock const lock(m_mutex);
+        m_are_slots_barred.store(true, std::memory_order_relaxed);
+        wait_for_puts();
+        do {
+            drain_slots();
+            static_cast<void>(m_slots.take(k_no_class, seen));
+        } while (!m_slots.were_empty(seen));
+        void* const block = find();
+        m_are_slots_barred.store(false, std::memory_order_relaxed);
+        return block;
+    }
+    // The blocks in the slots go to their slabs, which may become free. Without a lock.
+    void drain_slots() noexcept {
+        m_slots.drain([this](class_index c, void* block) {
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].flush({&block, 1});
+        });
+    }
+    // The threads' caches also hold the recycled objects of an extension, which needs no memory to serve them: the pool is at its
+    // bound only while a thread looks for memory.
+    void add_recycled() noexcept { m_has_recycled = true; }
+    [[nodiscard]] bool has_recycled() const noexcept { return m_has_recycled; }
+    [[nodiscard]] bool is_at_bound() const noexcept { return m_pool.is_at_bound(); }
+    [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
+
+    // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
+    [[nodiscard]] chunk* discard(slab_heap& heap, upstream::call& under_way) noexcept {
+        return steal_all([&] {
+            for (class_index c = 0; c < k_class_count; ++c)
+                (*this)[c].discard();
+            return heap.detach_all(under_way);
+        });
+    }
+
+    // Empties the caches whose owners took no slow path since the last call: they are idle, or need only their hot blocks.
+    void steal_from_idle() noexcept {
+        auto const for_each_idle = [this](auto&& visit) {
+            for_each([&](thread_cache& cache) {
+                if (cache.owner != &t_state && cache.owner != nullptr &&
+                    cache.slow_calls_seen == cache.slow_calls)
+                    visit(cache);
+            });
+        };
+        thread_cache* idle = nullptr;
+        for_each_idle([&](thread_cache& cache) { idle = holds_any(cache) ? &cache : idle; });
+        if (idle != nullptr) {
+            stop();
+            for_each_idle([this](thread_cache& cache) {
+                for (class_index c = 0; c < k_class_count; ++c) {
+                    if (cache.classes[c].held() == 0) continue;
+                    scoped_lock const lock((*this)[c]);
+                    collect(cache, c);
+                }
+            });
+            resume();
+        }
+        for_each([](thread_cache& cache) { cache.slow_calls_seen = cache.slow_calls; });
+    }
+
+    // The cache's owner has ended, or is the caller, which is about to end.
+    void retire(thread_cache& cache) noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            class_cache& one = cache.classes[c];
+            if (one.capacity() == 0 && one.held() == 0 && one.net_taken() == 0) continue;
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].retire(one);
+        }
+        unlink(cache);
+    }
+
+    // Afterwards, no owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
+    void abandon_all() noexcept {
+        while (thread_cache* const cache = m_first) {
+            unlink(*cache);
+            cache->core = nullptr;
+            if (thread_state* const owner = cache->owner) {
+                cache->next_closed = owner->closed.load(std::memory_order_relaxed);
+                owner->closed.store(cache, std::memory_order_relaxed);
+            }
+            cache->gate.close();
+        }
+    }
+
+    // Require stopped caches and the lock of the class.
+    void collect(class_index c) noexcept {
+        for_each([&](thread_cache& cache) {
+            if (cache.classes[c].held() != 0) collect(cache, c);
+        });
+    }
+    void collect(thread_cache& cache, class_index c) noexcept {
+        if (c >= k_first_large) cache.large_bytes.subtract(k_geometry[c].block_bytes);
+        (*this)[c].collect(cache.classes[c]);
+    }
+
+    // The recent addresses of all classes go to their slabs, which can keep them from other classes. Without a lock;
+    // O(classes + addresses).
+    void drain_recent() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            if (!(*this)[c].has_recent()) continue;
+            scoped_lock const lock((*this)[c]);
+            (*this)[c].drain_recent();
+        }
+    }
+
+    [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
+        std::uint64_t held = 0;
+        for (thread_cache const* cache = m_first; cache != nullptr; cache = cache->next)
+            if (cache->owner != nullptr && cache->owner != &t_state) held += cache->classes[c].held();
+        return held;
+    }
+
+    void lock_classes() noexcept {
+        for (class_index c = 0; c < k_class_count; ++c)
+            (*this)[c].lock();
+    }
+    void unlock_classes() noexcept {
+        for (class_index c = k_class_count; c-- != 0;)
+            (*this)[c].unlock();
+    }
+
+private:
+    static constexpr std::uint32_t k_threads_at_once = 64;
+    static constexpr std::size_t k_reserved_threads = 8;
+    static constexpr std::uint32_t k_counted = 64;
+    static constexpr unsigned k_searches = 8;
+
+    template <class Visit>
+    static void for_each_array(class_index c, Visit&& visit) {
+        if (c == k_first_large) return visit(sizeof(thread_cache), k_reserved_threads);
+        std::size_t const most = k_geometry[c].cache_blocks;
+        for (std::size_t n = detail::smaller<std::size_t>(k_first_capacity, most);;
+             n = detail::smaller<std::size_t>(n * k_growth, most)) {
+            visit(n * sizeof(void*), k_reserved_threads);
+            if (n == most) break;
+        }
+        for (std::size_t n = recent_blocks::k_least; n <= recent_blocks::k_most; n *= 2)
+            visit(n * sizeof(void*), 1);
+    }
+
+    [[nodiscard]] void* allocate_at_bound(class_index c, thread_cache* cache) noexcept {
+        central& list = (*this)[c];
+        void* const block = search_slots(c, [&]() -> void* {
+            if (list.has_nothing()) return nullptr;
+            scoped_lock const lock(list);
+            return list.take_one();
+        });
+        if (block == nullptr) list.end_served();
+        if (block != nullptr && cache != nullptr) cache->classes[c].add_net_taken(1);
+        return block;
+    }
+    // Until no thread that may have begun before is in put_at_bound().
+    void wait_for_puts() noexcept {
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with that in announce()
+        for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
+    }
+    // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
+    [[nodiscard]] bool put_at_bound(class_index c, thread_cache& cache, void* block) noexcept {
+        if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+            return false;  // reported under the lock
+        cache.gate.announce();
+        bool const may_put = is_at_bound() && !m_are_slots_barred.load(std::memory_order_relaxed);
+        std::uint64_t const puts = may_put ? m_slots.put(c, block) : 0;
+        if (puts != 0) cache.classes[c].add_net_taken(-1);
+        if (puts % k_counted == 0 && puts != 0) (*this)[c].add_served(k_counted);
+        cache.gate.leave();
+        return puts != 0;
+    }
+
+    // False when the array has its full size, or when there is no memory for a larger one.
+    static bool grow(class_cache& cache, class_index c) noexcept {
+        std::uint32_t const most = k_geometry[c].cache_blocks;
+        if (cache.capacity() == most) return false;
+        return cache.reserve(
+            detail::smaller(most, detail::larger(k_first_capacity, k_growth * cache.capacity())));
+    }
+
+    [[nodiscard]] static bool holds_any(thread_cache const& cache) noexcept {
+        return detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
+    }
+
+    caches_mutex m_mutex;
+    central::context m_pool;
+    std::uint32_t m_forks_survived;
+    unsigned char m_holds = 0;
+    bool m_has_recycled = false;
+    std::array<bool, k_first_large + 1> m_has_arrays{};
+    bound_slots m_slots;  // empty unless at the bound
+    std::atomic<bool> m_are_slots_barred{false};
+    observed<std::uint32_t> m_count;  // of caches
+    std_atomics::plain<thread_cache*> m_first = nullptr;
+    // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
+    // -fsanitize=address,undefined.
+    alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The central free list of one size class: the blocks that were freed last, and the slabs of the class that have a free block.
+// Threads refill their caches from it and flush them to it, half a cache at a time.
+//
+//   class_cache ─ flush ─▶ recent: the addresses flushed last ─ the oldest ─▶ slabs: their bits are set
+//               ◀─ refill: the newest of recent, else the lowest free blocks of a slab ──┘
+//                                                               │ ▲
+//                            no block in use: returned at once  ▼ │  no free block: an empty slab
+//                                                            slab_heap
+//
+// What was freed last is likely to be in the processor's caches. After it, the slab that last received a block is used first, and slabs
+// that receive none become empty. Once it has no free block, the slab after it in memory is used if that has one, as each jump to
+// another place is slow (impl/heap/free_spans.hpp).
+//
+// Invariants: capacity = blocks of the class's slabs; free = sum of the slabs' free; m_slabs lists those with free > 0,
+//             and none with free == total
+//             outside = capacity - free - recent: blocks in threads' caches or in use
+//             recent <= a sixteenth of outside, so few slabs are in use for its sake, and none when no block is
+// Everything except the counters requires the lock. Refill and flush: O(blocks moved + slabs touched).
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/class_cache.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/detail/span.hpp"
+#include "pooled/impl/cache/recent_blocks.hpp"
+#include "pooled/impl/heap/chunk.hpp"
+#include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/heap/slab_heap.hpp"
+#include "pooled/impl/os/mutex.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+class alignas(k_cache_line) central {
+public:
+    // The shared state of all size classes of a pool.
+    struct context {
+        slab_heap& heap;
+        char const* pool_name;
+        std::uint32_t pool_id;
+        bool is_shared;
+        observed<std::uint32_t> bound_epoch{};  // odd: at the bound. Changed under the locks of all classes
+
+        [[nodiscard]] bool is_at_bound() const noexcept { return bound_epoch % 2 != 0; }
+    };
+
+    central(context const& pool, class_index c) noexcept
+        : m_mutex(pool.is_shared), m_class(static_cast<std::uint8_t>(c)), m_pool(pool) {}
+    central(central const&) = delete;
+    central& operator=(central const&) = delete;
+
+    void lock() noexcept { m_mutex.lock(); }
+    void unlock() noexcept { m_mutex.unlock(); }
+
+    // A free block for the owner of `cache`; fills the cache's array with more. Requires an empty cache. Null when the class
+    // has no free block and the heap no free slab.
+    [[nodiscard]] void* refill(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        if (is_drained()) m_largest = 0;  // it is being used again
+        if (free() == 0 && !add_slab()) return nullptr;
+        m_refills.add(1);
+        auto const wanted =
+            static_cast<std::uint32_t>(detail::smaller<std::uint64_t>(free(), cache.capacity() / 2));
+        if (wanted == 0) {
+            cache.add_net_taken(1);
+            cache.begin_interval();
+            return take_any();
+        }
+        void** const array = cache.fill(wanted);
+        std::uint32_t const recent = m_recent.pop(array, wanted);
+        if (recent < wanted) {
+            void** top = array + (wanted - recent);
+            if (recent != 0) detail::copy_n(array, recent, top);
+            take(wanted - recent, [&](std::byte* block) { *--top = block; });
+            // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
+            if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
+        }
+        class_cache::prefetch(array, wanted);
+        cache.add_net_taken(wanted);
+        cache.begin_interval();
+        return cache.pop_cold();
+    }
+
+    // One block, for callers without a cache. Null as above.
+    [[nodiscard]] void* take_one() noexcept {
+        if (free() == 0 && !add_slab()) return end_served(), nullptr;
+        m_served.add(1);
+        void* const one = take_any();
+        note_high_water(0);
+        return one;
+    }
+    // How many requests take_one() has served since it last found none, and others. Without the lock; a hint.
+    [[nodiscard]] std::uint32_t served() const noexcept { return m_served; }
+    void add_served(std::uint32_t count) noexcept { m_served.add(count); }
+    void end_served() noexcept {
+        if (m_served != 0) m_served = std::uint32_t{0};
+    }
+    // Whether the last request found no block, and neither this list nor the heap received one since. Without the lock.
+    [[nodiscard]] bool has_nothing() const noexcept { return m_failed_at == m_pool.heap.gains(); }
+
+    // Requires blocks of the class that are no longer in use.
+    void flush(span<void* const> blocks) noexcept {
+        if (blocks.empty()) return;
+        bool const dense = are_dense(blocks);
+        if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
+        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), blocks.size());
+        auto const limit =
+            static_cast<std::size_t>(detail::smaller<std::uint64_t>(in_use / 16, recent_blocks::k_most));
+        if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
+        std::size_t const kept = detail::smaller(limit, m_recent.capacity());
+        if (dense || blocks.size() > kept) {
+            drain_recent(dense ? kept : 0);
+            return put(blocks);
+        }
+        drain_recent(kept - blocks.size());
+        for (void* const block : blocks)
+            if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
+                static_cast<void>(find_slab(block));  // reports it
+        m_failed_at = std::uint32_t{0};
+        m_recent.push(blocks);
+    }
+    // Sets the bits of the blocks that were freed last, except `kept` of them.
+    void drain_recent(std::size_t kept = 0) noexcept {
+        m_recent.drain(kept, [this](span<void* const> oldest) { put(oldest); });
+    }
+
+    // How often the class had no free block. Without the lock; a hint.
+    [[nodiscard]] std::uint32_t count_miss() noexcept {
+        m_misses.add(1);
+        return m_misses;
+    }
+    [[nodiscard]] bool has_recent() const noexcept { return m_recent.count() != 0; }
+
+    // The older half of a full cache.
+    void flush_half(class_cache& cache) noexcept {
+        span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
+        flush(oldest);
+        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(oldest.size())));
+        m_flushes.add(1);
+    }
+
+    // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
+    void flush_unused(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        span<void* const> const unused = cache.oldest(cache.least_held());
+        flush(unused);
+        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(unused.size())));
+    }
+
+    // Takes everything out of a cache whose owner has ended or is stopped.
+    void collect(class_cache& cache) noexcept {
+        note_high_water(cache.least_held());
+        span<void* const> const all = cache.oldest(k_max_cached_blocks);
+        flush(all);
+        std::uint32_t count = cache.drop_oldest(static_cast<std::uint32_t>(all.size()));
+        if (void* const hot = cache.pop_hot()) {
+            flush({&hot, 1});
+            ++count;
+        }
+        gave(cache, count);
+    }
+
+    // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
+    // that a cache would keep then are the only ones in use of as many slabs.
+    [[nodiscard]] bool is_drained() const noexcept {
+        std::uint64_t const cached = k_geometry[m_class].cache_blocks;
+        return m_largest >= 64 * cached && outside() <= 2 * cached;
+    }
+
+    // The cache's owner has ended: its remote frees stay counted.
+    void retire(class_cache& cache) noexcept {
+        m_retired_remote_frees.add(cache.net_frees());
+        collect(cache);
+        cache.add_net_taken(-cache.net_taken());
+        cache.release();
+    }
+
+    // Reserves slabs that are partly in use, until they have `count` free blocks. Returns the number of their free blocks, at
+    // most `count`. O(slabs).
+    [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
+        drain_recent();
+        std::size_t free = 0;
+        for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
+            if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
+        return detail::smaller(free, count);
+    }
+
+    // The heap is about to take back all slabs, including blocks in use.
+    void discard() noexcept {
+        m_slabs = slab_list();
+        m_recent.clear();
+        m_free = m_capacity = std::uint64_t{0};
+        m_granules = std::uint32_t{0};
+    }
+
+    // Returns the free pages of slabs that are partly in use to the system. Returns the number of bytes, without pages that
+    // were returned before and not used since. O(slabs).
+    std::size_t purge() noexcept;
+
+    [[nodiscard]] std::uint64_t free() const noexcept { return m_free + m_recent.count(); }
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return m_capacity; }
+    // Clamped, because another thread may have changed only one of the two counters.
+    [[nodiscard]] std::uint64_t outside() const noexcept {
+        std::uint64_t const capacity = m_capacity;
+        return capacity - detail::smaller<std::uint64_t>(capacity, free());
+    }
+    [[nodiscard]] std::uint64_t slab_bytes() const noexcept {
+        return std::uint64_t{m_granules} * k_granule_bytes;
+    }
+    [[nodiscard]] std::uint64_t refills() const noexcept { return m_refills; }
+    [[nodiscard]] std::uint64_t flushes() const noexcept { return m_flushes; }
+    [[nodiscard]] std::uint64_t retired_remote_frees() const noexcept { return m_retired_remote_frees; }
+
+    // The largest number of blocks used at the same time. `unused`: blocks that are outside and were in a cache during the
+    // whole time since the last call; exact when this is known for all threads.
+    std::uint64_t note_high_water(std::uint64_t unused) noexcept {
+        m_high_water =
+            detail::larger<std::uint64_t>(m_high_water, outside() - detail::smaller(outside(), unused));
+        return m_high_water;
+    }
+
+    // From now on, returned blocks are counted individually.
+    void close() noexcept { m_is_closed = true; }
+    [[nodiscard]] bool is_closed() const noexcept { return m_is_closed; }
+
+    // Walks the slabs that have a free block.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint64_t free = 0;
+        for (slab const* s = m_slabs.first(); s != nullptr; s = s->next) {
+            free += s->free;
+            if (!s->is_valid() || s->size_class != m_class || s->free == 0 || s->is_empty()) return false;
+        }
+        return free == m_free && this->free() <= m_capacity && m_recent.count() <= m_recent.capacity();
+    }
+
+private:
+    // Whether these probably lie side by side: then few bitmaps are written, and a refill finds them in these slabs.
+    [[nodiscard]] bool are_dense(span<void* const> blocks) const noexcept {
+        std::uintptr_t const distance = 4 * blocks.size() * k_geometry[m_class].block_bytes;
+        return address_of(blocks[blocks.size() - 1]) - address_of(blocks.front()) + distance <= 2 * distance;
+    }
+
+    // Sets their bits.
+    void put(span<void* const> blocks) noexcept {
+        class_geometry const g = k_geometry[m_class];
+        m_failed_at = std::uint32_t{0};
+        for (void* const* at = blocks.begin(); at != blocks.end();) {
+            slab& s = find_slab(*at);
+            if (s.free == 0) m_slabs.push_front(s);
+            void* const* const next = s.put(at, blocks.end(), g);
+            if (next == at) [[unlikely]]
+                fail_put(s, *at);
+            m_free.add(static_cast<std::uint64_t>(next - at));
+            at = next;
+            if (!s.is_empty()) continue;
+            if (at != blocks.end() && s.error_of(*at) != slab::put_error::none) fail_put(s, *at);
+            remove_slab(s);
+        }
+    }
+    POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
+        fail_deallocation(m_pool.pool_name, block,
+                          s.error_of(block) == slab::put_error::already_free
+                              ? "the block is free already (double free)"
+                              : "no block starts there");
+    }
+
+    void gave(class_cache& cache, std::uint32_t count) noexcept {
+        cache.add_net_taken(-std::int64_t{count});
+        cache.begin_interval();
+    }
+
+    // Requires that this number of blocks is free. Calls visit(address) for each, ascending within a slab.
+    template <class Visit>
+    POOLED_ALWAYS_INLINE void take(std::uint32_t count, Visit&& visit) noexcept {
+        m_free.subtract(count);
+        while (count != 0) {
+            slab& s = *m_slabs.first();
+            count -= s.take(count, visit);
+            if (s.free == 0) follow(s);
+        }
+    }
+
+    // Takes a slab without a free block out of the list. The one after it in memory becomes the first. The class of a slab
+    // changes to or from this one under this class's lock alone.
+    void follow(slab& s) noexcept {
+        m_slabs.remove(s);
+        slab* const next = chunk::after(s);
+        if (next == nullptr || next->size_class != m_class || next->free == 0) return;
+        m_slabs.remove(*next);
+        m_slabs.push_front(*next);
+    }
+
+    // Requires a free block.
+    [[nodiscard]] void* take_any() noexcept {
+        void* one = nullptr;
+        if (m_recent.pop(&one, 1) == 1) return one;
+        take(1, [&](std::byte* block) { one = block; });
+        return one;
+    }
+
+    [[nodiscard]] bool add_slab() noexcept {
+        std::uint32_t const gains = m_pool.heap.gains();
+        slab* const s = m_pool.heap.take(m_class);
+        std::atomic_thread_fence(std::memory_order_release);  // whoever reads it, reads what was before
+        m_failed_at = s == nullptr ? gains : 0;
+        if (s == nullptr) return false;
+        m_slabs.push_front(*s);
+        m_capacity.add(s->total);
+        m_largest = detail::larger<std::uint64_t>(m_largest, m_capacity);
+        m_free.add(s->total);
+        m_granules.add(s->granules);
+        return true;
+    }
+    void remove_slab(slab& s) noexcept {
+        m_slabs.remove(s);
+        m_capacity.subtract(s.total);
+        m_free.subtract(s.total);
+        m_granules.subtract(s.granules);
+        m_pool.heap.put(s);
+    }
+
+    [[nodiscard]] slab& find_slab(void* block) const noexcept {
+        map_entry const entry = g_page_map.find(block);
+        if (entry.pool_id() != m_pool.pool_id) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, block, "it does not belong to this pool");
+        slab* const s = entry.slab_at();
+        if (s->size_class != m_class) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, block,
+                              "it is no block in use of this size (double free, or another size)");
+        return *s;
+    }
+
+    optional_mutex m_mutex;
+    bool m_is_closed = false;
+    std::uint8_t m_class;
+    observed<std::uint16_t> m_misses;
+    observed<std::uint32_t> m_granules;  // of its slabs
+    observed<std::uint32_t> m_served;
+    observed<std::uint32_t>
+        m_failed_at;  // the heap's gains() when there was no free block; 0: there may be one
+    context const& m_pool;
+    slab_list m_slabs;
+    recent_blocks m_recent;
+    observed<std::uint64_t> m_free;
+    observed<std::uint64_t> m_capacity;
+    std::uint64_t m_largest = 0;  // the largest capacity since it was last drained and used again
+    observed<std::uint64_t> m_high_water;
+    observed<std::uint64_t> m_refills;
+    observed<std::uint64_t> m_flushes;
+    observed<std::uint64_t> m_retired_remote_frees;
+};
+static_assert(sizeof(central) == 2 * k_cache_line);
+
+inline std::size_t central::purge() noexcept {
+    std::size_t bytes = 0;
+    drain_recent();
+    for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
+        s->for_each_free_run(
+            [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
+    return bytes;
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

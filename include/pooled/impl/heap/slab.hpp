@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The records of a chunk's granules, and a slab: a span of granules with blocks of one size class. They lie in the metadata
+// arena, apart from the memory they describe, and record which blocks are free: the memory itself is neither read nor written.
+//
+//   slab     | colour | block 0 | block 1 | block 2 | … | block total-1 | rest |
+//   bits                1: free   0: in a thread's cache or in use
+//   records  | header, bits | header, bits | …      one for each granule; each has bits for 1024 blocks
+//
+// The first record of a span is its descriptor. Of the other records it uses the bits and `purged` only, and of the last one
+// `granules`. Offsets in bytes are from memory(), the span's first byte, unless they are called a block's.
+//
+// Invariants: memory() <= blocks < memory() + k_granule_bytes, equal without a class; memory() never changes, and blocks not while
+//             a block is in use, so the thread that frees one may read it without the lock;
+//             free = number of set bits <= total; no bit at or beyond total is set;
+//             a span without a class has free == total == 0; a purged page holds no byte of a block that is not free;
+//             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
+//             there, unless it is also the first.
+// Guarded by the lock of its class, or by that of the heap while it has none; both are held when the class changes, and any
+// thread may read which it is. O(1); take: O(words).
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/detail/span.hpp"
+#include "pooled/impl/instrument/slab_marks.hpp"
+#if POOLED_HARDENED
+#include "pooled/impl/instrument/shuffled_word.hpp"
+#endif
+#include "pooled/impl/os/platform.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+struct chunk;
+struct reservation;
+
+inline constexpr class_index k_no_class = 254;
+
+struct alignas(k_cache_line) slab {
+    static constexpr std::size_t k_word_bits = 64;
+    static constexpr std::size_t k_words = k_granule_bytes / k_min_block_bytes / k_word_bits;
+    static constexpr std::size_t k_pages = k_granule_bytes / platform::k_page_bytes;
+    static constexpr std::uint8_t k_any_purged = 0x80;
+
+    std::byte* blocks = nullptr;  // the first one
+    chunk* owner = nullptr;
+    slab* next = nullptr;  // in a list of the heap, or of the slabs of its class with a free block
+    slab* previous = nullptr;
+    reservation* reserved_for = nullptr;
+    std::uint32_t granules = 1;
+    std::uint32_t total = 0;
+    std::uint32_t free = 0;
+    std::uint16_t first_word = 0;  // no bit is set in any earlier word
+    std::uint16_t short_by = 0;    // bytes that are missing from the span's last granule
+    observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
+    // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
+    // too, if one of its records may have such a bit.
+    std::uint8_t purged = 0;
+    [[no_unique_address]] slab_marks marks;
+    std::array<std::uint64_t, k_words> bits{};
+
+    [[nodiscard]] bool is_free() const noexcept {
+        return size_class == k_no_class && reserved_for == nullptr;
+    }
+
+    [[nodiscard]] std::size_t colour() const noexcept { return address_of(blocks) % k_granule_bytes; }
+    [[nodiscard]] std::byte* memory() const noexcept { return blocks - colour(); }
+    // The only granule of a pool bounded to less than one is shorter.
+    [[nodiscard]] std::size_t bytes() const noexcept { return granules * k_granule_bytes - short_by; }
+    [[nodiscard]] slab& last_record() noexcept { return this[granules - 1]; }
+
+    // Requires a class.
+    [[nodiscard]] std::size_t block_bytes() const noexcept {
+        return size_class == k_exact ? bytes() - colour() : k_geometry[size_class].block_bytes;
+    }
+
+    // Whether a block starts there that class_for() does not serve. It may be free.
+    [[nodiscard]] bool is_large_block(void const* p) const noexcept {
+        return size_class >= k_first_large && size_class <= k_exact && p == blocks;
+    }
+
+    // The word of the bitmap with the bits of blocks from 64 · w on.
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t& word(std::size_t w) noexcept {
+        return this[w / k_words].bits[w % k_words];
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE std::uint64_t word(std::size_t w) const noexcept {
+        return this[w / k_words].bits[w % k_words];
+    }
+    [[nodiscard]] std::size_t words() const noexcept { return (total + k_word_bits - 1) / k_word_bits; }
+
+    // All blocks free, of size class `c`. Requires a span without a class.
+    void assign(class_index c) noexcept {
+        class_geometry const& g = k_geometry[c];
+        std::size_t const size = bytes();
+        size_class = static_cast<std::uint8_t>(c);
+        total = free = g.blocks_in(size);
+        blocks += g.colour_of(address_of(blocks), size);
+        first_word = 0;
+        marks.assign(*this, c);
+        std::size_t const whole = total / k_word_bits;
+        for (std::size_t w = 0; w < whole; ++w)
+            word(w) = ~std::uint64_t{0};
+        if (total % k_word_bits != 0) word(whole) = (std::uint64_t{1} << (total % k_word_bits)) - 1;
+    }
+    // One block in use, at `offset`, under a granule. Requires a span without a class.
+    void assign_exact(std::size_t offset) noexcept {
+        size_class = static_cast<std::uint8_t>(k_exact);
+        total = 1;
+        blocks += offset;
+        on_touch(0, bytes());
+    }
+
+    // Requires a class, and all blocks free.
+    void unassign() noexcept {
+        for (std::size_t w = 0; w < words(); ++w)
+            word(w) = 0;
+        marks.unassign();
+        purged &= static_cast<std::uint8_t>(~k_any_purged);
+        blocks = memory();
+        size_class = static_cast<std::uint8_t>(k_no_class);
+        total = free = 0;
+    }
+
+    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending
+    // (hardened: in random order within a word of the bitmap).
+    // Returns how many.
+    template <class Visit>
+    std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
+        if ((purged & k_any_purged) == 0) [[likely]]
+            return take_lowest(count, visit);
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::uint32_t const taken = take_lowest(count, [&](std::byte* block) {
+            auto const offset = static_cast<std::size_t>(block - memory());
+            on_touch(offset, offset + size);
+            visit(block);
+        });
+        note_purged();
+        return taken;
+    }
+
+    // Sets k_any_purged as the records say. O(granules).
+    void note_purged() noexcept {
+        purged &= static_cast<std::uint8_t>(~k_any_purged);
+        for (std::uint32_t i = 0; i < granules; ++i)
+            if (this[i].purged != 0) {
+                purged |= k_any_purged;
+                return;
+            }
+    }
+    // The pages of granule `i` that lie within [first, end): one bit for each.
+    [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,
+                                                         std::size_t end) noexcept {
+        std::size_t const from = detail::clamp(first, i * k_granule_bytes, (i + 1) * k_granule_bytes);
+        std::size_t const to = detail::clamp(end, from, (i + 1) * k_granule_bytes);
+        std::size_t const a =
+            (from - i * k_granule_bytes + platform::k_page_bytes - 1) / platform::k_page_bytes;
+        std::size_t const b = (to - i * k_granule_bytes) / platform::k_page_bytes;
+        return static_cast<std::uint8_t>(a < b ? (1U << b) - (1U << a) : 0);
+    }
+    // The bytes [first, end) are written to: pages of the system, which may be larger, become resident.
+    void on_touch(std::size_t first, std::size_t end) noexcept {
+        std::uintptr_t const at = address_of(memory());
+        std::uintptr_t const from = detail::larger(round_down(at + first, platform::page_bytes()), at) - at;
+        std::uintptr_t const to = round_up(at + end, platform::page_bytes()) - at;
+        for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i)
+            this[i].purged &= static_cast<std::uint8_t>(~pages_in(i, from, to));
+    }
+
+    template <class Visit>
+    std::uint32_t take_lowest(std::uint32_t count, Visit&& visit) noexcept {
+        [[maybe_unused]] std::size_t const size = k_geometry[size_class].block_bytes;
+        std::uint32_t left = count < free ? count : free;
+        std::uint32_t const taken = left;
+        free -= taken;
+        std::uint32_t w = first_word;
+        while (left != 0) {
+            marks.on_take(*this, w);
+#if POOLED_HARDENED
+            if constexpr (k_hardened)
+                left = take_shuffled(w, left, visit);
+            else
+#endif
+            {
+                std::uint64_t set = word(w);
+                for (; set != 0 && left != 0; --left, set &= set - 1)
+                    visit(blocks +
+                          (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size);
+                word(w) = set;
+            }
+            if (word(w) == 0) ++w;
+        }
+        first_word = static_cast<std::uint16_t>(w);
+        return taken;
+    }
+
+    // Prefetches up to `count` blocks that take() passes on next, for writing.
+    void prefetch_lowest(std::uint32_t count) const noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        for (std::size_t w = first_word; w * k_word_bits < total; ++w)
+            for (std::uint64_t set = word(w); set != 0; set &= set - 1) {
+                if (count-- == 0) return;
+                auto const nth = w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set));
+                __builtin_prefetch(blocks + nth * size, 1);
+            }
+    }
+
+#if POOLED_HARDENED
+    // Takes at most `left` blocks from one word. Returns how many remain to be taken.
+    template <class Visit>
+    std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::byte* const first = blocks + w * k_word_bits * size;
+        shuffled_word shuffled(this, first, size, word(w));
+        left = shuffled.take(left, visit);
+        word(w) = shuffled.free();
+        return left;
+    }
+#endif
+
+    // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
+    // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
+    // and exit cost as much as the loop; and neighbours one after the other, up or down, which take the inner loop.
+    [[nodiscard]] POOLED_ALWAYS_INLINE void* const* put(void* const* block, void* const* end,
+                                                        class_geometry const& g) noexcept {
+        std::uintptr_t const size = g.block_bytes;
+        std::uintptr_t const first = address_of(blocks);
+        std::uintptr_t const end_offset = total * size;
+        void* const* const all = block;
+        while (block != end) {
+            std::uintptr_t offset = address_of(*block) - first;
+            if (offset >= end_offset) [[unlikely]]
+                break;
+            std::uint32_t const index = g.index_of(static_cast<std::uint32_t>(offset));
+            if (index * size != offset) [[unlikely]]
+                break;
+            std::uint32_t const w = index / k_word_bits;
+            std::uint64_t set = word(w);
+            std::uint64_t bit = std::uint64_t{1} << (index % k_word_bits);
+            if ((set & bit) != 0) [[unlikely]]
+                break;
+            do {
+                set |= bit;
+                if (++block == end) break;
+                if constexpr (k_hardened) {  // not ordered, but close to each other
+                    std::uintptr_t const from = w * k_word_bits * size;
+                    std::uintptr_t const in_word = address_of(*block) - (first + from);
+                    if (in_word >= detail::smaller(end_offset - from, k_word_bits * size)) break;
+                    std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
+                    if (nth * size != in_word) break;
+                    bit = std::uint64_t{1} << nth;
+                } else {
+                    std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);
+                    if (offset == before + size)
+                        bit <<= 1;
+                    else if (offset == before - size)
+                        bit >>= 1;
+                    else
+                        break;
+                    if (offset >= end_offset) break;
+                }
+            } while (bit != 0 && (set & bit) == 0);
+            word(w) = set;
+            if (w < first_word) first_word = static_cast<std::uint16_t>(w);
+        }
+        free += static_cast<std::uint32_t>(block - all);
+        return block;
+    }
+
+    enum class put_error : unsigned char { none, not_a_block, already_free };
+    // Why put() stopped at a block; none: it lies in another slab, or is a block that is not free.
+    [[nodiscard]] put_error error_of(void const* block) const noexcept {
+        std::uintptr_t const offset = address_of(block) - address_of(blocks);
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        std::size_t const index = offset / size;
+        bool const is_block = index < total && index * size == offset;
+        if (address_of(block) - address_of(memory()) >= bytes() || (is_block && !is_free(index)))
+            return put_error::none;
+        return is_block ? put_error::already_free : put_error::not_a_block;
+    }
+    // Requires index < total.
+    [[nodiscard]] bool is_free(std::size_t index) const noexcept {
+        return (word(index / k_word_bits) >> (index % k_word_bits) & 1) != 0;
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept { return free == total; }  // no block is in use
+
+    // Calls visit(first, end) for each run of free blocks, with its offsets.
+    template <class Visit>
+    void for_each_free_run(Visit&& visit) const noexcept {
+        std::size_t const size = k_geometry[size_class].block_bytes;
+        for (std::uint32_t i = 0; i < total;) {
+            if (!is_free(i)) {
+                ++i;
+                continue;
+            }
+            std::uint32_t end = i + 1;
+            while (end < total && is_free(end))
+                ++end;
+            visit(colour() + i * size, colour() + end * size);
+            i = end;
+        }
+    }
+
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::uint32_t set = 0;
+        for (std::size_t w = 0; w < granules * k_words; ++w) {
+            set += static_cast<std::uint32_t>(std::popcount(word(w)));
+            if (w < first_word && word(w) != 0) return false;
+        }
+        if (size_class == k_no_class) return set == 0 && free == 0 && total == 0 && colour() == 0;
+        bool const none_beyond =
+            total % k_word_bits == 0 || word(total / k_word_bits) >> (total % k_word_bits) == 0;
+        return set == free && free <= total && none_beyond;
+    }
+};
+
+static_assert(slab::k_pages <= 8, "purged has a bit for each");
+static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
+
+// A list of slabs, each in at most one. O(1).
+class slab_list {
+public:
+    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
+    [[nodiscard]] slab* first() const noexcept { return m_first; }
+    [[nodiscard]] slab* last() const noexcept { return m_last; }
+
+    // Before `at`; null: at the end.
+    void insert(slab& s, slab* at) noexcept {
+        s.next = at;
+        slab*& link = at != nullptr ? at->previous : m_last;
+        s.previous = link;
+        (link != nullptr ? link->next : m_first) = &s;
+        link = &s;
+    }
+    void push_front(slab& s) noexcept { insert(s, m_first); }
+    void push_back(slab& s) noexcept { insert(s, nullptr); }
+    void remove(slab& s) noexcept {
+        (s.previous != nullptr ? s.previous->next : m_first) = s.next;
+        (s.next != nullptr ? s.next->previous : m_last) = s.previous;
+        s.next = s.previous = nullptr;
+    }
+
+private:
+    slab* m_first = nullptr;
+    slab* m_last = nullptr;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

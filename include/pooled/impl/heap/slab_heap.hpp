@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The memory of a pool in spans: takes chunks from upstream, gives slabs to size classes, takes empty slabs back for any other
+// class, and returns empty chunks. A block that no class serves is a span of its own. The heap knows nothing about threads' caches.
+//
+//   upstream ─▶ chunk ─▶ spans: free ◀──▶ slab of a size class     reserved ◀──▶ slab of one of the classes it is reserved for
+//
+// Invariants: each span of each chunk is in m_free, in one reservation's list, or has a class;
+//             chunk.held = granules of its spans that have a class or are reserved.
+// Any thread may call; one lock, under which only those of the metadata arena and of upstream's counts are taken. It is not held
+// while upstream runs. O(granules of a span) for its entries in the page map, otherwise O(1) unless noted.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/heap/chunk.hpp"
+#include "pooled/impl/heap/chunk_source.hpp"
+#include "pooled/impl/heap/free_spans.hpp"
+#include "pooled/impl/heap/reservation.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/heap/upstream.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+class slab_heap {
+public:
+    using shape = chunk_source::shape;
+
+    slab_heap(shape const& what, upstream& from) noexcept : m_source(what, from), m_mutex(what.is_shared) {}
+    slab_heap(slab_heap const&) = delete;
+    slab_heap& operator=(slab_heap const&) = delete;
+    ~slab_heap() {
+        forget_reservations();
+        m_reservations.clear();
+        upstream::call under_way(m_source.from());
+        deallocate(detach_all(under_way), under_way, refused::abandon);
+    }
+
+    // Takes all chunks out, including those with blocks in use; deallocate() returns them to upstream. Requires that no slab is in
+    // a list of its class. O(slabs).
+    [[nodiscard]] chunk* detach_all(upstream::call& under_way) noexcept {
+        forget_reservations();
+        scoped_lock const lock(m_mutex);
+        chunk* all = nullptr;
+        while (m_chunks != nullptr) {
+            under_way.begin(m_chunks->bytes);
+            chunk& c = detach(*m_chunks);
+            c.next = all;
+            all = &c;
+            forget_live(c.base, c.bytes);
+        }
+        m_exact.in_use = m_exact.bytes = 0;
+        return all;
+    }
+    // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
+    enum class refused : bool { keep, abandon };
+    std::size_t deallocate(chunk* list, upstream::call& under_way, refused what) noexcept {
+        std::size_t bytes = 0;
+        while (list != nullptr) {
+            chunk* const c = list;
+            list = c->next;
+            std::size_t const size = c->bytes;
+            if (m_source.deallocate(*c, under_way)) {
+                bytes += size;
+            } else if (what == refused::abandon) {
+                m_source.abandon(*c);
+            } else {
+                scoped_lock const lock(m_mutex);
+                link(*c);
+                under_way.settle(size);
+                bytes += purge_free(c->records()[0], size);
+            }
+        }
+        return bytes;
+    }
+
+    // A slab of class `c` with all blocks free; null: the caller must call grow().
+    [[nodiscard]] slab* take(class_index c) noexcept {
+        scoped_lock const lock(m_mutex);
+        slab* const s = find(c);
+        if (s == nullptr) return nullptr;
+        slab& taken = hold(*s, detail::smaller<std::size_t>(s->granules, m_source.granules_for(c)));
+        taken.assign(c);
+        if (taken.owner->has_purged) taken.note_purged();
+        m_source.assign(taken);
+        return &taken;
+    }
+    // How often a span became free; not 0. Without the lock.
+    [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
+    [[nodiscard]] bool has_free(class_index c) noexcept {
+        scoped_lock const lock(m_mutex);
+        return find(c) != nullptr;
+    }
+
+    // A span with one block in use, of `bytes` at `align`; null: the caller must call grow_exact().
+    [[nodiscard]] slab* take_exact(std::size_t bytes, std::size_t align) noexcept {
+        bytes = detail::larger<std::size_t>(bytes, 1);
+        std::size_t const granules = granules_of(bytes);
+        scoped_lock const lock(m_mutex);
+        slab* s = nullptr;
+        std::size_t skip = 0;
+        for (reservation* r = m_reservations.first(); r != nullptr && s == nullptr; r = r->next)
+            if (r->serves(k_exact)) s = r->find_exact(granules, bytes, align);
+        if (s == nullptr) {
+            s = m_free.find(granules, bytes, align);
+            if (s == nullptr) return nullptr;
+            skip = free_spans::skip_to(*s, align) / k_granule_bytes;
+        }
+        slab& taken = hold(*s, granules, skip);
+        taken.assign_exact(free_spans::skip_to(taken, align));
+        m_source.assign(taken);
+        ++m_exact.in_use;
+        m_exact.bytes += taken.block_bytes();
+        m_exact.high_water = detail::larger(m_exact.high_water, m_exact.in_use);
+        return &taken;
+    }
+    // Requires a slab of take_exact(). Its block counts as in use until end_exact(), so that no other thread ends the heap.
+    void put_exact(slab& s) noexcept {
+        m_source.end_free(s, s.colour(), s.bytes());
+        scoped_lock const lock(m_mutex);
+        m_exact.bytes -= s.block_bytes();
+        s.unassign();
+        make_free(s);
+    }
+    // False when the heap is closed: the caller has to count the block.
+    [[nodiscard]] bool end_exact() noexcept {
+        scoped_lock const lock(m_mutex);
+        --m_exact.in_use;
+        return !m_is_closed;
+    }
+    struct exact_counts {
+        std::uint64_t in_use = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t high_water = 0;
+    };
+    [[nodiscard]] exact_counts count_exact() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_exact;
+    }
+    // From now on, end_exact() reports deallocations. Returns the number of those blocks in use.
+    [[nodiscard]] std::uint64_t close() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_is_closed = true, m_exact.in_use;
+    }
+
+    // Requires a slab with a class and no block in use, which is in no list.
+    void put(slab& s) noexcept {
+        m_source.end_free(s, s.colour(), s.bytes());
+        scoped_lock const lock(m_mutex);
+        s.unassign();
+        make_free(s);
+    }
+
+    // More free spans, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
+    // throws; the heap is then as before. O(granules of a chunk).
+    [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
+    // The same for take_exact().
+    [[nodiscard]] bool grow_exact(std::size_t bytes, std::size_t align) {
+        return grow(exact_request(bytes, align));
+    }
+
+    // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
+    class attempt {
+    public:
+        // Throws std::bad_alloc.
+        attempt(slab_heap& heap, std::array<class_index, 2> classes)
+            : m_heap(heap), m_reservation(heap.add_reservation(classes)) {}
+        ~attempt() {
+            if (!m_is_settled) m_heap.cancel(m_reservation, m_grown);
+        }
+        attempt(attempt const&) = delete;
+        attempt& operator=(attempt const&) = delete;
+
+        void settle() noexcept {
+            m_heap.settle(m_reservation);
+            m_is_settled = true;
+        }
+
+    private:
+        friend class slab_heap;
+        slab_heap& m_heap;
+        reservation& m_reservation;
+        std::size_t m_grown = 0;  // bytes of added chunks
+        bool m_is_settled = false;
+    };
+
+    // Makes free spans with `count` blocks of the class `c` that only the classes of `by` may use. False when the bound does not
+    // allow it; throws what upstream throws, and at once when the system has less memory. `touch`: makes their pages resident.
+    // O(spans).
+    [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
+        return reserve(by, {request_for(c), k_geometry[c].block_bytes, c}, count, touch);
+    }
+    // The same for blocks of take_exact().
+    [[nodiscard]] bool reserve_exact(attempt& by, std::size_t bytes, std::size_t align, std::size_t count,
+                                     bool touch) {
+        return reserve(by, {exact_request(bytes, align), bytes, k_exact}, count, touch);
+    }
+    // Reserves a slab that is partly in use. False when it is already reserved for other classes.
+    [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
+        scoped_lock const lock(m_mutex);
+        if (s.reserved_for != nullptr) return s.reserved_for->classes == by.m_reservation.classes;
+        s.reserved_for = &by.m_reservation;
+        m_reserved.add(1);
+        return true;
+    }
+    [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_reserved != 0 && m_reservations.serve(c);
+    }
+
+    // Ends all reservations. O(spans).
+    void forget_reservations() noexcept {
+        scoped_lock const lock(m_mutex);
+        for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
+            unreserve(*r);
+    }
+    [[nodiscard]] bool has_reservations() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_reserved != 0;
+    }
+
+    // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
+    std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
+        chunk* released = nullptr;
+        std::size_t bytes = 0;
+        upstream::call under_way(m_source.from());
+        {
+            scoped_lock const lock(m_mutex);
+            for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
+                next = c->next;
+                if (c->held != 0 || c->bytes > most - bytes) continue;
+                under_way.begin(c->bytes);
+                bytes += c->bytes;
+                detach(*c).next = released;
+                released = c;
+            }
+        }
+        return deallocate(released, under_way, refused::keep);
+    }
+
+    // Returns the pages of free spans to the system, up to `most` bytes, those of the longest first. Returns the number of bytes,
+    // without those that were returned before and not used since. O(spans); takes the lock for one span at a time, since a system
+    // call for each takes microseconds.
+    std::size_t purge(std::size_t most = k_size_max) noexcept {
+        std::size_t bytes = 0;
+        for (std::size_t bin = free_spans::k_bins; bin-- != 0;) {
+            std::size_t left = 0;
+            {
+                scoped_lock const lock(m_mutex);
+                left = m_free.count(bin);
+            }
+            for (; left != 0 && bytes < most; --left) {
+                scoped_lock const lock(m_mutex);
+                slab* const s = m_free.rotate(bin);
+                if (s == nullptr) break;
+                bytes += purge_free(*s, most - bytes);
+            }
+        }
+        return bytes;
+    }
+
+    // Chunks of 2 MiB that are nearly all in use get a huge page if they have small ones, for some milliseconds: a pool that filled
+    // while huge pages were slow to get has them later. Under the lock, so that no page returns to the system meanwhile. O(chunks).
+    void collapse() noexcept {
+        scoped_lock const lock(m_mutex);
+        std::int64_t left = k_collapse_time;
+        for (chunk* c = m_chunks; c != nullptr && left > 0 && platform::may_collapse(); c = c->next) {
+            if (!c->may_be_small || c->has_purged || c->held < c->granules / 8 * 7) continue;
+            c->may_be_small = false;
+            left -= platform::collapse_page(c->base, c->bytes);
+        }
+    }
+
+    // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
+    std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
+        if (!m_source.from().is_system()) return 0;
+        std::uintptr_t const at = address_of(s.memory());
+        auto const whole = platform::whole_pages(at + first, end - first, platform::page_bytes());
+        if (whole.first >= whole.end) return 0;
+        std::size_t const from = whole.first - at;
+        std::size_t const to = whole.end - at;
+        // Whole pages of the system: of a larger one, a part may have been recorded as returned when another part was used again.
+        std::size_t bytes = 0;
+        std::uintptr_t last = 0;
+        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
+            auto const fresh = static_cast<std::size_t>(std::popcount(fresh_pages(s, i, from, to)));
+            if (std::size_t const page = platform::page_bytes(); page <= platform::k_page_bytes)
+                bytes += fresh * platform::k_page_bytes;
+            else if (std::uintptr_t const nth = (at + i * k_granule_bytes) / page; fresh != 0 && nth != last)
+                bytes += page, last = nth;
+        }
+        if (bytes == 0) return 0;
+        m_source.end_free(s, first, end);
+        if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
+        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
+            std::uint8_t const fresh = fresh_pages(s, i, from, to);
+            (&s)[i].purged |= fresh;
+            if (fresh != 0 && s.size_class < k_class_count) s.marks.forget(s, i, fresh);
+        }
+        if (s.size_class < k_class_count) s.purged |= slab::k_any_purged;
+        s.owner->has_purged = true;
+        return bytes;
+    }
+
+    // The smallest number of bytes that were free at any moment since the last call: they were not needed.
+    [[nodiscard]] std::size_t take_fewest_free() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_free.take_fewest() * k_granule_bytes;
+    }
+    [[nodiscard]] std::size_t free_bytes() noexcept {
+        scoped_lock const lock(m_mutex);
+        return m_free.granules() * k_granule_bytes;
+    }
+
+    // Without the lock.
+    [[nodiscard]] bool has_empty_chunk() const noexcept { return m_empty_chunks != 0; }
+
+    // How many blocks of the class a slab has where memory is not short.
+    [[nodiscard]] std::size_t blocks_of_slab(class_index c) const noexcept {
+        return k_geometry[c].blocks_in(m_source.granules_for(c) * k_granule_bytes);
+    }
+
+    // Checks every structure. O(granules).
+    [[nodiscard]] bool is_valid() noexcept {
+        scoped_lock const lock(m_mutex);
+        bool valid = m_free.is_valid();
+        std::size_t free = 0;
+        std::size_t held = 0;
+        for_each_span([&](slab& s) {
+            (s.is_free() ? free : held) += s.granules;
+            valid = valid && (s.size_class != k_no_class || s.is_valid());  // another is its class's
+        });
+        for (chunk const* c = m_chunks; c != nullptr; c = c->next)
+            held -= c->held;
+        return valid && held == 0 && free == m_free.granules();
+    }
+
+private:
+    static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
+
+    // What reserve() makes.
+    struct reserved_shape {
+        chunk_source::request request;
+        std::size_t bytes;  // of a block
+        class_index c;
+
+        [[nodiscard]] std::size_t blocks_in(slab const& s) const noexcept {
+            if (c == k_exact)
+                return reservation::fits_exact(s, request.granules, bytes, request.align) ? 1 : 0;
+            return s.granules >= request.least ? k_geometry[c].blocks_in(s.bytes()) : 0;
+        }
+    };
+
+    [[nodiscard]] static std::size_t granules_of(std::size_t bytes) noexcept {
+        return detail::larger<std::size_t>(bytes / k_granule_bytes + (bytes % k_granule_bytes != 0), 1);
+    }
+    [[nodiscard]] chunk_source::request request_for(class_index c) const noexcept {
+        return {.least = k_geometry[c].least_granules(),
+                .granules = m_source.granules_for(c),
+                .bytes = k_geometry[c].block_bytes};
+    }
+    [[nodiscard]] static chunk_source::request exact_request(std::size_t bytes, std::size_t align) noexcept {
+        std::size_t const granules = granules_of(bytes);
+        return {.least = granules,
+                .granules = granules,
+                .bytes = detail::larger<std::size_t>(bytes, 1),
+                .align = detail::larger(align, k_granule_bytes)};
+    }
+
+    [[nodiscard]] bool grow(chunk_source::request const& what) {
+        upstream::call under_way(m_source.from());
+        chunk* const fresh = m_source.allocate(what, under_way);
+        if (fresh == nullptr) return false;
+        scoped_lock const lock(m_mutex);
+        link(*fresh);
+        under_way.settle();
+        return true;
+    }
+    [[nodiscard]] bool reserve(attempt& by, reserved_shape const& what, std::size_t count, bool touch) {
+        // Counted again after enough were added, because other threads may have taken some meanwhile.
+        for (std::size_t have = 0; (have = claim(by.m_reservation, what, count)) < count;) {
+            if (!m_source.from().may_give(saturating_multiply(count - have, what.bytes))) return false;
+            while (have < count) {
+                upstream::call under_way(m_source.from());
+                chunk* const fresh = m_source.allocate(what.request, under_way);
+                if (fresh == nullptr) return false;
+                by.m_grown += fresh->bytes;
+                scoped_lock const lock(m_mutex);
+                link(*fresh);
+                under_way.settle();
+                have += claim_free(by.m_reservation, what, count - have);
+            }
+        }
+        if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
+        return true;
+    }
+
+    // The functions that follow require the lock, unless noted.
+
+    // A free span for a slab of `c`: of the best length or longer; else a shorter one of which at most an eighth is left over, or,
+    // when the bound allows no more or the chunk is shorter, any that holds a block.
+    [[nodiscard]] slab* find(class_index c) noexcept {
+        class_geometry const& g = k_geometry[c];
+        for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
+            if (r->serves(c))
+                if (slab* const s = r->find(g.least_granules(), g.block_bytes)) return s;
+        return find_unreserved(c);
+    }
+    [[nodiscard]] slab* find_unreserved(class_index c) noexcept {
+        class_geometry const& g = k_geometry[c];
+        std::size_t const best = m_source.granules_for(c);
+        if (slab* const s = m_free.find(best, g.block_bytes)) return s;
+        bool const is_short = m_source.from().available() < best * k_granule_bytes;
+        for (std::size_t most = best; slab* const s = m_free.find_shorter(most); most = s->granules) {
+            if (s->bytes() < g.block_bytes) break;
+            if (is_short || s->owner->granules < best || g.uses(s->bytes())) return s;
+        }
+        return nullptr;
+    }
+
+    // Takes `count` granules of a free span out of its list, from granule `skip` on; all of a reserved one.
+    slab& hold(slab& s, std::size_t count, std::size_t skip = 0) noexcept {
+        if (s.reserved_for != nullptr) {
+            s.reserved_for->free.remove(s);
+            return s;
+        }
+        slab& taken = m_free.take(s, count, skip);
+        if (taken.owner->held == 0) m_empty_chunks.subtract(1);
+        taken.owner->held += static_cast<std::uint32_t>(count);
+        return taken;
+    }
+    void note_gain() noexcept {
+        m_gains.add(1);
+        if (m_gains == 0) m_gains.add(1);
+    }
+    void make_free(slab& s) noexcept {
+        note_gain();
+        if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
+        s.owner->held -= s.granules;
+        if (s.owner->held == 0) m_empty_chunks.add(1);
+        m_free.put(s);
+    }
+
+    void link(chunk& c) noexcept {
+        note_gain();
+        c.previous = nullptr;
+        c.next = m_chunks;
+        if (m_chunks != nullptr) m_chunks->previous = &c;
+        m_chunks = &c;
+        m_free.add(c);
+        m_empty_chunks.add(1);
+    }
+    chunk& detach(chunk& c) noexcept {
+        if (c.held == 0) {
+            m_free.forget(c);
+            m_empty_chunks.subtract(1);
+        } else {
+            m_free.forget_all(c);
+        }
+        (c.previous != nullptr ? c.previous->next : m_chunks) = c.next;
+        if (c.next != nullptr) c.next->previous = c.previous;
+        return c;
+    }
+
+    // `visit` may change no span's length.
+    template <class Visit>
+    void for_each_span(Visit&& visit) noexcept {
+        for (chunk* c = m_chunks; c != nullptr; c = c->next)
+            for (std::size_t i = 0; i < c->granules;) {
+                slab& s = c->records()[i];
+                visit(s);
+                i += s.granules;
+            }
+    }
+
+    // Without the lock of a class, since the span has none. At most `most` bytes, at the span's end.
+    std::size_t purge_free(slab& s, std::size_t most) noexcept {
+        std::size_t const size = s.bytes();
+        return purge(s, size - detail::smaller(size, round_up(detail::smaller(most, size), k_granule_bytes)),
+                     size);
+    }
+    // The pages of granule `i` within [from, to) that were not returned to the system.
+    [[nodiscard]] static std::uint8_t fresh_pages(slab const& s, std::size_t i, std::size_t from,
+                                                  std::size_t to) noexcept {
+        return static_cast<std::uint8_t>(slab::pages_in(i, from, to) & ~(&s)[i].purged);
+    }
+
+    // The functions that follow take the lock. Throws std::bad_alloc.
+    [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
+        reservation& r = reservation_list::make(classes);
+        scoped_lock const lock(m_mutex);
+        m_reservations.add(r);
+        return r;
+    }
+    void cancel(reservation& r, std::size_t grown) noexcept {
+        {
+            scoped_lock const lock(m_mutex);
+            unreserve(r);
+            m_reservations.remove(r);
+        }
+        if (grown != 0) release_chunks(grown);
+    }
+    // If there is an earlier reservation for the same classes, it takes over the spans of `r`.
+    void settle(reservation& r) noexcept {
+        scoped_lock const lock(m_mutex);
+        reservation* const earlier = m_reservations.find_settled(r.classes);
+        note_gain();
+        r.is_settled = true;
+        if (earlier == nullptr) return;
+        for_each_reserved(r, [&](slab& s) {
+            s.reserved_for = earlier;
+            if (s.size_class != k_no_class) return;
+            r.free.remove(s);
+            earlier->free.push_front(s);
+        });
+        m_reservations.remove(r);
+    }
+
+    // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
+    // many they hold.
+    [[nodiscard]] std::size_t claim(reservation& r, reserved_shape const& what, std::size_t count) noexcept {
+        scoped_lock const lock(m_mutex);
+        std::size_t have = 0;
+        for (reservation const* one = m_reservations.first(); one != nullptr; one = one->next)
+            if (one == &r || (one->is_settled && one->classes == r.classes))
+                for (slab const* s = one->free.first(); s != nullptr; s = s->next)
+                    have += what.blocks_in(*s);
+        return have < count ? have + claim_free(r, what, count - have) : have;
+    }
+
+    // The rest requires the lock. Reserves free spans for `count` blocks, and returns for how many there were.
+    std::size_t claim_free(reservation& r, reserved_shape const& what, std::size_t count) noexcept {
+        std::size_t have = 0;
+        while (have < count) {
+            slab* const s = what.c == k_exact
+                                ? m_free.find(what.request.granules, what.request.bytes, what.request.align)
+                                : find_unreserved(what.c);
+            if (s == nullptr) break;
+            std::size_t const skip =
+                what.c == k_exact ? free_spans::skip_to(*s, what.request.align) / k_granule_bytes : 0;
+            slab& mine =
+                hold(*s, detail::smaller<std::size_t>(s->granules - skip, what.request.granules), skip);
+            mine.reserved_for = &r;
+            r.free.push_front(mine);
+            m_reserved.add(1);
+            have += what.blocks_in(mine);
+        }
+        return have;
+    }
+    template <class Visit>
+    void for_each_reserved(reservation const& r, Visit&& visit) noexcept {
+        for_each_span([&](slab& s) {
+            if (s.reserved_for == &r) visit(s);
+        });
+    }
+    void unreserve(reservation& r) noexcept {
+        for_each_reserved(r, [this](slab& s) {
+            m_reserved.subtract(1);
+            if (s.size_class != k_no_class) s.reserved_for = nullptr;
+        });
+        while (slab* const s = r.free.first()) {
+            r.free.remove(*s);
+            s->reserved_for = nullptr;
+            make_free(*s);
+        }
+    }
+
+    // Takes the lock for one span at a time, so that no thread uses the span while its pages are written.
+    void touch_free(reservation& r) noexcept {
+        std::size_t left = 0;
+        {
+            scoped_lock const lock(m_mutex);
+            for (slab const* s = r.free.first(); s != nullptr; s = s->next)
+                ++left;
+        }
+        for (; left != 0; --left) {
+            scoped_lock const lock(m_mutex);
+            slab* const s = r.free.first();
+            if (s == nullptr) return;
+            platform::touch_pages(s->memory(), s->bytes());
+            for (std::size_t i = 0; i < s->granules; ++i)
+                s[i].purged = 0;
+            r.free.remove(*s);
+            r.free.push_back(*s);
+        }
+    }
+
+    chunk_source m_source;
+    optional_mutex m_mutex;
+    bool m_is_closed = false;
+    chunk* m_chunks = nullptr;
+    free_spans m_free;
+    reservation_list m_reservations;
+    observed<std::size_t> m_reserved;      // spans
+    observed<std::size_t> m_empty_chunks;  // held == 0
+    observed<std::uint32_t> m_gains{1};
+    exact_counts m_exact;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The source of a pool's memory: pages of the operating system, or the user's std::pmr::memory_resource. Counts the bytes in use
+// and enforces the pool's bound.
+//
+// Invariant: used() = bytes allocated and not deallocated, including calls in progress; used() <= max_bytes().
+// Any thread may call; one lock, the innermost. It is not held while the resource runs, so the resource may use the pool. O(1),
+// besides what the resource takes.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/error.hpp"
+#include "pooled/impl/instrument/sanitizer.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory_resource>
+#include <new>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// Number of calls to any upstream in which the thread is.
+POOLED_STATE(thread_local std::uint32_t, t_upstream_calls, = 0);
+
+class upstream {
+public:
+    // Memory in transit from or to upstream: it counts under the bound, but no thread can find it. begin() precedes the transit,
+    // the destructor ends it. Its bytes are added and subtracted together with the heap's own records, so that a forked child,
+    // where the calls of other threads never end, knows how much is lost with them.
+    class call {
+    public:
+        explicit call(upstream& with) noexcept : m_with(with) {}
+        ~call() {
+            if (m_has_begun) m_with.end(*this);
+        }
+        call(call const&) = delete;
+        call& operator=(call const&) = delete;
+
+        // `bytes` of memory that returns to upstream: under the lock under which it is taken out of the records.
+        void begin(std::size_t bytes = 0) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes += bytes;
+            if (m_has_begun) return;
+            m_has_begun = true;
+            m_next = std::exchange(m_with.m_calls_under_way, this);
+            ++t_upstream_calls;
+            // acq_rel: what follows is not seen earlier.
+            m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
+        }
+        // Called when everything received is recorded, or so many bytes of it, under the lock under which it was recorded.
+        void settle(std::size_t bytes = k_size_max) noexcept {
+            scoped_lock const lock(m_with.m_mutex);
+            m_bytes -= bytes < m_bytes ? bytes : m_bytes;
+        }
+
+    private:
+        friend class upstream;
+        upstream& m_with;
+        void const* m_owner = &t_upstream_calls;
+        call* m_next = nullptr;
+        std::size_t m_bytes = 0;
+        bool m_has_begun = false;
+    };
+
+    // `resource` null: pages of the operating system. `max_bytes` 0: no bound.
+    // `pool_name` is for messages.
+    upstream(std::pmr::memory_resource* resource, std::size_t max_bytes, bool huge_pages,
+             char const* pool_name = "?") noexcept
+        : m_resource(resource),
+          m_max(max_bytes == 0 ? k_size_max : max_bytes),
+          m_huge_pages(huge_pages),
+          m_pool_name(pool_name) {}
+
+    // `bytes` at `align`; null when that would go over the bound. Throws what the resource throws, std::bad_alloc when
+    // the operating system has no more; the state is then as before. `under_way` begins when the bound allows it. `is_dense`: all of
+    // it will be touched, so huge pages are worth asking for.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, call& under_way, bool is_dense) {
+        if (bytes > available()) return nullptr;
+        under_way.begin();
+        bool is_first = false;
+        {
+            scoped_lock const lock(m_mutex);
+            if (bytes > available()) return nullptr;
+            is_first = used() == 0;
+            count(bytes, under_way);
+        }
+        void* p = nullptr;
+        POOLED_TRY {
+            p = ask(bytes, align, is_dense && !is_first);
+            m_calls.fetch_add(1, std::memory_order_relaxed);
+        }
+        POOLED_CATCH(...) {
+            discount(bytes, under_way);
+            POOLED_RETHROW;
+        }
+        if (p == nullptr) discount(bytes, under_way);
+        return p;
+    }
+
+    // Whether `bytes` more may be available, determined before the first piece is requested. False when the bound does not allow
+    // them; throws std::bad_alloc when the system has less memory. A resource answers only an actual request.
+    [[nodiscard]] bool may_give(std::size_t bytes) const {
+        if (bytes > available()) return false;
+        if (is_system() && bytes >= k_probed_bytes && !platform::may_map(bytes))
+            POOLED_THROW(not_enough_memory(bytes));
+        return true;
+    }
+
+    // Requires a result of allocate with the same arguments, whose bytes are of `under_way`. False when the system does not take it
+    // back: the memory is still the caller's, and counted.
+    [[nodiscard]] bool deallocate(void* p, std::size_t bytes, std::size_t align, call& under_way) noexcept {
+        if (m_resource != nullptr) {
+            sanitizer::remove_root(p, bytes);
+            m_resource->deallocate(p, bytes, align);
+        } else if (!platform::unmap_pages(p, mapped(bytes))) {
+            return false;
+        }
+        discount(bytes, under_way);
+        return true;
+    }
+    // The last use of memory that was not taken back: only its addresses are lost.
+    void abandon(void* p, std::size_t bytes) noexcept {
+        platform::release_pages(static_cast<std::byte*>(p), mapped(bytes));
+    }
+
+    [[nodiscard]] bool wants_huge_pages(std::size_t bytes) const noexcept {
+        return m_huge_pages && is_system() && bytes >= k_huge_page_bytes;
+    }
+    // Only pages of the operating system can be returned individually, and touched in advance.
+    [[nodiscard]] bool is_system() const noexcept { return m_resource == nullptr; }
+    [[nodiscard]] char const* pool_name() const noexcept { return m_pool_name; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_max != k_size_max; }
+    [[nodiscard]] std::size_t available() const noexcept { return m_max - used(); }
+    [[nodiscard]] std::size_t max_bytes() const noexcept { return m_max; }
+    // Without exceptions, a request of `bytes` that is refused by upstream looks like one beyond the bound. There is no sense in
+    // trying again: the calls that ended include that request.
+    [[nodiscard]] bool has_failed(std::size_t bytes) const noexcept {
+        return POOLED_HAS_EXCEPTIONS == 0 && available() >= bytes;
+    }
+    [[nodiscard]] std::size_t used() const noexcept { return m_used.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t calls() const noexcept { return m_calls.load(std::memory_order_relaxed); }
+
+    // Whether a block of `bytes` might be had after all: the bound allows it, or memory is in transit, or was since calls_ended()
+    // was `before`.
+    [[nodiscard]] bool may_give_soon(std::size_t bytes, std::uint64_t before) const noexcept {
+        std::size_t const unit = m_max < k_granule_bytes ? 1 : k_granule_bytes;
+        // acquire: pairs with the release in ~call.
+        return round_up(bytes, unit) <= available() || m_under_way.load(std::memory_order_acquire) > 0 ||
+               calls_ended() != before;
+    }
+
+    // How many calls have ended. acquire: pairs with the release in ~call.
+    [[nodiscard]] std::uint64_t calls_ended() const noexcept {
+        return m_calls_ended.load(std::memory_order_acquire);
+    }
+
+    // False when no call has ended since calls_ended() was `before`, and none is in progress: then another search would find
+    // nothing new. Waits for a call in progress, except in a thread that is itself in a call and uses a pool there, or that
+    // forks: the other call may be waiting for this thread.
+    [[nodiscard]] bool wait_for_call(std::uint64_t before) const noexcept {
+        for (unsigned attempt = 0; calls_ended() == before; ++attempt) {
+            // acquire: pairs with the release in ~call.
+            bool const is_any = m_under_way.load(std::memory_order_acquire) > 0;
+            if (!is_any) return calls_ended() != before;
+            if (t_upstream_calls != 0 || fork_gate::is_passed()) return false;
+            platform::pause(attempt);
+        }
+        return true;
+    }
+
+    // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
+    // stacks that the child may reuse, so they are read here.
+    void before_fork() noexcept {
+        if (m_calls_under_way == nullptr && m_others.calls == 0) return;
+        m_others = {};
+        call** own = &m_calls_under_way;
+        for (call** link = own; call* const each = *link;) {
+            if (each->m_owner != &t_upstream_calls) {
+                m_others.bytes += each->m_bytes;
+                ++m_others.calls;
+                link = &each->m_next;
+                continue;
+            }
+            *link = each->m_next;
+            each->m_next = *own;
+            *own = each;
+            if (link == own) link = &each->m_next;
+            own = &each->m_next;
+        }
+        m_others.first = own;
+    }
+    // Called in the child.
+    void forget_others() noexcept {
+        if (m_others.calls == 0) return;
+        *m_others.first = nullptr;
+        m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
+        m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
+    }
+
+private:
+    static constexpr std::size_t k_probed_bytes = std::size_t{256} << 20;  // less is soon built, or refused
+
+    // Requires the lock.
+    void count(std::size_t bytes, call& under_way) noexcept {
+        m_used.fetch_add(bytes, std::memory_order_relaxed);
+        under_way.m_bytes += bytes;
+    }
+    void discount(std::size_t bytes, call& under_way) noexcept {
+        scoped_lock const lock(m_mutex);
+        m_used.fetch_sub(bytes, std::memory_order_relaxed);
+        under_way.m_bytes -= bytes;
+    }
+    void end(call& one) noexcept {
+        scoped_lock const lock(m_mutex);
+        call** link = &m_calls_under_way;
+        while (*link != &one)
+            link = &(*link)->m_next;
+        *link = one.m_next;
+        --t_upstream_calls;
+        // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
+        m_calls_ended.fetch_add(1, std::memory_order_release);
+        m_under_way.fetch_sub(1, std::memory_order_release);
+    }
+
+    [[nodiscard]] void* ask(std::size_t bytes, std::size_t align, bool may_be_huge) {
+        if (m_resource != nullptr) {
+            void* const given = m_resource->allocate(bytes, align);
+            if ((address_of(given) & (align - 1)) != 0) [[unlikely]]
+                fail_misaligned(given, bytes, align);
+            sanitizer::add_root(given, bytes);
+            return given;
+        }
+        bool const is_long = bytes >= k_huge_page_bytes;
+        void* const p = platform::map_pages(
+            mapped(bytes), detail::larger(align, is_long ? k_huge_page_bytes : k_granule_bytes));
+        if (p == nullptr) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        // The first chunk of a pool has small pages, so that a pool of ten objects does not take 2 MiB of memory.
+        if (may_be_huge && wants_huge_pages(bytes)) platform::take_huge_pages(p, bytes);
+        return p;
+    }
+
+    [[noreturn]] POOLED_NOINLINE void fail_misaligned(void const* p, std::size_t bytes,
+                                                      std::size_t align) const {
+        std::array<char, 320> message{};
+        std::snprintf(
+            message.data(), message.size(),
+            "pooled: the upstream of pool '%s' returned %p for %zu bytes, which is not aligned to %zu as "
+            "requested; its do_allocate must honour the alignment",
+            m_pool_name, p, bytes, align);
+        POOLED_FAIL(message.data());
+        std::abort();
+    }
+
+    // Whole granules of addresses, so that no foreign memory shares the last one. Untouched pages cost nothing.
+    [[nodiscard]] static std::size_t mapped(std::size_t bytes) noexcept {
+        return round_up(bytes, k_granule_bytes);
+    }
+
+    std::pmr::memory_resource* m_resource;
+    std::size_t m_max;
+    std::atomic<std::size_t> m_used{0};
+    std::atomic<std::uint64_t> m_calls{0};
+    std::atomic<std::int32_t> m_under_way{0};
+    std::atomic<std::uint64_t> m_calls_ended{0};
+    bool m_huge_pages;
+    char const* m_pool_name;
+
+    mutex m_mutex;
+    call* m_calls_under_way = nullptr;
+    struct {
+        call** first = nullptr;  // the link to the first of these calls
+        std::size_t bytes = 0;
+        std::int32_t calls = 0;
+    } m_others;  // calls of other threads, during a fork
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

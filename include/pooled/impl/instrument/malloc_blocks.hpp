@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What POOLED_SANITIZE changes in a pool: a block given to the caller is exchanged for one of malloc's, and back when it is
+// returned. A pool with an upstream of its own is unchanged, since its blocks must lie in that memory. Empty in other builds.
+//
+// The tool reports what it finds itself, with the stacks of malloc and free. This file reports what malloc cannot know: a block
+// that is returned to another pool or with another size. Any thread may call.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/pool/registry.hpp"
+#if POOLED_SANITIZE
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/instrument/malloc_map.hpp"
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks {
+
+POOLED_NOINLINE inline void report(std::uint32_t pool_id, void* p, char const* what) noexcept {
+    pool_core const* const core = g_registry.find(pool_id);
+    detail::fail_deallocation(core != nullptr ? core->name() : "?", p, what);
+}
+
+// For an address that is not a block in use. The address is passed to free(), because the tool has the most information:
+// AddressSanitizer reports a double free, or a free of memory that malloc did not return, with stacks.
+POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noexcept {
+    void* named = p;
+    asm("" : "+r"(named));  // GCC warns about the use of a pointer after it was freed
+    if constexpr (POOLED_SANITIZE != 0) std::free(p);
+    report(pool_id, named, "no block in use starts there (double free, or foreign memory)");
+}
+
+#if POOLED_SANITIZE
+
+// The pool's block for an address that a caller has; any other address is returned as it is. A malloc block may also be the
+// memory in which a pool with an upstream has its blocks.
+[[nodiscard]] inline void* behind(void const* p) noexcept {
+    void* const itself = const_cast<void*>(p);
+    void* const stand_in = g_malloc_map.find(p);
+    if (stand_in == nullptr) return itself;
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) return stand_in;
+    slab const& s = *entry.slab_at();
+    return address_of(p) - address_of(s.memory()) < s.bytes() ? itself : stand_in;
+}
+
+// Null when malloc has no more memory; the pool's block is then unchanged.
+[[nodiscard]] inline void* give(pool_core const& core, void* block, std::size_t bytes,
+                                std::size_t align) noexcept {
+    return core.has_upstream() ? block : g_malloc_map.allocate(block, bytes, align);
+}
+
+// The pool's block for a block that is returned; the caller's malloc block is freed. `bytes` 0: not known.
+[[nodiscard]] inline void* take(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept {
+    void* const stand_in = behind(p);
+    map_entry const entry = g_page_map.find(stand_in);
+    if (entry.empty() || (stand_in != p && malloc_map::start_of(stand_in) != p)) {
+        report_no_block(pool_id, p);
+        std::abort();
+    }
+    if (entry.pool_id() != pool_id) {
+        report(pool_id, p, "it belongs to another pool");
+        std::abort();
+    }
+    if (stand_in == p) return p;
+    class_index const is = entry.slab_at()->size_class;
+    bool const is_of_class = c == k_large ? is >= k_first_large && is <= k_exact : is == c;
+    if (!is_of_class || (bytes != 0 && bytes != malloc_map::bytes_of(stand_in))) {
+        report(pool_id, p, "the size or alignment is not the one it was allocated with");
+        std::abort();
+    }
+    g_malloc_map.deallocate(stand_in);
+    return stand_in;
+}
+
+#else
+
+[[nodiscard]] POOLED_ALWAYS_INLINE void* behind(void const* p) noexcept { return const_cast<void*>(p); }
+[[nodiscard]] POOLED_ALWAYS_INLINE void* give(pool_core const&, void* block, std::size_t,
+                                              std::size_t) noexcept {
+    return block;
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE void* take(std::uint32_t, class_index, void* p, std::size_t) noexcept {
+    return p;
+}
+
+#endif
+
+// The page map's entry for an address that a caller has. The second function requires memory of a pool.
+[[nodiscard]] POOLED_ALWAYS_INLINE map_entry find(void const* p) noexcept {
+    return g_page_map.find(behind(p));
+}
+[[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) noexcept {
+    return g_page_map.find_owned(behind(p));
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks

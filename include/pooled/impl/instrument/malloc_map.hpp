@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// With POOLED_SANITIZE, a caller gets a malloc block. The pool's own block represents it in the size classes, the caches, the
+// bound and the statistics. This map leads from each to the other.
+//
+//   malloc block  | what the caller asked for |            pool's block  | ~address: 8 | bytes: 8 | … |
+//                         │                                   ▲
+//                         └── a word for each 16 bytes ───────┘
+//
+// No word holds a malloc block's address in a form that a leak checker recognizes, so the map hides no leak.
+//
+// Any thread may call; without a lock. The words of a block belong to its owner. O(bytes / 16); find: O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/impl/os/platform.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#if POOLED_SANITIZE
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+class malloc_map {
+public:
+    // A malloc block for the pool's block `stand_in`; null when memory has run out.
+    [[nodiscard]] void* allocate(void* stand_in, std::size_t bytes, std::size_t align) noexcept {
+        void* p = nullptr;
+        if (align < sizeof(void*)) align = sizeof(void*);
+        // Not aligned_alloc, which requires a multiple of the alignment: a tool would treat the rest as requested bytes.
+        if (align <= alignof(std::max_align_t))
+            p = std::malloc(bytes);
+        else if (::posix_memalign(&p, align, bytes) != 0)
+            p = nullptr;
+        if (p == nullptr || !prepare(p, bytes)) {
+            std::free(p);
+            return nullptr;
+        }
+        ::new (stand_in) record{~address_of(p), bytes};
+        assign(p, bytes, address_of(stand_in));
+        return p;
+    }
+
+    // The pool's block for the malloc block that `p` lies in, or null.
+    [[nodiscard]] void* find(void const* p) const noexcept {
+        std::uintptr_t const unit = address_of(p) / k_unit_bytes;
+        if (unit / k_leaf_units >= m_leaves.size()) return nullptr;
+        leaf const* const l = leaf_at(unit / k_leaf_units);
+        if (l == nullptr) return nullptr;
+        return reinterpret_cast<void*>((*l)[unit % k_leaf_units].load(std::memory_order_relaxed));
+    }
+
+    // Require a block in use, and the result of find() for it.
+    [[nodiscard]] static void* start_of(void const* stand_in) noexcept {
+        return reinterpret_cast<void*>(~record_of(stand_in).complement);
+    }
+    [[nodiscard]] static std::size_t bytes_of(void const* stand_in) noexcept {
+        return record_of(stand_in).bytes;
+    }
+    void deallocate(void const* stand_in) noexcept {
+        void* const p = start_of(stand_in);
+        assign(p, bytes_of(stand_in), 0);
+        std::free(p);
+    }
+
+private:
+    struct record {
+        std::uintptr_t complement;
+        std::size_t bytes;
+    };
+    static constexpr std::size_t k_unit_bytes = 16;                    // the alignment of malloc
+    static constexpr std::size_t k_leaf_units = std::size_t{1} << 24;  // 256 MiB of addresses
+    using leaf = std::array<std::atomic<std::uintptr_t>, k_leaf_units>;
+
+    [[nodiscard]] static record const& record_of(void const* stand_in) noexcept {
+        return *std::launder(static_cast<record const*>(stand_in));
+    }
+
+    [[nodiscard]] static std::uintptr_t last_unit(void const* p, std::size_t bytes) noexcept {
+        return (address_of(p) + (bytes == 0 ? 0 : bytes - 1)) / k_unit_bytes;
+    }
+
+    [[nodiscard]] leaf* leaf_at(std::size_t index) const noexcept {
+        return __atomic_load_n(&m_leaves[index], __ATOMIC_ACQUIRE);
+    }
+
+    bool prepare(void const* p, std::size_t bytes) noexcept {
+        std::uintptr_t const last = last_unit(p, bytes) / k_leaf_units;
+        if (last >= m_leaves.size()) return false;
+        for (std::uintptr_t i = address_of(p) / k_unit_bytes / k_leaf_units; i <= last; ++i) {
+            if (leaf_at(i) != nullptr) continue;
+            void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
+            if (pages == nullptr) return false;
+            leaf* expected = nullptr;
+            // A leaf of zero pages is empty. release: pairs with the acquire in leaf_at().
+            if (!__atomic_compare_exchange_n(&m_leaves[i], &expected, static_cast<leaf*>(pages), false,
+                                             __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+                platform::unmap_pages(pages, sizeof(leaf));
+        }
+        return true;
+    }
+
+    void assign(void const* p, std::size_t bytes, std::uintptr_t value) noexcept {
+        std::uintptr_t const last = last_unit(p, bytes);
+        for (std::uintptr_t unit = address_of(p) / k_unit_bytes; unit <= last; ++unit) {
+            leaf& l = *leaf_at(unit / k_leaf_units);
+            l[unit % k_leaf_units].store(value, std::memory_order_relaxed);
+        }
+    }
+
+    // Not std::atomic, because Clang does not evaluate a million constructors for a constant.
+    std::array<leaf*, std::size_t{1} << 20> m_leaves{};  // 48 bits of addresses
+};
+
+POOLED_STATE(malloc_map, g_malloc_map);
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
+
+#endif

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What a core does with its memory. A source that uses the compiled library has no need of it, nor of the heap.
+//
+//   pool_core ─ thread_cache of a local pool ─ pool_memory      one block of the metadata arena
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/thread_cache.hpp"
+#include "pooled/error.hpp"
+#include "pooled/impl/instrument/dead_pools.hpp"
+#include "pooled/impl/os/environment.hpp"
+#include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/pool/memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
+
+static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core or a local pool's cache");
+
+#if POOLED_HAS_CODE
+
+inline cache_set& pool_core::caches() noexcept { return m_memory.caches(); }
+
+inline pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
+                            core_functions const& functions, pool_memory& memory) noexcept
+    : m_made_by(made_by),
+      m_functions(functions),
+      m_id(id),
+      m_slot(near_slot(id)),
+      m_kind(kind),
+      m_teardown(options.teardown),
+      m_has_upstream(options.upstream != nullptr),
+      m_on_exhausted(options.on_exhausted),
+      m_memory(memory) {
+    std::size_t length = detail::smaller(options.name.size(), m_name.size() - 1);
+    // Does not cut within a character, whose further bytes are 10xxxxxx in UTF-8.
+    if (length < options.name.size())
+        while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
+            --length;
+    options.name.copy(m_name.data(), length);
+}
+
+inline pool_core& pool_core::create(pool_options options, sharing kind, std::uint32_t id, registry& made_by,
+                                    core_functions const& functions) {
+    options.huge_pages = detail::allows_huge_pages() && options.huge_pages;
+    if (options.chunk_bytes > k_max_chunk_bytes)
+        POOLED_THROW(std::invalid_argument(
+            "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
+    std::size_t const bytes = memory_at(kind) + sizeof(pool_memory);
+    void* const at = g_metadata.allocate(bytes);
+#if POOLED_CHECKED
+    if (!g_dead_pools.on_open(at)) {
+        g_metadata.deallocate(at, bytes);
+        POOLED_THROW(std::bad_alloc());
+    }
+#endif
+    void* const memory = static_cast<std::byte*>(at) + memory_at(kind);
+    auto* const core =
+        ::new (at) pool_core(options, kind, id, made_by, functions, *static_cast<pool_memory*>(memory));
+    ::new (memory) pool_memory(options, core->name(), id, kind == sharing::shared);
+    if (kind == sharing::local) {
+        auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
+        cache->pool_id = id;
+        core->caches().link(*cache);
+    }
+    return *core;
+}
+
+inline void pool_core::destroy() noexcept {
+    if (pool_extension* const above = extension()) above->on_destroy();
+    if (is_local()) local_cache().release();
+    std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
+    m_memory.~pool_memory();
+#if POOLED_CHECKED
+    auto const name = m_name;
+    this->~pool_core();
+    g_dead_pools.on_destroy(this, bytes, name);
+#else
+    this->~pool_core();
+    g_metadata.deallocate(this, bytes);
+#endif
+}
+
+inline bool pool_core::deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+    return !m_memory.deallocate(c, cache, block) && counted(1);
+}
+inline bool pool_core::deallocate_large(void* p, thread_cache* cache) noexcept {
+    return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
+}
+
+inline bool pool_core::close() noexcept {
+    std::int64_t in_use = 0;
+    {
+        scoped_lock const lock(caches().mutex());
+        m_is_closed.store(true, std::memory_order_relaxed);
+#if POOLED_CHECKED
+        g_dead_pools.on_close(this);
+#endif
+        in_use = m_memory.close();
+    }
+    return counted(-in_use);
+}
+
+POOLED_CODE pool_stats pool_core::stats() {
+    pool_stats sum;
+    sum.name = name();
+    m_memory.fill(sum);
+    return sum;
+}
+
+POOLED_CODE bool pool_core::is_valid() { return m_memory.is_valid(); }
+POOLED_CODE bool pool_core::may_give(std::size_t bytes) const { return m_memory.from().may_give(bytes); }
+
+POOLED_CODE void pool_core::throw_exhausted(std::size_t bytes) const {
+    upstream const& from = m_memory.from();
+    POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
+}
+
+POOLED_CODE void pool_core::set_extension(pool_extension* one) noexcept {
+    scoped_lock const lock(caches().mutex());
+    m_extension.store(one, std::memory_order_release);
+}
+POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept {
+    scoped_lock const lock(caches().mutex());
+    if (extension() != nullptr) return false;
+    m_extension.store(&one, std::memory_order_release);
+    return true;
+}
+
+POOLED_CODE void pool_core::lock_caches() noexcept { caches().mutex().lock(); }
+POOLED_CODE void pool_core::unlock_caches() noexcept { caches().mutex().unlock(); }
+POOLED_CODE void pool_core::stop_caches() noexcept { caches().stop(); }
+POOLED_CODE void pool_core::resume_caches() noexcept { caches().resume(); }
+POOLED_CODE thread_cache* pool_core::first_cache() noexcept { return caches().first(); }
+
+inline void pool_core::retire(thread_cache& cache) noexcept {
+    if (pool_extension* const above = extension()) above->on_retire(cache);
+    caches().retire(cache);
+}
+
+#endif
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

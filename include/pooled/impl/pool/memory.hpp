@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The memory of a pool and the threads' caches of it: it serves the calls that a thread's own cache could not.
+//
+//   thread's cache ◀─▶ cache_set: central free list of a class ◀─ slabs ─▶ slab_heap ◀─ chunks ─▶ upstream
+//
+// A pool that found no memory is *at its bound*: threads keep no blocks in their caches, so whatever is free is in the central lists
+// and the heap, and another failure is found out in O(1). It leaves that mode once it has served some thousand requests in a row, which
+// cost as much as entering it again.
+//
+// Locks, in the order in which they may be taken: that of the caches, those of the central free lists in ascending order, that
+// of the heap, those of the metadata arena and of upstream's counts. Upstream's resource, which may be a pool and use this one, is called
+// without any.
+// Invariants: those of the parts; at the bound, no cache of a shared pool holds a block. Any thread may call.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/detail/thread_cache.hpp"
+#include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/heap/reservation.hpp"
+#include "pooled/impl/heap/slab_heap.hpp"
+#include "pooled/impl/heap/upstream.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/pool/release_clock.hpp"
+#include "pooled/options.hpp"
+#include "pooled/stats.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+class pool_memory {
+public:
+    // `name` must outlive the pool's memory.
+    pool_memory(pool_options const& options, char const* name, std::uint32_t pool_id, bool is_shared) noexcept
+        : m_upstream(options.upstream, options.max_bytes, options.huge_pages, name),
+          m_slabs({.pool_id = pool_id,
+                   .is_shared = is_shared,
+                   .has_small_slabs = options.max_bytes != 0 && options.max_bytes < k_small_pool_bytes,
+                   .chunk_bytes = round_up(options.chunk_bytes != 0 ? options.chunk_bytes
+                                                                    : default_chunk_bytes(options.max_bytes),
+                                           k_granule_bytes),
+                   .starts_small = options.chunk_bytes == 0 && options.max_bytes == 0},
+                  m_upstream),
+          m_caches({m_slabs, name, pool_id, is_shared}),
+          m_release_clock(options.release_unused_after),
+          m_touches_reserved(options.touch_reserved) {}
+
+    [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
+    [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
+
+    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. Null when the bound is
+    // reached and, at one moment, there was no free block anywhere; throws what upstream throws.
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
+        on_slow_call(cache);
+        // Blocks of the class that other threads have cached are used before any upstream is called.
+        void* const block = allocate_or_grow(
+            [&] { return m_caches.allocate(c, cache); },
+            [&] { return steal(c) || find_slab(c, cache) || m_slabs.grow(c); }, k_geometry[c].block_bytes);
+        if (m_caches.is_at_bound()) [[unlikely]]
+            on_served(m_caches[c].served());
+        return block;
+    }
+
+    // False when the pool is closed: the caller must count the block.
+    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+        on_slow_call(cache);
+        return m_caches.deallocate(c, cache, block);
+    }
+
+    // For requests that class_for() does not serve. `cache`: that of the calling thread, or null. Returns the block of that class
+    // that its owner freed last, or null. O(1), without a lock.
+    [[nodiscard]] static void* take_cached(std::size_t bytes, std::size_t align,
+                                           thread_cache* cache) noexcept {
+        class_index const c = large_class_for(bytes, align);
+        if (cache == nullptr || c == k_exact) return nullptr;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return nullptr;
+        void* const block = cache->pop_large(c);
+        cache->gate.leave();
+        return block;
+    }
+    // Called after take_cached() found nothing; otherwise as allocate() and deallocate() above.
+    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
+    [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name,
+                                        thread_cache* cache) noexcept {
+        map_entry const entry = g_page_map.find(p);
+        slab* const s = !entry.empty() && entry.pool_id() == pool_id ? entry.slab_at() : nullptr;
+        if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
+            fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
+        class_index const c = s->size_class;
+        if (c != k_exact) {
+            if (put_cached(c, p, name, cache)) return true;
+            release_excess();  // the block is still in use, so the pool exists
+            return deallocate(c, cache, p);
+        }
+        on_slow_call(cache);
+        m_slabs.put_exact(*s);
+        release_excess();
+        return m_slabs.end_exact();
+    }
+
+    // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
+    // the bound does not allow it. `large`: the request, if one of them is large or k_exact. Strong guarantee. O(spans).
+    [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large = {});
+
+    // Returns all free memory: chunks to upstream, the pages of free blocks to the system. Returns the number
+    // of bytes. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept;
+
+    // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
+    void discard() noexcept {
+        upstream::call under_way(m_upstream);
+        unique_lock lock(m_caches.mutex());
+        chunk* const all = m_caches.discard(m_slabs, under_way);
+        lock.unlock();
+        m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
+    }
+
+    // Afterwards, no thread uses a cache, and deallocations are counted. Returns the number of blocks in use. Requires the lock
+    // of the caches, and the registry's.
+    [[nodiscard]] std::int64_t close() noexcept;
+
+    void fill(pool_stats& sum) noexcept;
+    [[nodiscard]] bool is_valid() noexcept;
+
+    // Called before and after a fork.
+    void before_fork() noexcept { m_upstream.before_fork(); }
+    void after_fork_in_child() noexcept {
+        m_upstream.forget_others();
+        m_searches = 0;
+    }
+
+private:
+    // What is free when a large block is freed, and neither this much nor as much as is in use, returns at once: it may be most of the
+    // pool's memory, and the last call for long.
+    static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
+    void release_excess() noexcept;
+
+    // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
+    [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
+        return c == k_exact || (c >= k_first_large && m_upstream.is_bounded() &&
+                                round_up(bytes, k_granule_bytes) < k_geometry[c].block_bytes);
+    }
+
+    // The result of `take`; while that is null, `grow` is called, which says whether another attempt may succeed. A failure of
+    // upstream is treated like a bound. `bytes`: of the block.
+    template <class Take, class Grow>
+    [[nodiscard]] void* allocate_or_grow(Take&& take, Grow&& grow, std::size_t bytes) {
+        for (;;) {
+            std::uint32_t const epoch = m_caches.bound_epoch();
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            if (m_caches.is_at_bound() && epoch == m_caches.bound_epoch() &&
+                !m_upstream.may_give_soon(bytes, before) && !m_slabs.has_empty_chunk())
+                return nullptr;
+            POOLED_TRY {
+                if (grow()) continue;
+            }
+            POOLED_CATCH(std::exception const&) {  // not the unwinding of a cancelled thread
+                if (void* const block = search(take, grow, bytes)) return block;
+                POOLED_RETHROW;
+            }
+            return search(take, grow, bytes);
+        }
+    }
+    // At the bound. Null: there was no free block in any cache or list, no free span, and no memory in transit from or to upstream, at
+    // one moment.
+    template <class Take, class Grow>
+    [[nodiscard]] POOLED_NOINLINE void* search(Take& take, Grow& grow, std::size_t bytes) {
+        search_at_bound const searching(*this);
+        // A release that the system refuses ends a call, which is not to be taken for another thread's.
+        for (bool may_release = true;;) {
+            std::uint64_t const before = m_upstream.calls_ended();
+            if (void* const block = take()) return block;
+            // A block that is longer than the free spans needs its own chunk.
+            bool const has_empty = may_release && m_slabs.has_empty_chunk();
+            bool const released = has_empty && m_slabs.release_chunks() != 0;
+            may_release = may_release && (released || !has_empty);
+            if (grow()) continue;
+            if (m_upstream.has_failed(bytes)) return nullptr;
+            if (!released && !m_upstream.wait_for_call(before)) return nullptr;
+        }
+    }
+    // While it exists, the pool is at its bound: a local pool's cache is empty, and a shared pool's caches are not used.
+    class search_at_bound {
+    public:
+        explicit search_at_bound(pool_memory& memory) noexcept : m_memory(memory) {
+            scoped_lock const lock(m_memory.m_caches.mutex());
+            ++m_memory.m_searches;
+            m_memory.m_caches.enter_bound();
+        }
+        ~search_at_bound() {
+            scoped_lock const lock(m_memory.m_caches.mutex());
+            if (m_memory.m_searches != 0) --m_memory.m_searches;
+            if (m_memory.m_searches == 0 && m_memory.m_caches.has_recycled()) m_memory.m_caches.leave_bound();
+        }
+        search_at_bound(search_at_bound const&) = delete;
+        search_at_bound& operator=(search_at_bound const&) = delete;
+
+    private:
+        pool_memory& m_memory;
+    };
+    // Entering takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request at the bound takes some 30 ns more.
+    // `served`: requests in a row.
+    void on_served(std::uint32_t served) noexcept {
+        if (served / k_served <= m_caches.count() / 8) return;
+        scoped_lock const lock(m_caches.mutex());
+        if (m_searches == 0) m_caches.leave_bound();
+    }
+    static constexpr std::uint32_t k_served = 1024;
+
+    // Looks into the caches of other threads. Not for each of the slabs that are added when there are many threads: O(1), amortised.
+    [[nodiscard]] bool steal(class_index c) noexcept {
+        if (m_caches.is_at_bound() || !m_caches.is_worth_stealing(c)) return false;
+        scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal(c);
+    }
+    // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
+    // as many slabs. Without this, 16 phases of 32 MiB held 170 MiB. The caller's cache returns the blocks that it did not need
+    // lately, and so do the central lists; if slabs are reserved for the class, all caches return all blocks.
+    [[nodiscard]] bool find_slab(class_index c, thread_cache* cache) noexcept {
+        if (m_caches.is_at_bound()) return m_slabs.has_free(c);
+        if (cache != nullptr) m_caches.flush_unused(*cache);
+        m_caches.drain_recent();
+        if (m_slabs.has_free(c)) return true;
+        if (!m_slabs.is_reserved_for(c)) return false;
+        scoped_lock const lock(m_caches.mutex());
+        return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
+    }
+    // False when the owner of `cache` does not keep the block itself.
+    [[nodiscard]] static bool put_cached(class_index c, void* block, char const* name,
+                                         thread_cache* cache) noexcept {
+        if (cache == nullptr) return false;
+        far_pass const pass(cache->pool_id);
+        if (!pass || !cache->gate.enter()) return false;
+        bool const is_hot = cache->classes[c].is_hot(block);
+        bool const is_kept = cache->push_large(c, block);
+        cache->gate.leave();
+        if (is_hot) [[unlikely]]
+            fail_deallocation(name, block,
+                              "no large block in use starts there (double free, or another size)");
+        return is_kept;
+    }
+    [[nodiscard]] void* allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache);
+    [[nodiscard]] bool reserve_exact(std::size_t bytes, std::size_t align, std::size_t count);
+    std::size_t release_free() noexcept;
+    [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
+
+    // Once in a period, returns memory that was not needed during it.
+    void on_slow_call(thread_cache* cache) noexcept {
+        std::uint32_t calls = 0;
+        if (cache != nullptr) {
+            cache->slow_calls.add(1);
+            calls = cache->slow_calls;
+        }
+        if (m_release_clock.is_due(calls)) [[unlikely]]
+            release_unused();
+    }
+    void release_unused() noexcept;
+
+    upstream m_upstream;
+    slab_heap m_slabs;
+    cache_set m_caches;
+    release_clock m_release_clock;
+    std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
+    bool m_touches_reserved;
+};
+
+inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
+    class_index const c = large_class_for(bytes, align);
+    return is_exact(c, bytes) ? allocate_exact(bytes, align, cache) : allocate(c, cache);
+}
+
+inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache) {
+    on_slow_call(cache);
+    if (bytes > k_size_max / 4 || align > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), nullptr);
+    if (bytes > m_upstream.max_bytes()) return nullptr;
+    auto const take = [&]() -> void* {
+        slab* const s = m_slabs.take_exact(bytes, align);
+        return s != nullptr ? s->blocks : nullptr;
+    };
+    return allocate_or_grow(
+        [&] { return m_caches.is_at_bound() ? m_caches.search_slots(k_exact, take) : take(); },
+        [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
+}
+
+inline void pool_memory::release_excess() noexcept {
+    std::size_t const free = m_slabs.free_bytes();
+    std::size_t const in_use = m_upstream.used() - detail::smaller(free, m_upstream.used());
+    if (free > detail::larger(k_kept_bytes, in_use) && m_slabs.has_empty_chunk() &&
+        !m_slabs.has_reservations())
+        m_slabs.release_chunks();
+}
+
+// Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
+inline std::size_t pool_memory::release_free() noexcept {
+    {
+        scoped_lock const lock(m_caches.mutex());
+        m_caches.steal_all([] { return true; });
+    }
+    return m_slabs.release_chunks();
+}
+
+// An object of one type is allocated in one of two classes. In the worst case, each of them has a slab that is not full.
+inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count, large_shape large) {
+    if (large.bytes > k_size_max / 4) POOLED_THROW(not_enough_memory(large.bytes));
+    if (is_exact(a, large.bytes)) a = k_exact;
+    if (is_exact(b, large.bytes)) b = k_exact;
+    class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::larger(a, b);
+    class_index const smaller = a == k_exact || b == k_exact ? larger : detail::smaller(a, b);
+    if (larger == k_exact) return reserve_exact(large.bytes, large.align, count);
+    if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
+    slab_heap::attempt mine(m_slabs, {smaller, larger});
+    auto const free_in = [&](class_index c) {
+        scoped_lock const lock(m_caches[c]);
+        return m_caches[c].reserve(mine, count);
+    };
+    {
+        scoped_lock const lock(m_caches.mutex());
+        m_caches.drain_slots();
+        m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
+        m_caches.steal(larger);
+    }
+    std::size_t const free_large = free_in(larger);
+    std::size_t const least =
+        count - (smaller != larger ? detail::smaller(free_large, free_in(smaller)) : free_large);
+    std::size_t wanted = least;
+    if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
+        wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
+    auto const reserve_slabs = [&](std::size_t n) {
+        return m_slabs.reserve(mine, larger, n, m_touches_reserved);
+    };
+    // If all objects are of one class, a bound that is just large enough for them suffices.
+    bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
+                             (wanted != least && reserve_slabs(least));
+    if (!is_reserved) return false;
+    if ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)) return false;
+    mine.settle();
+    return true;
+}
+
+inline bool pool_memory::reserve_exact(std::size_t bytes, std::size_t align, std::size_t count) {
+    if (!may_reserve(bytes, count)) return false;
+    slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
+    auto const reserve_blocks = [&] {
+        return m_slabs.reserve_exact(mine, bytes, align, count, m_touches_reserved);
+    };
+    if (!reserve_blocks() && (release_free() == 0 || !reserve_blocks())) return false;
+    mine.settle();
+    return true;
+}
+
+// A request beyond the bound or the address space is refused before any chunk is requested.
+inline bool pool_memory::may_reserve(std::size_t bytes, std::size_t count) const {
+    std::size_t const all = saturating_multiply(count, bytes);
+    if (all > m_upstream.max_bytes()) return false;
+    if (all > k_max_reserved_bytes) POOLED_THROW(not_enough_memory(all));
+    return true;
+}
+
+inline std::size_t pool_memory::trim() noexcept {
+    m_slabs.forget_reservations();
+    std::size_t bytes = release_free();
+    for (class_index c = 0; c < k_class_count; ++c) {  // other threads use their caches meanwhile
+        scoped_lock const lock(m_caches[c]);
+        bytes += m_caches[c].purge();
+    }
+    return bytes + m_slabs.purge();
+}
+
+POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
+    m_slabs.collapse();
+    if (m_slabs.has_reservations()) return;
+    {
+        scoped_lock const lock(m_caches.mutex());
+        m_caches.steal_from_idle();
+    }
+    m_caches.drain_slots();
+    m_caches.drain_recent();
+    std::size_t const unused = m_slabs.take_fewest_free();
+    std::size_t const released = m_slabs.release_chunks(unused);
+    m_slabs.purge(unused - detail::smaller(unused, released));
+}
+
+inline std::int64_t pool_memory::close() noexcept {
+    std::uint64_t in_use = 0;
+    m_caches.leave_bound();
+    m_caches.steal_all([&] {
+        for (class_index c = 0; c < k_class_count; ++c) {
+            m_caches[c].close();
+            in_use += m_caches[c].outside();
+        }
+        m_caches.abandon_all();
+        return true;
+    });
+    return static_cast<std::int64_t>(in_use + m_slabs.close());
+}
+
+inline void pool_memory::fill(pool_stats& sum) noexcept {
+    scoped_lock const lock(m_caches.mutex());
+    m_caches.drain_slots();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        central& list = m_caches[c];
+        size_class_stats& one = sum.classes[c];
+        one.block_bytes = k_geometry[c].block_bytes;
+        scoped_lock const class_lock(list);
+        std::uint64_t unused = 0;
+        one.remote_frees = list.retired_remote_frees();
+        m_caches.for_each([&](thread_cache const& cache) {
+            one.cached += cache.classes[c].held();
+            unused += cache.classes[c].least_held();
+            one.remote_frees += cache.classes[c].net_frees();
+        });
+        one.in_use = list.outside() - detail::smaller(list.outside(), one.cached);
+        one.free = list.free();
+        one.high_water = list.note_high_water(unused);
+        one.slab_bytes = list.slab_bytes();
+        one.refills = list.refills();
+        one.flushes = list.flushes();
+        sum += one;
+        if (c < k_first_large) continue;
+        sum.large_in_use += one.in_use;
+        sum.large_bytes += one.in_use * one.block_bytes;
+        sum.large_cached_bytes += (one.cached + one.free) * one.block_bytes;
+    }
+    slab_heap::exact_counts const exact = m_slabs.count_exact();
+    sum.large_in_use += exact.in_use;
+    sum.large_bytes += exact.bytes;
+    sum.in_use += exact.in_use;
+    sum.high_water += exact.high_water;
+    sum.bytes_in_use += exact.bytes;
+    sum.upstream_bytes = m_upstream.used();
+    sum.upstream_calls = m_upstream.calls();
+    sum.max_bytes = m_upstream.is_bounded() ? m_upstream.max_bytes() : 0;
+    m_caches.for_each([&](thread_cache const&) { ++sum.threads; });
+}
+
+inline bool pool_memory::is_valid() noexcept {
+    scoped_lock const lock(m_caches.mutex());
+    m_caches.stop();
+    bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
+    for (class_index c = 0; c < k_class_count; ++c) {
+        scoped_lock const class_lock(m_caches[c]);
+        std::uint64_t held = 0;
+        m_caches.for_each([&](thread_cache const& cache) {
+            held += cache.classes[c].held();
+            valid = valid && cache.classes[c].is_valid();
+        });
+        valid = valid && m_caches[c].is_valid() && held <= m_caches[c].outside();
+    }
+    m_caches.resume();
+    return valid;
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

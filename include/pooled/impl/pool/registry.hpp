@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The pools of the process by id, and the events that affect all of them: threads that begin to use a pool, threads that end, forks.
+//
+// A pool keeps its id until its core is destroyed, so an id found in the page map or in a thread's table is never that of a
+// later pool. A thread's cache of a closed pool continues to exist, closed, until the thread's next slow call or its end.
+//
+// In a process with several copies of the library's state (impl/plugins/copies.hpp), each copy has a registry, with its own id for each
+// pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
+// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy() serves it.
+// A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
+//
+// Any thread may call. find() is one load; everything else takes the registry's lock, or none.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/thread_cache.hpp"
+#include "pooled/impl/os/fork_gate.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/plugins/copies.hpp"
+#include "pooled/impl/pool/core_table.hpp"
+#include "pooled/impl/pool/extension.hpp"
+#include "pooled/options.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/detail/page_map.hpp"
+#include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
+#include "pooled/impl/instrument/local_use.hpp"
+#include "pooled/impl/instrument/stale_owner.hpp"
+#include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/pool/core_memory.hpp"
+#endif
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+inline constexpr std::uint32_t k_default_pool_id = 1;
+inline constexpr char const* k_default_pool_name = "default";
+static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
+
+// The functions that other copies call.
+struct copy_functions {
+    core_functions core;
+    int (*find)(void const* p);
+    void (*deallocate)(void* p);
+    void* (*default_core)();
+    std::uint64_t (*region_of)(void const* p);
+};
+// Who uses the default pool of this state. That of libpooled-new.so has nobody but operator new, until a file with the compiled library
+// shares it: copies of the library in other files do not take it for theirs, in which every call would be slow.
+class default_pool_users {
+public:
+    void begin_as_new() noexcept {
+        int none = k_unknown;
+        m_who.compare_exchange_strong(none, k_new, std::memory_order_relaxed);
+    }
+    POOLED_API void add_program() noexcept;
+    [[nodiscard]] char const* abi() const noexcept {
+        return m_who.load(std::memory_order_relaxed) == k_new ? POOLED_ABI_LAYOUT "_new" : POOLED_ABI_LAYOUT;
+    }
+
+private:
+    static constexpr int k_unknown = 0;
+    static constexpr int k_new = 1;
+    static constexpr int k_program = 2;
+    std::atomic<int> m_who{k_unknown};
+};
+POOLED_STATE(default_pool_users, g_default_pool_users);
+
+// In impl/plugins/in_copy.hpp. Only a source that makes a pool, or allocates, refers to it.
+POOLED_HIDDEN extern copy_functions const k_copy_functions;
+
+class registry {
+public:
+    constexpr registry() noexcept = default;
+    registry(registry const&) = delete;
+    registry& operator=(registry const&) = delete;
+
+    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept { return m_cores.find(id); }
+
+    // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
+    // out, and std::invalid_argument for options that make no sense.
+    [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
+
+    // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
+    POOLED_API void close(pool_core& core) noexcept;
+
+    // Destroys a closed core without a block in use, and frees its id. By a pointer to the destroy_own() of its copy, so a
+    // source that only returns blocks contains none of that code.
+    static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
+    void destroy_own(pool_core& core) noexcept;
+
+    // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
+    [[nodiscard]] pool_core& default_core() {
+        if (pool_core* const core = find(k_default_pool_id)) [[likely]]
+            return *core;
+        bool is_new = false;
+        return find_default_core({.name = k_default_pool_name}, is_new);
+    }
+    // The same, made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
+    [[nodiscard]] POOLED_API pool_core& find_default_core(pool_options const& options, bool& is_new);
+
+    // Whether another copy of the library made the core.
+    [[nodiscard]] bool is_foreign(pool_core const& core) const noexcept { return &core.made_by() != this; }
+
+    // The record of this copy, for other copies.
+    [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
+    // Called before the files that share this state run.
+    void rename_copy(char const* abi) noexcept {
+        if (m_copy.abi != nullptr) m_copy.abi = abi;
+    }
+
+    // The core for addresses that the page map does not know, with the id of no pool. It is closed from the beginning, so that
+    // it keeps no block. Throws std::bad_alloc.
+    POOLED_API void make_unknown();
+
+    // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, or the
+    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign.
+    [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core) noexcept;
+
+private:
+    friend struct registry_access;  // in test/model: threads that end
+    static void on_thread_exit(void* state) noexcept;
+    static bool return_large(thread_cache& cache) noexcept;
+    [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
+    static void disown(thread_state& state, thread_cache& cache) noexcept;
+    void free_closed_caches(thread_state& state) noexcept;
+
+    void prepare();
+    [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
+
+    static void before_fork() noexcept;
+    static void after_fork_in_parent() noexcept;
+    static void after_fork_in_child() noexcept;
+
+    template <class Function>
+    void for_each_core(Function&& function) noexcept {
+        m_cores.for_each([&](pool_core& core) {
+            if (!is_foreign(core)) function(core);
+        });
+    }
+
+    detail::mutex m_mutex;
+    // All zero bytes until used: no page of a program's file.
+    std::atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
+    bool m_has_barrier = false;           // the system supports the gate's barrier
+    unsigned m_begun_forks = 0;           // calls of before_fork() in progress; they nest
+    far_arrays m_far_arrays;
+    platform::thread_exit_hook m_exit_hook;
+    memory_copy m_copy;
+    core_table m_cores;
+};
+
+POOLED_STATE(registry, g_registry);
+static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_destructible_v<metadata_arena>);
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void default_pool_users::add_program() noexcept {
+    m_who.store(k_program, std::memory_order_relaxed);
+    g_registry.rename_copy(abi());
+}
+
+POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
+    prepare();
+    // An allocation from an incremental pool does more than the fast path, so these pools have no near slot.
+    bool const is_far = kind == sharing::shared && options.teardown == teardown::incremental;
+    std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
+    if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
+    POOLED_TRY {
+        scoped_lock const lock(m_mutex);
+        return insert(id, options, kind);
+    }
+    POOLED_CATCH(...) {
+        detail::directory().release_pool_id(id);
+        POOLED_RETHROW;
+    }
+}
+
+POOLED_CODE void registry::close(pool_core& core) noexcept {
+    if (is_foreign(core)) return core.in_copy().close(core);
+    unique_lock lock(m_mutex);  // so that no thread that has one of its caches ends now
+    bool const is_last = core.close();
+    lock.unlock();
+    if (is_last) destroy(core);
+    free_closed_caches(t_state);  // the calling thread's cache was one of them
+}
+
+inline void registry::destroy_own(pool_core& core) noexcept {
+    std::uint32_t const id = core.id();
+    unique_lock lock(m_mutex);  // so that a fork finds the core complete, or not at all
+    m_cores.begin_destroy(id);
+    lock.unlock();
+    core.destroy();  // removes it from the page map before a new pool can have the id
+    lock.lock();
+    m_cores.remove(id);
+    lock.unlock();
+    detail::directory().release_pool_id(id);
+}
+
+POOLED_CODE void registry::make_unknown() {
+    prepare();
+    scoped_lock const lock(m_mutex);
+    if (find(k_no_pool_id) == nullptr)
+        insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
+}
+
+// Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.
+inline void registry::prepare() {
+    // acquire: pairs with the release below.
+    if (m_is_ready.load(std::memory_order_acquire)) [[likely]]
+        return;
+    copy_directory& all = detail::directory();
+    // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
+    if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
+        POOLED_THROW(std::bad_alloc());
+    scoped_lock const lock(m_mutex);
+    if (m_is_ready.load(std::memory_order_relaxed)) return;
+    m_has_barrier = platform::has_heavy_barrier();
+    m_exit_hook.create(on_thread_exit);
+    if constexpr (k_hardened) free_mark::choose();
+#if POOLED_CHECKED
+    g_thread_numbers.create_hook();
+    detail::choose_free_head([](void const* block) noexcept {
+        pool_core const* const core = g_registry.find(g_page_map.find(block).pool_id());
+        return core != nullptr ? core->name() : "?";
+    });
+#endif
+    auto const retire_dead = [](thread_cache& cache) noexcept {
+        cache.core->retire(cache);
+        g_metadata.deallocate(&cache, sizeof(thread_cache));
+    };
+    g_retire_dead.store(retire_dead, std::memory_order_relaxed);
+    // Static objects that are older than the first pool are destroyed after this runs, younger ones before.
+    static_cast<void>(std::atexit([] {
+        if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
+    }));
+    m_copy = {.bytes = sizeof(m_copy),
+              .abi = g_default_pool_users.abi(),
+              .find = k_copy_functions.find,
+              .deallocate = k_copy_functions.deallocate,
+              .default_core = k_copy_functions.default_core,
+              .region_of = k_copy_functions.region_of};
+    all.add(m_copy);
+    m_is_ready.store(true, std::memory_order_release);
+}
+
+// Requires the lock.
+inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
+    pool_core& core = pool_core::create(options, kind, id, *this, k_copy_functions.core);
+    m_cores.add(id, core);
+    return core;
+}
+
+POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, bool& is_new) {
+    prepare();
+    memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
+    auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
+    scoped_lock const lock(m_mutex);
+    if (pool_core* const core = find(k_default_pool_id)) return *core;
+    is_new = foreign == nullptr;
+    if (is_new) return insert(k_default_pool_id, options, sharing::shared);
+    m_cores.add(k_default_pool_id, *foreign);
+    return *foreign;
+}
+
+inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
+    if (id < k_far_slot) return &state.near_caches[id];
+    scoped_lock const lock(g_registry.m_mutex);
+    return g_registry.m_far_arrays.entry(state, id);
+}
+
+POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
+    thread_state& state = t_state;
+    free_closed_caches(state);
+    if (core.is_closed()) return nullptr;
+    if (thread_cache* const cache = state.find(core.id())) {
+        if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
+        return cache;
+    }
+    if (state.ended || !m_has_barrier || platform::is_barrier_refused()) return nullptr;
+    if (!state.armed) state.armed = m_exit_hook.arm(&state);
+    if (!state.armed) return nullptr;
+    thread_cache** const entry = entry_for(state, core.id());
+    void* const memory = entry == nullptr ? nullptr : g_metadata.try_allocate(sizeof(thread_cache));
+    if (memory == nullptr) return nullptr;
+
+    auto* const cache = ::new (memory) thread_cache;
+    cache->pool_id = core.id();
+    cache->owner = &state;
+    {
+        scoped_lock const lock(core.caches().mutex());
+        if (core.is_closed()) {
+            g_metadata.deallocate(memory, sizeof(thread_cache));
+            return nullptr;
+        }
+        cache->core = &core;
+        core.caches().link(*cache);
+        g_fork_gate.own_place();
+    }
+    cache->next_owned = state.owned;
+    if (state.owned != nullptr) state.owned->previous_owned = cache;
+    state.owned = cache;
+    *entry = cache;
+    return cache;
+}
+
+// Requires a cache that is no longer linked to its pool.
+inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
+    (cache.previous_owned != nullptr ? cache.previous_owned->next_owned : state.owned) = cache.next_owned;
+    if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
+    thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near_caches[cache.pool_id]
+                                 : state.far_caches == nullptr
+                                     ? nullptr
+                                     : &state.far_caches->caches()[cache.pool_id - k_far_slot];
+    if (entry != nullptr && *entry == &cache) *entry = nullptr;
+    state.forget(&cache);
+    cache.release();
+    g_metadata.deallocate(&cache, sizeof(thread_cache));
+}
+
+inline void registry::free_closed_caches(thread_state& state) noexcept {
+    if (state.closed.load(std::memory_order_relaxed) == nullptr) [[likely]]
+        return;
+    thread_cache* cache = nullptr;
+    {
+        scoped_lock const lock(m_mutex);  // a thread that closes a pool has finished with its caches
+        cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
+    }
+    while (cache != nullptr) {
+        thread_cache* const next = cache->next_closed;
+        disown(state, *cache);
+        cache = next;
+    }
+}
+
+// Returns a large block that the owner has cached, under no lock: the heap may return memory to upstream, which may use pools. The
+// block keeps its core alive. False: none.
+inline bool registry::return_large(thread_cache& cache) noexcept {
+    void* block = nullptr;
+    {
+        far_pass const pass(cache.pool_id);
+        if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
+        block = cache.pop_any_large();
+        cache.gate.leave();
+    }
+    if (block == nullptr) return false;
+    pool_core& core = *g_registry.find(cache.pool_id);
+    if (core.deallocate_large(block, nullptr)) g_registry.destroy(core);
+    return true;
+}
+
+// Runs after the thread's thread_local destructors. Blocks that this thread frees even later take the path with locks.
+inline void registry::on_thread_exit(void* argument) noexcept {
+    auto& state = *static_cast<thread_state*>(argument);
+    // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
+    state.far_gate.leave();
+    for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
+        cache->gate.leave();
+    for (thread_cache* cache = state.owned; cache != nullptr;)  // closed caches may be freed meanwhile
+        cache = return_large(*cache) ? state.owned : cache->next_owned;
+    state.ended = true;
+    state.near_caches.fill(nullptr);
+    state.forget(state.recent);
+    unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
+    state.closed.store(nullptr, std::memory_order_relaxed);
+    while (thread_cache* const cache = state.owned) {
+        if (pool_core* const core = cache->core) {
+            scoped_lock const caches_lock(core->caches().mutex());
+            core->retire(*cache);
+        }
+        disown(state, *cache);
+    }
+    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.m_far_arrays.remove(*old);
+    lock.unlock();
+    fork_gate::release_place();
+}
+
+// Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.
+// The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
+inline void registry::before_fork() noexcept {
+    g_fork_gate.begin();
+    if (g_registry.m_begun_forks++ != 0) return;
+    g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
+    auto const each_gate = [](auto&& visit) {
+        for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
+            if (each->owner != &t_state) visit(each->owner->far_gate);
+        g_registry.for_each_core([&](pool_core& core) {
+            if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
+        });
+    };
+    each_gate([](gate<>& one) { one.stop_for_fork(); });
+    platform::heavy_barrier();
+    each_gate([](gate<> const& one) { wait_until_idle(one); });
+    g_registry.for_each_core([](pool_core& core) { core.memory().before_fork(); });
+}
+
+// Owners resume the gates of their caches themselves.
+inline void registry::after_fork_in_parent() noexcept {
+    if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
+    for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
+        each->owner->far_gate.resume();
+    g_fork_gate.end();
+}
+
+// Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
+// thread that uses the list of a pool's caches frees what the parent's other threads had cached.
+inline void registry::after_fork_in_child() noexcept {
+    if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
+    g_registry.m_far_arrays.remove_others(t_state);
+    g_registry.for_each_core([](pool_core& core) {
+        core.memory().after_fork_in_child();
+        if (pool_extension* const above = core.extension()) above->after_fork_in_child();
+    });
+    g_fork_survivor.store(&t_state, std::memory_order_relaxed);
+    g_forks_survived.add(1);
+    g_fork_gate.forget_others();
+    after_fork_in_parent();
+}
+#endif
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

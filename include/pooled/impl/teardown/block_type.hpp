@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What to do with a block that contains an object when the object's last owner is gone: a number that fits into one word
+// together with counts or an address. A handle to an incomplete type, or to a base without a virtual destructor, finds the
+// object's real type by it.
+//
+//   header word of a counted block   | type: 14 | weak: 24 | strong: 26 |
+//   deferred block                   | type: 14 | kind: 2 | address: 48 |
+//
+// A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
+// call; O(1). Numbers are unique in the process: with several copies of this table (impl/plugins/copies.hpp), each takes its numbers in
+// runs of 64. A number from another copy leads to a type that hands the header to that copy. The entries are offsets from that
+// type, so an empty entry means that type, and no copy needs to know the others' numbers.
+//
+// The number is kept as a tag, at its position in these words, so no code shifts it.
+//
+//   0 ... 127       plain: nothing to destroy; the block is the default pool's, of this size class
+//   128 ... 16383   types
+
+#include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/plugins/copies.hpp"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+using type_tag = std::uint64_t;
+
+inline constexpr unsigned k_type_bits = 14;
+inline constexpr unsigned k_type_shift = 64 - k_type_bits;
+inline constexpr type_tag k_no_type = 0;
+inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
+inline constexpr std::uint64_t k_type_numbers = std::uint64_t{1} << k_type_bits;
+inline constexpr std::uint64_t k_plain_numbers = 128;
+static_assert(k_first_large <= k_plain_numbers);
+
+[[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
+[[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
+    return word < k_plain_numbers * k_type_one;
+}
+
+// Requires a word with a plain number.
+[[nodiscard]] constexpr class_index plain_class(std::uint64_t word) noexcept {
+    return static_cast<class_index>(word >> k_type_shift);
+}
+
+// The number in a word if its lower bits equal `rest`; otherwise a value of k_type_numbers or more. One comparison checks both.
+[[nodiscard]] constexpr std::uint64_t number_if(std::uint64_t word, std::uint64_t rest) noexcept {
+    return std::rotr(word - rest, k_type_shift);
+}
+
+// `header` is the block's header word if it is counted, else the start of the block.
+struct block_type {
+    using operation = void (*)(void* header) noexcept;
+
+    operation
+        retire;  // the last owner is gone and there is no observer: destroy and free, now or in the teardown in progress
+    operation retire_observed;  // the same, while weak pointers remain
+    operation finish;           // called by the teardown: destroy and free
+    operation finish_observed;  // the same, if weak pointers remained when the object was deferred
+    operation free;             // the last observer of a destroyed object is gone
+    std::uint32_t object_offset;
+    std::uint32_t object_bytes;
+};
+
+// The functions for other copies, by which these know the table, too.
+inline void retire_for_others(void* header) noexcept;
+inline void retire_observed_for_others(void* header) noexcept;
+inline void free_for_others(void* header) noexcept;
+POOLED_STATE(type_copy, g_types_as_copy,
+             {.bytes = sizeof(type_copy),
+              .retire = retire_for_others,
+              .retire_observed = retire_observed_for_others,
+              .free = free_for_others});
+
+class block_types {
+public:
+    constexpr block_types() noexcept = default;
+    block_types(block_types const&) = delete;
+    block_types& operator=(block_types const&) = delete;
+
+    // The type whose tag is in a word. Requires a tag that was read from a block, and is not plain. Relaxed, because a thread
+    // that reads the tag received the block, directly or indirectly, from the thread that called add().
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& operator[](std::uint64_t word) const noexcept {
+        return numbered(word >> k_type_shift);
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE block_type const& numbered(std::uint64_t number) const noexcept {
+        return *reinterpret_cast<block_type const*>(address_of(&m_foreign) +
+                                                    m_offsets[number].load(std::memory_order_relaxed));
+    }
+    [[nodiscard]] bool is_foreign(block_type const& type) const noexcept { return &type == &m_foreign; }
+    // Whether any copy has assigned the number in a word.
+    [[nodiscard]] bool knows(std::uint64_t word) const noexcept {
+        if (!is_foreign((*this)[word])) return true;
+        copy_directory const* const all = detail::find_directory(false);
+        type_copy const* const owner = all != nullptr ? all->owner_of_type(word >> k_type_shift) : nullptr;
+        return owner != nullptr && owner != &g_types_as_copy;
+    }
+
+    // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
+    // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
+    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag,
+                                               copy_directory& all) noexcept {
+        std::uint64_t const number = take_number(all);
+        if (number == 0) return k_no_type;
+        m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
+        type_tag const fresh = number * k_type_one;
+        type_tag known = k_no_type;
+        // release: pairs with the acquire in tag_of(); the entry is seen. acquire: a faster thread's entry is seen.
+        return tag.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
+    }
+
+    // Called before main, and before other code of the calling library runs.
+    void set_foreign(block_type const& type) noexcept {
+        if (m_foreign.retire == nullptr) m_foreign = type;
+    }
+
+private:
+    // 0: none is left.
+    [[nodiscard]] std::uint64_t take_number(copy_directory& all) noexcept {
+        std::uint64_t last = m_last.load(std::memory_order_relaxed);
+        for (;;) {
+            if ((last + 1) % k_types_per_run != 0 && last != 0) {
+                if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
+                continue;
+            }
+            std::uint32_t const first = all.claim_types(g_types_as_copy, k_plain_numbers);
+            if (first == 0) return 0;
+            if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
+            all.release_types(first);
+        }
+    }
+
+    // All zero until used, so it takes no space in a program's file.
+    block_type m_foreign{};
+    std::atomic<std::uint64_t> m_last{0};
+    std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
+};
+
+POOLED_STATE(block_types, g_block_types);
+
+[[nodiscard]] inline std::uint64_t word_of(void const* header) noexcept {
+    std::uint64_t word = 0;
+    __builtin_memcpy(&word, header, sizeof(word));
+    return word;
+}
+
+// The operations for types of other copies, in this copy.
+inline constexpr char const* k_unknown_type =
+    "pooled: no object starts at the address that a pooled pointer holds";
+
+template <type_copy::operation type_copy::* Operation>
+void hand_over(void* header) noexcept {
+    copy_directory const* const all = detail::find_directory(false);
+    type_copy const* const owner =
+        all != nullptr ? all->owner_of_type(word_of(header) >> k_type_shift) : nullptr;
+    if (owner == nullptr) POOLED_FAIL(k_unknown_type);
+    (owner->*Operation)(header);
+}
+inline void refuse_deferred(void*) noexcept {
+    POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
+}
+inline constexpr block_type k_foreign_type{.retire = hand_over<&type_copy::retire>,
+                                           .retire_observed = hand_over<&type_copy::retire_observed>,
+                                           .finish = refuse_deferred,
+                                           .finish_observed = refuse_deferred,
+                                           .free = hand_over<&type_copy::free>,
+                                           .object_offset = 0,
+                                           .object_bytes = 0};
+
+// The functions that other copies call for the types of this copy.
+[[nodiscard]] inline block_type const& own_type_of(void const* header) noexcept {
+    block_type const& type = g_block_types[word_of(header)];
+    POOLED_CHECK(!g_block_types.is_foreign(type), k_unknown_type);
+    return type;
+}
+inline void retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
+inline void retire_observed_for_others(void* header) noexcept { own_type_of(header).retire_observed(header); }
+inline void free_for_others(void* header) noexcept { own_type_of(header).free(header); }
+
+// A library may drop objects of another one before it makes any itself. 101: runs before its other constructors.
+[[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
+    g_block_types.set_foreign(k_foreign_type);
+}
+
+template <block_type const& Type>
+POOLED_TEMPLATE_STATE std::atomic<type_tag> g_tag_of{k_no_type};
+
+// From now on, the table refers to the calling library.
+POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
+                                                       std::atomic<type_tag>& tag) noexcept {
+    return g_block_types.add(type, tag, detail::directory());
+}
+
+// k_no_type when the table is full.
+template <block_type const& Type>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_of() noexcept {
+    // acquire: pairs with the release in add().
+    type_tag const tag = g_tag_of<Type>.load(std::memory_order_acquire);
+    return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
+}
+
+// The same, but throws std::length_error when the table is full.
+template <block_type const& Type>
+[[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
+    type_tag const tag = tag_of<Type>();
+    if (tag == k_no_type) [[unlikely]]
+        POOLED_THROW(std::length_error("pooled: more than 16256 types of counted objects in one process"));
+    return tag;
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// object_pool: objects that stay constructed between uses. local_object_pool: the same for one thread, without atomics.
+//
+//   pooled::object_pool<Connection> connections{{.max_objects = 64}};
+//   std::shared_ptr<Connection> c = connections.acquire();                      // throws exhausted if all 64 are in use
+//   std::shared_ptr<Connection> d = connections.acquire_for(10ms);              // waits; empty after 10 ms
+//   pooled::unique_ptr<Connection> e = connections.acquire_unique();            // 8 bytes
+//   pooled::rc_ptr<Connection> f = connections.acquire_rc();                    // 8 bytes, counted
+//
+// An object is built once, by the lifecycle's `create`, a factory, or T's default constructor. After its last owner is gone it is
+// idle, still constructed, until the next acquire; trim(), clear() or the pool's destructor destroys it. T need not be movable.
+// Acquire and release call neither malloc nor the system, and take no lock while the thread's own cache serves them; the control
+// block lies with the object. An object is acquired again only after its last weak_ptr is gone, so a weak_ptr never sees the next
+// user.
+//
+// A pool may be destroyed before its objects: those in use stay valid, and their last owner destroys them without recycling and
+// without a call of the lifecycle. Acquiring or waiting while the pool is destroyed is undefined.
+//
+// Exceptions of `create`, `validate` and `on_acquire` propagate to the caller, and the pool is as before; the object that validate
+// or on_acquire got is idle again. If `create` throws in place of an invalid object, that object is gone. An object whose
+// on_release throws is destroyed and no longer counts under the bound; the exception is discarded.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/duration.hpp"
+#include "pooled/detail/handles.hpp"
+#include "pooled/detail/recycler.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/live_report.hpp"
+#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/object/deadline.hpp"
+#include "pooled/impl/object/object_stock.hpp"
+#include "pooled/impl/pool/reserve.hpp"
+#include "pooled/lifecycle.hpp"
+#include "pooled/object_options.hpp"
+#include "pooled/object_stats.hpp"
+#include "pooled/pool.hpp"
+#include "pooled/rc_ptr.hpp"
+#include "pooled/stats.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <iosfwd>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+template <class... Args>
+inline constexpr bool k_begins_with_stop_token = false;
+template <class First, class... Rest>
+inline constexpr bool k_begins_with_stop_token<First, Rest...> = stop_token<First>;
+
+// What acquire forwards to the lifecycle's on_acquire.
+template <class L, class T, class... Args>
+concept acquire_arguments = acquires_with<L, T, Args...> && !k_begins_with_stop_token<Args...>;
+
+template <class T, class Factory>
+[[nodiscard]] object_factory make_factory(Factory&& factory) {
+    // In a shared_ptr: a callable is copied, and a factory need not be copyable.
+    return [f = std::make_shared<std::decay_t<Factory>>(std::forward<Factory>(factory))](void* where) {
+        if constexpr (std::invocable<std::decay_t<Factory>&, void*>)
+            detail::create_with<T>(*f, where);
+        else
+            ::new (where) T((*f)());
+    };
+}
+
+template <class T, class Lifecycle, sharing Sharing>
+class basic_object_pool {
+    static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T> && !std::is_volatile_v<T>,
+                  "pooled: object_pool<T>: T must be an object type, not an array, and without const");
+    using recycler_type = recycler<T, Lifecycle, Sharing>;
+
+public:
+    using value_type = T;
+    using lifecycle_type = Lifecycle;
+    // rc_ptr; local_rc_ptr in a local pool.
+    using rc_pointer = rc_ptr_of<T, counting_of<Sharing>>;
+
+    // Builds initial_objects. Throws std::invalid_argument for invalid options, std::length_error for more objects at a time than
+    // the address space holds, std::bad_alloc, and what upstream and building an object throw.
+    explicit basic_object_pool(object_pool_options const& options = {}, Lifecycle lifecycle = Lifecycle())
+        requires creates<Lifecycle, T>
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle), {}))) {}
+
+    // `factory` builds the objects: it returns a T, or constructs one at the void* it is given. Several threads may call it
+    // at the same time.
+    template <factory_of<T> Factory>
+    basic_object_pool(object_pool_options const& options, Factory factory)
+        requires std::is_default_constructible_v<Lifecycle>
+        : basic_object_pool(options, Lifecycle(), std::move(factory)) {}
+    template <factory_of<T> Factory>
+    basic_object_pool(object_pool_options const& options, Lifecycle lifecycle, Factory factory)
+        : m_recycler(std::addressof(recycler_type::make(options, std::move(lifecycle),
+                                                        detail::make_factory<T>(std::move(factory))))) {}
+
+    ~basic_object_pool() {
+        detail::report_at_close(*this);
+        m_recycler->close();
+    }
+    basic_object_pool(basic_object_pool const&) = delete;
+    basic_object_pool& operator=(basic_object_pool const&) = delete;
+
+    // An idle object, or a new one. Throws exhausted when as many as the bound allows are in use; idle objects in other
+    // threads' caches are found first. Throws std::bad_alloc, and what `create` and `on_acquire` throw. `args` are
+    // on_acquire's. O(1), or O(threads) when idle objects are taken from other threads' caches.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<shared>(k_or_throw, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<unique>(k_or_throw, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<rc>(k_or_throw, std::forward<Args>(args)...);
+    }
+
+    // The same; empty when exhausted, or when there is no memory for another object.
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<shared>(k_or_empty, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<unique>(k_or_empty, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquire_arguments<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<rc>(k_or_empty, std::forward<Args>(args)...);
+    }
+
+    // The same, but wait when exhausted, in the order of arrival; empty after the deadline. A released object goes to the first
+    // waiter; for 50 µs at most, threads that acquire before that thread has woken may take it. In a local pool no other thread
+    // can release an object, so they return at once.
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<shared>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+    }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<unique>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+    }
+    template <class Rep, class Period, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
+                                                                 Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<rc>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+    }
+
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
+    acquire_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<shared>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
+    acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<unique>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+    }
+    template <class Clock, class Duration, class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
+    acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
+        POOLED_ACQUISITION(nullptr);
+        return get<rc>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+    }
+
+#if POOLED_HAS_STOP_TOKEN
+    // Wait until a stop is requested, and are empty then, also if the stop was requested before the call and objects are idle.
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> acquire(std::stop_token const& token,
+                                                                  Args&&... args) {
+        if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
+        return get<shared>(wait<until_stopped>(token), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> acquire_unique(std::stop_token const& token,
+                                                                    Args&&... args) {
+        if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
+        return get<unique>(wait<until_stopped>(token), std::forward<Args>(args)...);
+    }
+    template <class... Args>
+        requires acquires_with<Lifecycle, T, Args...>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
+        if (token.stop_requested()) return {};
+        POOLED_ACQUISITION(nullptr);
+        return get<rc>(wait<until_stopped>(token), std::forward<Args>(args)...);
+    }
+#endif
+
+    // Builds objects until `count` exist, in use or idle; so many can then be in use without another being built. Throws
+    // std::length_error if max_objects or the address space does not allow that, std::bad_alloc, and what building an object
+    // throws; the pool is then as before.
+    void reserve(std::size_t count) { m_recycler->reserve(count); }
+
+    // Destroys all idle objects, including those in other threads' caches, and returns their memory to upstream. Returns how
+    // many. O(idle objects).
+    std::size_t trim() noexcept {
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
+        detail::trim(m_recycler->core());
+        return count;
+    }
+
+    // The same; objects in use are destroyed with their last owner, not recycled: every object acquired from now on is new. Those
+    // in use still count under the bound.
+    std::size_t clear() noexcept {
+        std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
+        detail::trim(m_recycler->core());
+        return count;
+    }
+
+    // How many objects exist: capacity() == in_use() + idle(). An object that only weak_ptrs refer to is in use. Exact when
+    // no other thread is acquiring or releasing.
+    [[nodiscard]] std::size_t capacity() const noexcept { return m_recycler->count().capacity; }
+    [[nodiscard]] std::size_t in_use() const noexcept {
+        object_counts const counts = m_recycler->count();
+        return counts.capacity - counts.idle;
+    }
+    [[nodiscard]] std::size_t idle() const noexcept { return m_recycler->count().idle; }
+    // The most that were ever in use at once.
+    [[nodiscard]] std::size_t high_water() const noexcept { return m_recycler->count().high_water; }
+    // Threads that wait for an object.
+    [[nodiscard]] std::size_t waiting() const noexcept { return m_recycler->count().waiting; }
+
+    // All of these at one moment, and the memory. O(threads).
+    [[nodiscard]] object_pool_stats stats() const {
+        object_counts const counts = m_recycler->count();
+        pool_stats const memory = m_recycler->core().stats();
+        std::size_t const bound = m_recycler->bound();
+        return {.name = memory.name,
+                .capacity = counts.capacity,
+                .in_use = counts.capacity - counts.idle,
+                .idle = counts.idle,
+                .high_water = counts.high_water,
+                .waiting = counts.waiting,
+                .max_objects = bound != (std::numeric_limits<std::size_t>::max)() ? bound : 0,
+                .built = counts.built,
+                .slot_bytes = recycler_type::layout::k_bytes,
+                .upstream_bytes = memory.upstream_bytes,
+                .upstream_calls = memory.upstream_calls};
+    }
+
+    [[nodiscard]] std::string_view name() const noexcept { return m_recycler->core().name(); }
+
+    // How many objects are in use; in the tracked build also where they were acquired and how long ago, and which of them only weak
+    // pointers keep. For people: the text is not fixed.
+    template <class Traits>
+    void live_report(std::basic_ostream<char, Traits>& out) const {
+        object_counts const counts = m_recycler->count();
+        out << "object_pool '" << name() << "': " << counts.capacity - counts.idle << " objects in use, "
+            << counts.idle << " idle";
+        detail::report_objects(m_recycler->core(), out);
+    }
+
+private:
+    friend struct object_pool_access;
+
+    using in_use_objects = object_stock::in_use;
+
+    static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
+    static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };
+    // The clock is read only when this thread has no object cached.
+    template <class DeadlinePolicy, class Limit>
+    [[nodiscard]] static auto wait(Limit const& limit) {
+        return [&limit](recycler_type& r) { return r.wait_and_take(DeadlinePolicy(limit)); };
+    }
+
+    using shared = shared_handle<T, recycler_type>;
+    using unique = unique_handle<T, recycler_type>;
+    using rc = rc_handle<T, recycler_type, counting_of<Sharing>>;
+    template <class Handle, class Otherwise, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE typename Handle::pointer get(Otherwise const& otherwise,
+                                                                    Args&&... args) {
+        Handle const handle;
+        [[maybe_unused]] tracking::site const where = tracking::take();
+        slot* const s = m_recycler->acquire(otherwise, std::forward<Args>(args)...);
+        typename Handle::pointer owner = handle.own(s);
+        // Here, where its counts were written; nobody else can have released it.
+        tracking::on_acquire(m_recycler->core().id(), s, recycler_type::layout::k_bytes, where,
+                             Handle::k_is_only_weak);
+        return owner;
+    }
+
+    recycler_type* m_recycler;
+};
+
+// For tests: walks every structure, with other threads kept out.
+struct object_pool_access {
+    template <class T, class Lifecycle, sharing Sharing>
+    [[nodiscard]] static bool is_valid(basic_object_pool<T, Lifecycle, Sharing> const& one) {
+        return one.m_recycler->is_valid();
+    }
+};
+
+}  // namespace detail
+
+// Any thread may call, and release its objects.
+template <class T, class Lifecycle>
+class object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::shared> {
+public:
+    using detail::basic_object_pool<T, Lifecycle, detail::sharing::shared>::basic_object_pool;
+};
+
+// For one thread at a time: the pool, and the release of its objects.
+template <class T, class Lifecycle>
+class local_object_pool : public detail::basic_object_pool<T, Lifecycle, detail::sharing::local> {
+public:
+    using detail::basic_object_pool<T, Lifecycle, detail::sharing::local>::basic_object_pool;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The options of a pool. An aggregate for designated initialisers: {.name = "packets"}.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/duration.hpp"
+#include "pooled/detail/geometry.hpp"
+
+#include <cstddef>
+#include <memory_resource>
+#include <string_view>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+// When objects that lost their last owner are destroyed, if their destructor is not trivial: docs/teardown.md.
+enum class teardown : unsigned char {
+    // At once, in the order of the standard's pointers. Only when the stack is nearly used up is the rest deferred, to the
+    // outermost drop; all of it is destroyed before that returns.
+    immediate,
+    // Before the outermost drop returns; the order among the objects that it alone kept alive is unspecified.
+    unordered,
+    // The drop only defers. Each later allocation of that thread from the pool destroys up to four deferred objects; a thread
+    // that only drops destroys some at each drop, once more than 1,024 are deferred. The others are destroyed by drain(), when
+    // the thread ends, when the pool is exhausted, and before the pool is destroyed, on whichever thread does that. So a
+    // destructor must not take a lock that is held around an allocation.
+    incremental,
+};
+
+// Called when a pool finds no memory for an allocation, which is then tried once more: before `exhausted` is thrown, or a try_
+// form returns empty, at the bound as well as when upstream fails. It runs on the thread that allocates and under no lock of
+// the library. It may free objects, also of this pool, and call live_report() or stats(). It is not called again for its own
+// allocations. reserve() does not call it.
+struct exhaustion_hook {
+    void (*call)(std::size_t bytes, void* context) noexcept = nullptr;  // bytes: minimum size of the block
+    void* context = nullptr;
+};
+
+struct pool_options {
+    // Shown in statistics and errors; cut to 47 characters.
+    std::string_view name = "pool";
+
+    // A hard bound on the bytes taken from upstream; 0: none. Memory comes in slabs of one size class (most have 64 KiB, or
+    // 16 KiB when the bound is under 4 MiB), so add one slab for each size in use. The library's own records (some
+    // 6 KiB for each thread, 0.1 % of the memory) are not counted.
+    std::size_t max_bytes = 0;
+
+    // How much is requested from upstream at a time: rounded up to 16 KiB or to what a slab needs, reduced to what max_bytes still
+    // allows. 0: 2 MiB, or a sixteenth of max_bytes if that is less; an unbounded pool begins with 64 KiB and doubles.
+    std::size_t chunk_bytes = 0;
+
+    // Asks the system for huge pages, except for the pool's first chunk, and while the system is slow to provide them
+    // (docs/mechanisms.md). Without effect with an upstream, or with chunks under 2 MiB.
+    bool huge_pages = true;
+
+    // Where chunks come from; null: pages of the operating system. Called by any thread that needs memory, by several at the
+    // same time, under no lock: it may use this pool. Alignments are 16 KiB. Must outlive the pool and every block of it.
+    std::pmr::memory_resource* upstream = nullptr;
+
+    pooled::teardown teardown = pooled::teardown::immediate;
+
+    // Memory that was unused for this long is returned: blocks in idle threads' caches to the pool, empty chunks to
+    // upstream, pages of free memory to the system. The pool checks this in calls that are slow anyway (a thread's
+    // cache is empty or full), so a pool that no thread uses keeps its memory until trim(), as does a pool with a reservation.
+    // Zero or less: never.
+    std::chrono::milliseconds release_unused_after{250};
+
+    // reserve() makes the pages resident, so that the first use of a block causes no page fault. Only without an upstream.
+    bool touch_reserved = false;
+
+    exhaustion_hook on_exhausted = {};
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pending: deferred objects of an incremental pool, taken out of the pool so that another thread can destroy them.
+//
+//   latency-critical thread            cleaner thread
+//     cache.clear();                     while (auto work = queue.pop()) work.drain();
+//     queue.push(packets.take_pending());
+//
+// Moved, not copied. One thread at a time. Destroys what is left when it is itself destroyed; may outlive the pool.
+
+#include "pooled/config.hpp"
+#include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/teardown/deferred_queue.hpp"
+#include "pooled/impl/teardown/incremental.hpp"
+#include "pooled/impl/teardown/teardown.hpp"
+#include "pooled/pool.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+class [[nodiscard]] pending {
+public:
+    pending() noexcept = default;
+    pending(pending&& other) noexcept : m_list(std::exchange(other.m_list, nullptr)) {}
+    pending& operator=(pending&& other) noexcept {
+        pending(std::move(other)).swap(*this);
+        return *this;
+    }
+    ~pending() { drain(); }
+
+    void swap(pending& other) noexcept { std::swap(m_list, other.m_list); }
+    friend void swap(pending& a, pending& b) noexcept { a.swap(b); }
+
+    // Whether no object is left.
+    [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }
+
+    // Destroys up to `budget` objects, including those that they alone kept alive. Returns their number.
+    POOLED_API std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept;
+
+private:
+    template <detail::sharing Sharing>
+    friend class detail::basic_pool;
+
+    explicit pending(detail::deferred_batch* list) noexcept : m_list(list) {}
+
+    detail::deferred_batch* m_list = nullptr;
+};
+
+#if POOLED_HAS_CODE
+
+namespace detail {
+
+// Out of line, because a fibre that runs it may move to another thread in a destructor.
+[[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
+    return std::exchange(t_teardown.redirect, to);
+}
+
+}  // namespace detail
+
+POOLED_CODE std::size_t pending::drain(std::size_t budget) noexcept {
+    std::size_t done = 0;
+    while (m_list != nullptr && done != budget) {
+        detail::deferred_queue& queue = m_list->queue;
+        detail::deferred_queue* const before = detail::redirect_deferred(&queue);
+        done += queue.finish(budget - done);
+        static_cast<void>(detail::redirect_deferred(before));
+        if (!queue.empty()) break;
+        detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);
+        detail::g_metadata.deallocate(empty, sizeof(detail::deferred_batch));
+    }
+    return done;
+}
+
+#endif
+
+namespace detail {
+
+template <sharing Sharing>
+pending basic_pool<Sharing>::take_pending() noexcept {
+    POOLED_CHECK(
+        !detail::is_foreign(*m_core),
+        "pooled: take_pending() of a pool that another shared library made; call it there, or drain()");
+    return pending(detail::take_deferred(*m_core));
+}
+
+}  // namespace detail
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

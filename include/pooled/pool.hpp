@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// pool: blocks of any size for any thread. local_pool: the same for one thread, without atomics.
+//
+//   pooled::pool packets{{.name = "packets", .max_bytes = 1u << 30}};
+//   packets.reserve<Packet>(1'000'000);
+//   std::shared_ptr<Packet> p = packets.make_shared<Packet>(arguments...);
+//
+// A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
+// block is returned. Only allocating from it afterwards is undefined.
+//
+// detail/make_shared.hpp, make_unique.hpp, make_rc.hpp and make_with_tail.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/core.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/live_report.hpp"
+#include "pooled/impl/plugins/in_copy.hpp"
+#include "pooled/impl/pool/registry.hpp"
+#include "pooled/impl/pool/reserve.hpp"
+#include "pooled/options.hpp"
+#include "pooled/stats.hpp"
+
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+template <class T>
+concept unbounded_array = std::is_unbounded_array_v<T>;
+template <class T>
+concept bounded_array = std::is_bounded_array_v<T>;
+template <class T>
+concept not_array = !std::is_array_v<T>;
+template <class T>
+concept of_known_size = !std::is_unbounded_array_v<T>;
+
+// What make_shared_with_tail<T, U> and its like make.
+template <class T, class U>
+using tailed =
+    std::conditional_t<std::is_const_v<T>, with_tail<std::remove_cv_t<T>, U> const, with_tail<T, U>>;
+
+// How the counted pointers of a pool count: without atomics in a local pool.
+template <sharing Sharing>
+using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
+
+template <sharing Sharing>
+class basic_pool {
+public:
+    // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
+    // std::invalid_argument for options that make no sense. Requests no memory for blocks yet.
+    explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
+    ~basic_pool() {
+        if (pool_extension* const above = m_core->extension()) above->on_close();
+        detail::report_at_close(*this);
+        g_registry.close(*m_core);
+    }
+    basic_pool(basic_pool const&) = delete;
+    basic_pool& operator=(basic_pool const&) = delete;
+
+    // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
+    // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+        POOLED_ACQUISITION_AT_CALLER;
+        return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
+    }
+
+    // The same; null instead of exhausted or another std::bad_alloc.
+    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    try_allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
+        POOLED_ACQUISITION_AT_CALLER;
+        return try_allocate_bytes(in_pool<Sharing>(*m_core), bytes, align);
+    }
+
+    // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
+    void deallocate(void* p, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) noexcept {
+        if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
+    }
+
+    // A new object of this pool. Throws what allocate() and the constructor throw; the pool is then as before.
+    template <not_array T, class... Args>
+    [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(Args&&... args);
+
+    // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still
+    // thrown.
+    template <not_array T, class... Args>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args);
+    template <not_array T, class... Args>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args&&... args);
+
+    // Arrays: T[] of `count` elements, or T[N]; value-initialised, or copies of `value`. make_unique takes T[] and no value.
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared();
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared();
+    template <bounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> make_unique(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count,
+                                                             std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc();
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count,
+                                                                 std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc();
+    template <bounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::remove_extent_t<T> const& value);
+    template <unbounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count);
+    template <unbounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, std::remove_extent_t<T> const& value);
+    template <bounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc();
+    template <bounded_array T>
+    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value);
+
+    // Default-initialised: a trivial T is not written at all.
+    template <of_known_size T>
+    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count);
+    template <of_known_size T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite(std::size_t count);
+    template <of_known_size T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite(std::size_t count);
+    template <not_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite(std::size_t count);
+    template <of_known_size T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite();
+    template <unbounded_array T>
+    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite(std::size_t count);
+
+    // A T of `args`, followed in the same block by `count` objects of U: value-initialised, or default-initialised (the T as well
+    // if there are no `args`). tail() gives them.
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail_for_overwrite(std::size_t count,
+                                                                                    Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                               Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> make_rc_with_tail(std::size_t count,
+                                                                                  Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail_for_overwrite(std::size_t count,
+                                                                                        Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail(std::size_t count, Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail_for_overwrite(std::size_t count,
+                                                                                   Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> try_make_rc_with_tail(std::size_t count,
+                                                                                      Args&&... args);
+    template <class T, class U, class... Args>
+    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
+
+    // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
+    // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
+    // is then as before. trim() ends the reservation. O(count / blocks of a slab).
+    template <class T>
+    void reserve(std::size_t count);
+
+    // The same for blocks.
+    void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
+        detail::checks::on_reserve(*m_core);
+        detail::checks::on_request(m_core->id(), bytes, align);
+        class_index const c = any_class_for(bytes, align);
+        detail::reserve_classes(*m_core, c, c, count, {bytes, align});
+    }
+
+    // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
+    // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
+    // reservations. O(threads + slabs + cached blocks).
+    std::size_t trim() noexcept { return detail::trim(*m_core); }
+
+    // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
+    // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
+    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
+        pool_extension* const above = m_core->extension();
+        return above != nullptr ? above->drain(budget) : 0;
+    }
+
+    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in
+    // pending.hpp.
+    [[nodiscard]] pending take_pending() noexcept;
+
+    [[nodiscard]] pool_stats stats() const { return m_core->stats(); }
+
+    // Which blocks are in use: in the tracked build their number by type, the place and time of their acquisition, and which of
+    // them only weak pointers keep; in other builds, their number by size. The text is for people, and its format may change.
+    template <class Traits>
+    void live_report(std::basic_ostream<char, Traits>& out) const {
+        detail::live_report(*m_core, out);
+    }
+
+    // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
+    [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
+
+    // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
+    [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
+
+    [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
+
+protected:
+    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
+
+private:
+    friend struct pool_access;
+    static constexpr sharing k_sharing = Sharing;
+
+    pool_core* m_core;
+};
+
+// Access to a pool for the library's own allocators and tests.
+struct pool_access {
+    template <class Pool>
+    static constexpr sharing k_sharing = Pool::k_sharing;
+
+    template <sharing Sharing>
+    [[nodiscard]] static pool_core& core(basic_pool<Sharing> const& one) noexcept {
+        return *one.m_core;
+    }
+    template <sharing Sharing>
+    [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {
+        return one.m_core->is_valid();
+    }
+};
+
+struct default_pool_access;
+
+}  // namespace detail
+
+// Thread-safe.
+class pool : public detail::basic_pool<detail::sharing::shared> {
+public:
+    using basic_pool::basic_pool;
+
+private:
+    friend struct detail::default_pool_access;
+    explicit pool(detail::pool_core& core) noexcept : basic_pool(core) {}
+};
+
+// For one thread at a time: objects of it may only be dropped where the pool itself could be used. The thread that last
+// allocated from it or adopted it uses it or, after that thread has ended, any other; the checked build reports a drop on
+// another.
+class local_pool : public detail::basic_pool<detail::sharing::local> {
+public:
+    using basic_pool::basic_pool;
+
+    // Announces that the calling thread uses the pool from now on. The thread that used it before must have finished, and its
+    // use must happen before this call. An allocation has the same effect, so only a thread that drops objects without
+    // allocating needs to call it. Only the checked build uses this. O(1).
+    void adopt() const {
+        detail::in_pool<detail::sharing::local>(detail::pool_access::core(*this)).check_use();
+    }
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// to_shared: a std::shared_ptr that shares the object of an rc_ptr, for interfaces that take one.
+//
+//   std::shared_ptr<Packet> s = pooled::to_shared(std::move(r));      // both count: the object lives until the last pointer of either kind is gone
+//
+// The object stays where it is. The std::shared_ptr's own counts take a small block of the default pool: the standard library does
+// not know the word where the rc_ptr counts. There is no conversion back, since an object of make_shared has no such word.
+
+#include "pooled/allocator.hpp"
+#include "pooled/config.hpp"
+#include "pooled/rc_ptr.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// A deleter that drops the owner it holds.
+template <class Owner>
+struct drop_owner {
+    Owner owner;
+    void operator()(void const volatile*) noexcept { owner.reset(); }
+};
+
+template <class T, class Owner>
+[[nodiscard]] std::shared_ptr<T> share(Owner owner) {
+    auto* const object = owner.get();
+    if (object == nullptr) return {};
+    return std::shared_ptr<T>(object, drop_owner<Owner>{std::move(owner)}, allocator<std::byte>());
+}
+
+}  // namespace detail
+
+// Empty for an empty pointer. May throw std::bad_alloc; the argument then drops the object. As thread-safe as its argument: the
+// result for a local_rc_ptr stays on its thread. O(1).
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(rc_ptr<T> owner) {
+    return detail::share<T>(std::move(owner));
+}
+template <class T>
+[[nodiscard]] std::shared_ptr<T> to_shared(local_rc_ptr<T> owner) {
+    return detail::share<T>(std::move(owner));
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// unique_ptr<T>: a std::unique_ptr of 8 bytes for objects of any pool. Its deleter is empty: the word in front of the object says
+// how to destroy it and where to return its block, and has space for the counts of an rc_ptr.
+//
+// It converts to a unique_ptr of any base that has a virtual destructor, also one that is not at the object's start. Other bases
+// are refused at compile time, since the object could not be destroyed through them.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/impl/instrument/counted_checks.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/instrument/malloc_blocks.hpp"
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// T is the pointer's type; the object may be of a class derived from it.
+template <class T>
+inline constexpr bool k_may_be_derived = std::is_polymorphic_v<T> && !std::is_final_v<T>;
+
+// The start of the complete object that `p` points into.
+template <class T>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* start_of(T* p) noexcept {
+    if constexpr (k_may_be_derived<T>)
+        return const_cast<void*>(dynamic_cast<void const volatile*>(p));
+    else
+        return const_cast<std::remove_cv_t<T>*>(p);
+}
+
+// An array's block: the number of elements lies in front of the first.
+//
+//   | count | padding to alignof(T) | element 0 | element 1 | …
+template <class T>
+struct counted_array {
+    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T)
+                                                                             : alignof(std::size_t);
+    static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
+};
+
+}  // namespace detail
+
+// Destroys an object that a pool's make_unique made, and frees its block. As thread-safe as the pool.
+template <class T>
+struct deleter {
+    constexpr deleter() noexcept = default;
+
+    template <class Other>
+        requires std::convertible_to<Other*, T*>
+    constexpr deleter(deleter<Other> const&) noexcept {  // NOLINT: as std::default_delete converts
+        static_assert(std::same_as<std::remove_cv_t<Other>, std::remove_cv_t<T>> ||
+                          std::has_virtual_destructor_v<T>,
+                      "pooled::unique_ptr: a base without a virtual destructor cannot own an object of a "
+                      "derived class");
+    }
+
+    void operator()(T* p) const noexcept {
+        static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
+        void* const header = static_cast<std::byte*>(detail::start_of(p)) - sizeof(detail::count_header);
+        detail::checks::on_deallocate_counted(header);
+        auto& counts = *static_cast<detail::count_header*>(header);
+        std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
+#if POOLED_CHECKED
+        // The block of a deferred object is still in use: its header records the drop, by a strong count that no unique_ptr has. The
+        // weak count stays, for an object that observes itself.
+        POOLED_CHECK(
+            detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
+            "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "
+            "a second owner");
+        counts.word.store(word | detail::count_header::k_strong_mask, std::memory_order_relaxed);
+#endif
+        if constexpr (std::is_trivially_destructible_v<T>)
+            static_cast<void>(counts.retires(word, detail::count_header::k_unique));
+        else
+            detail::g_block_types[word].retire(header);
+    }
+};
+
+// Arrays.
+template <class T>
+struct deleter<T[]> {
+    constexpr deleter() noexcept = default;
+
+    template <class Other>
+        requires std::convertible_to<Other (*)[], T (*)[]>
+    constexpr deleter(deleter<Other[]> const&) noexcept {}  // NOLINT: as std::default_delete converts
+
+    void operator()(T* p) const noexcept {
+        auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
+        std::byte* const block = reinterpret_cast<std::byte*>(elements) - detail::counted_array<T>::k_offset;
+        detail::checks::on_deallocate_found(detail::malloc_blocks::behind(block));
+        detail::hardened::expect_in_use(block);
+        std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
+        for (std::size_t i = count; i-- != 0;)
+            std::destroy_at(elements + i);  // in reverse, as delete[] does
+        detail::deallocate_found(block);
+    }
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+#pragma GCC system_header  // for include_next
+
+// detail/thread_cache.hpp with a state for each simulated thread, all of which run on one thread of the system.
+
+#include_next "pooled/detail/thread_cache.hpp"
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+inline constinit std::array<thread_state, 4> g_simulated_states{};
+
+[[nodiscard]] inline thread_state& simulated_state() noexcept {
+    return g_simulated_states[simulation::thread_index()];
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
+
+#define t_state simulated_state()

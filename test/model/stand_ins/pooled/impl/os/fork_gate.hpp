@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Stands for impl/os/fork_gate.hpp, which model/fork_gate.cpp verifies: no thread forks here.
+
+#include "pooled/config.hpp"
+#include "pooled/impl/os/raw_mutex.hpp"
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+struct fork_gate {
+    void enter() const noexcept {}
+    void leave() const noexcept {}
+    void own_place() const noexcept {}
+    static void release_place() noexcept {}
+    void begin() const noexcept {}
+    void end() const noexcept {}
+    void forget_others() const noexcept {}
+    [[nodiscard]] static bool is_passed() noexcept { return false; }
+};
+inline constinit fork_gate g_fork_gate;
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
