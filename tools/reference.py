@@ -21,9 +21,8 @@ INCLUDE = ROOT / "include/pooled"
 SOURCE = ROOT / "docs/reference.toml"
 EXAMPLES = ROOT / "examples/docs/reference.cpp"
 WORK = ROOT / "build/doxygen"
-MAKERS = ["make_rc", "make_shared", "make_unique", "make_with_tail"]
 # Where members of public classes are declared besides the headers of the reference.
-SHARED = ["fwd.hpp", *(f"detail/{name}.hpp" for name in MAKERS), "detail/counted_ptr.hpp"]
+SHARED = ["fwd.hpp", "detail/counted_ptr.hpp", "detail/make_with_tail.hpp", "detail/maker.hpp"]
 FACTS = {"complexity": "Complexity", "exceptions": "Exceptions", "threads": "Thread safety"}
 SETTINGS = """\
 INPUT = {work}/source
@@ -188,7 +187,9 @@ class Headers:
             if name.startswith("pooled::")
         }
         names = {name for name in names if "::" not in name and name != "detail"}
-        own = {each.name for each in self.of_namespace() if not each.name.startswith("operator") and "<" not in each.name}
+        own = {
+            each.name for each in self.of_namespace() if not each.name.startswith("operator") and "<" not in each.name
+        }
         return names | own
 
     def of_namespace(self) -> list[Declaration]:

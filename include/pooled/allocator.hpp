@@ -7,9 +7,9 @@
 //   pool_allocator<T, Pool>   one pointer, on a given pool or local_pool
 
 #include "pooled/config.hpp"
-#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/origin.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/pool/registry.hpp"
@@ -20,31 +20,6 @@
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
-
-namespace detail {
-
-template <class T>
-inline constexpr class_index k_class_of = class_for(sizeof(T), alignof(T));
-
-template <class T>
-[[nodiscard]] constexpr std::size_t array_bytes(std::size_t count) {
-    std::size_t const bytes = saturating_multiply(count, sizeof(T));
-    if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
-    return bytes;
-}
-
-// Any number of T; out of line, so that the one-object path stays small where it is inlined.
-template <class T, sharing Sharing>
-[[nodiscard]] POOLED_NOINLINE T* allocate_array(pool_core& core, std::size_t n) {
-    return static_cast<T*>(
-        detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T)));
-}
-template <class T, sharing Sharing>
-POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noexcept {
-    detail::deallocate_bytes(detail::in_pool<Sharing>(core), p, n * sizeof(T), alignof(T));
-}
-
-}  // namespace detail
 
 // Thread-safe. allocate throws std::bad_array_new_length when n objects exceed the address space, else std::bad_alloc.
 template <class T>

@@ -9,12 +9,12 @@
 //
 // A pool may be destroyed while blocks are in use, including those that only weak pointers keep: its memory lives until the last
 // block is returned. Only allocating from it afterwards is undefined.
-//
-// detail/make_shared.hpp, make_unique.hpp, make_rc.hpp and make_with_tail.hpp define the make_ members; <pooled/pooled.hpp> includes all of them.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/maker.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/live_report.hpp"
@@ -36,30 +36,13 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-template <class T>
-concept unbounded_array = std::is_unbounded_array_v<T>;
-template <class T>
-concept bounded_array = std::is_bounded_array_v<T>;
-template <class T>
-concept not_array = !std::is_array_v<T>;
-template <class T>
-concept of_known_size = !std::is_unbounded_array_v<T>;
-
-// What make_shared_with_tail<T, U> and its like make.
-template <class T, class U>
-using tailed =
-    std::conditional_t<std::is_const_v<T>, with_tail<std::remove_cv_t<T>, U> const, with_tail<T, U>>;
-
-// How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
-using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
-
-template <sharing Sharing>
-class basic_pool {
+class basic_pool : public maker<Sharing> {
 public:
     // Throws std::bad_alloc when memory for the pool's own structures, or pools (65536 at once), run out, and
     // std::invalid_argument for options that make no sense. Requests no memory for blocks yet.
-    explicit basic_pool(pool_options const& options = {}) : m_core(&g_registry.make(options, Sharing)) {}
+    explicit basic_pool(pool_options const& options = {})
+        : maker<Sharing>(g_registry.make(options, Sharing)) {}
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
         detail::report_at_close(*this);
@@ -88,139 +71,17 @@ public:
         if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
     }
 
-    // A new object of this pool. Throws what allocate() and the constructor throw; the pool is then as before.
-    template <not_array T, class... Args>
-    [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args);
-    template <not_array T, class... Args>
-    [[nodiscard]] unique_ptr<T> make_unique(Args&&... args);
-    template <not_array T, class... Args>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(Args&&... args);
-    template <not_array T, class... Args>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc(Args&&... args);
-
-    // The same; an empty pointer when the pool is exhausted or upstream has no more. What the constructor throws is still
-    // thrown.
-    template <not_array T, class... Args>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared(Args&&... args);
-    template <not_array T, class... Args>
-    [[nodiscard]] unique_ptr<T> try_make_unique(Args&&... args);
-    template <not_array T, class... Args>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args&&... args);
-
-    // Arrays: T[] of `count` elements, or T[N]; value-initialised, or copies of `value`. make_unique takes T[] and no value.
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> make_shared(std::size_t count, std::remove_extent_t<T> const& value);
-    template <bounded_array T>
-    [[nodiscard]] std::shared_ptr<T> make_shared();
-    template <bounded_array T>
-    [[nodiscard]] std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value);
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::size_t count, std::remove_extent_t<T> const& value);
-    template <bounded_array T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared();
-    template <bounded_array T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared(std::remove_extent_t<T> const& value);
-    template <unbounded_array T>
-    [[nodiscard]] unique_ptr<T> make_unique(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] unique_ptr<T> try_make_unique(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count,
-                                                             std::remove_extent_t<T> const& value);
-    template <bounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc();
-    template <bounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc(std::remove_extent_t<T> const& value);
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count,
-                                                                 std::remove_extent_t<T> const& value);
-    template <bounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc();
-    template <bounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::remove_extent_t<T> const& value);
-    template <unbounded_array T>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count);
-    template <unbounded_array T>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::size_t count, std::remove_extent_t<T> const& value);
-    template <bounded_array T>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc();
-    template <bounded_array T>
-    [[nodiscard]] local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value);
-
-    // Default-initialised: a trivial T is not written at all.
-    template <of_known_size T>
-    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> make_shared_for_overwrite(std::size_t count);
-    template <not_array T>
-    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] unique_ptr<T> make_unique_for_overwrite(std::size_t count);
-    template <of_known_size T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> make_rc_for_overwrite(std::size_t count);
-    template <of_known_size T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] std::shared_ptr<T> try_make_shared_for_overwrite(std::size_t count);
-    template <not_array T>
-    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] unique_ptr<T> try_make_unique_for_overwrite(std::size_t count);
-    template <of_known_size T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite();
-    template <unbounded_array T>
-    [[nodiscard]] rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite(std::size_t count);
-
-    // A T of `args`, followed in the same block by `count` objects of U: value-initialised, or default-initialised (the T as well
-    // if there are no `args`). tail() gives them.
-    template <class T, class U, class... Args>
-    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail(std::size_t count, Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] std::shared_ptr<tailed<T, U>> make_shared_with_tail_for_overwrite(std::size_t count,
-                                                                                    Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail(std::size_t count, Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] unique_ptr<tailed<T, U>> make_unique_with_tail_for_overwrite(std::size_t count,
-                                                                               Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> make_rc_with_tail(std::size_t count,
-                                                                                  Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail(std::size_t count, Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] std::shared_ptr<tailed<T, U>> try_make_shared_with_tail_for_overwrite(std::size_t count,
-                                                                                        Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail(std::size_t count, Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] unique_ptr<tailed<T, U>> try_make_unique_with_tail_for_overwrite(std::size_t count,
-                                                                                   Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>> try_make_rc_with_tail(std::size_t count,
-                                                                                      Args&&... args);
-    template <class T, class U, class... Args>
-    [[nodiscard]] rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-    try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args);
-
     // Memory for `count` objects of T at once, whichever make_ function creates them: as long as no more are alive, they call
     // neither malloc nor upstream. What was free already counts. Throws exhausted when the bound does not allow it, else what upstream throws; the pool
     // is then as before. trim() ends the reservation. O(count / blocks of a slab).
     template <class T>
-    void reserve(std::size_t count);
+    void reserve(std::size_t count) {
+        auto const [shared, counted] = detail::reserve_shapes<T>();
+        detail::reserve_classes(
+            *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align),
+            count,
+            {detail::larger(shared.bytes, counted.bytes), detail::larger(shared.align, counted.align)});
+    }
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
@@ -264,14 +125,17 @@ public:
     [[nodiscard]] std::string_view name() const noexcept { return m_core->name(); }
 
 protected:
-    explicit basic_pool(pool_core& core) noexcept : m_core(&core) {}
+    explicit basic_pool(pool_core& core) noexcept : maker<Sharing>(core) {}
 
 private:
     friend struct pool_access;
     static constexpr sharing k_sharing = Sharing;
-
-    pool_core* m_core;
+    using maker<Sharing>::m_core;
 };
+
+template <class T>
+concept pool_type =
+    std::is_base_of_v<basic_pool<sharing::shared>, T> || std::is_base_of_v<basic_pool<sharing::local>, T>;
 
 // Access to a pool for the library's own allocators and tests.
 struct pool_access {

@@ -28,6 +28,17 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
+namespace detail {
+
+// A deleter that drops the owner it holds.
+template <class Owner>
+struct drop_owner {
+    Owner owner;
+    void operator()(void const volatile*) noexcept { owner.reset(); }
+};
+
+}  // namespace detail
+
 // The members are those of detail::counted_ptr, in detail/counted_ptr.hpp.
 template <class T>
 class rc_ptr : public detail::counted_ptr<T, detail::among_threads> {

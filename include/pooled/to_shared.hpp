@@ -20,13 +20,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-// A deleter that drops the owner it holds.
-template <class Owner>
-struct drop_owner {
-    Owner owner;
-    void operator()(void const volatile*) noexcept { owner.reset(); }
-};
-
 template <class T, class Owner>
 [[nodiscard]] std::shared_ptr<T> share(Owner owner) {
     auto* const object = owner.get();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Creates an array for make_rc: its block, its elements, its header. `rows` counts the elements of T, which may themselves be
+// Creates an array for make_rc or make_unique: its block, its elements, its header. `rows` counts the elements of T, which may themselves be
 // arrays; each may be a copy of a given row. If a constructor throws, the elements before it are destroyed and the block returns
 // to the pool.
 
@@ -18,6 +18,7 @@
 #include "pooled/error.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/unique_ptr.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -110,6 +111,28 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
         return detail::make_elements<T, Counting, Sharing, OnFailure>(core, std::extent_v<T>, args...);
     else
         return detail::make_elements<T, Counting, Sharing, OnFailure>(core, args...);
+}
+
+// The bytes of an array of `count` elements and its length; k_size_max if they exceed the address space.
+template <class T>
+[[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) noexcept {
+    return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)),
+                          counted_array<std::remove_extent_t<T>>::k_offset);
+}
+
+template <class T, sharing Sharing, on_failure OnFailure, initialise How = initialise::by_value>
+[[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
+    using element = std::remove_cv_t<std::remove_extent_t<T>>;
+    using array = counted_array<std::remove_extent_t<T>>;
+    std::size_t const bytes = counted_array_bytes<T>(count);
+    void* const memory = detail::allocate_elements<Sharing, OnFailure>(core, bytes, array::k_align);
+    if (memory == nullptr) return {};
+    held_block<from_pool<Sharing>> block(memory, bytes, array::k_align);
+    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + array::k_offset);
+    detail::construct_elements<How>(first, count);
+    ::new (memory) std::size_t(count);
+    block.release();
+    return unique_ptr<T>(first);
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

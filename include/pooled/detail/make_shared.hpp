@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// make_shared, from the default pool and from a given one: the object and its control block in one block of the pool,
-// with 16 bytes of overhead in libstdc++ and libc++ (24 in libc++ for its array form).
+// How make_shared makes objects: the object and its control block in one block of the pool, with 16 bytes of overhead in libstdc++ and libc++ (24 in libc++ for its array form).
 
-#include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/block_shape.hpp"
@@ -15,7 +13,6 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
-#include "pooled/pool.hpp"
 
 #include <array>
 #include <cstddef>
@@ -27,7 +24,6 @@
 #if !POOLED_HAS_EXCEPTIONS
 #include "pooled/detail/make_elements.hpp"
 #include "pooled/rc_ptr.hpp"
-#include "pooled/to_shared.hpp"
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
@@ -140,111 +136,10 @@ template <class T, sharing Sharing, initialise How = initialise::by_value, class
 
 #endif
 
-template <class T>
-inline constexpr std::size_t k_max_count = k_size_max / 2 / sizeof(element_of<T>);
-
 // The standard libraries add the control block to an array's size without a check.
 template <class T>
-[[nodiscard]] constexpr std::size_t checked_count(std::size_t count) {
-    if (count > k_max_count<T>) POOLED_THROW(std::bad_array_new_length());
-    return count;
-}
-
-// Always inlined, as for the default pool: a std::shared_ptr that is returned through memory is written in two halves, and a
-// move from it then waits for both (store forwarding: 6.0 against 4.5 ns in E7).
-template <sharing Sharing>
-template <not_array T, class... Args>
-POOLED_INLINE_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
-}
-
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count));
-}
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T>
-basic_pool<Sharing>::make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_in<T, Sharing>(*m_core, checked_count<T>(count), value);
-}
-template <sharing Sharing>
-template <bounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared() {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_in<T, Sharing>(*m_core);
-}
-template <sharing Sharing>
-template <bounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T>
-basic_pool<Sharing>::make_shared(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_in<T, Sharing>(*m_core, value);
-}
-template <sharing Sharing>
-template <of_known_size T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite() {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
-}
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::make_shared_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, checked_count<T>(count));
-}
-
-template <sharing Sharing>
-template <not_array T, class... Args>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::try_allocate_shared_in<T, Sharing>(*m_core, std::forward<Args>(args)...);
-}
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    if (count > k_max_count<T>) return {};
-    return detail::try_allocate_shared_in<T, Sharing>(*m_core, count);
-}
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T>
-basic_pool<Sharing>::try_make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    if (count > k_max_count<T>) return {};
-    return detail::try_allocate_shared_in<T, Sharing>(*m_core, count, value);
-}
-template <sharing Sharing>
-template <bounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared() {
-    POOLED_ACQUISITION(nullptr);
-    return detail::try_allocate_shared_in<T, Sharing>(*m_core);
-}
-template <sharing Sharing>
-template <bounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T>
-basic_pool<Sharing>::try_make_shared(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::try_allocate_shared_in<T, Sharing>(*m_core, value);
-}
-template <sharing Sharing>
-template <of_known_size T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T> basic_pool<Sharing>::try_make_shared_for_overwrite() {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core);
-}
-template <sharing Sharing>
-template <unbounded_array T>
-POOLED_TRACKED_ENTRY std::shared_ptr<T>
-basic_pool<Sharing>::try_make_shared_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    if (count > k_max_count<T>) return {};
-    return detail::try_allocate_shared_in<T, Sharing, initialise::by_default>(*m_core, count);
+[[nodiscard]] constexpr bool has_too_many(std::size_t count, auto const&...) noexcept {
+    return count > k_size_max / 2 / sizeof(element_of<T>);
 }
 
 // The blocks that the make_ forms of a single T take: make_shared's, and the one that make_unique and make_rc share. Throws
@@ -255,101 +150,6 @@ template <class T>
     return {shared_block_shape<std::remove_cv_t<T>>(), block_shape{counted::k_bytes, counted::k_align}};
 }
 
-template <sharing Sharing>
-template <class T>
-void basic_pool<Sharing>::reserve(std::size_t count) {
-    auto const [shared, counted] = detail::reserve_shapes<T>();
-    detail::reserve_classes(
-        *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align),
-        count, {detail::larger(shared.bytes, counted.bytes), detail::larger(shared.align, counted.align)});
-}
-
-template <class T>
-concept pool_type =
-    std::is_base_of_v<basic_pool<sharing::shared>, T> || std::is_base_of_v<basic_pool<sharing::local>, T>;
-
 }  // namespace detail
-
-// From the default pool. Thread-safe. Throws std::bad_alloc, and what the constructor throws.
-template <detail::not_array T, class... Args>
-[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::allocate_shared_by_default<T>(std::forward<Args>(args)...);
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count));
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
-                                                                  std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_by_default<T>(detail::checked_count<T>(count), value);
-}
-template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared() {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_by_default<T>();
-}
-template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_by_default<T>(value);
-}
-template <detail::of_known_size T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite() {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return detail::allocate_shared_by_default<T, detail::initialise::by_default>();
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::allocate_shared_by_default<T, detail::initialise::by_default>(
-        detail::checked_count<T>(count));
-}
-
-// pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
-// block then holds the allocator: 8 bytes more. Throws what make_shared throws. The parameter has the pool's own type, not its
-// base: an unqualified call with an argument from std also finds std::allocate_shared, which would then match better.
-template <detail::not_array T, detail::pool_type Pool, class... Args>
-[[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return pool.template make_shared<T>(std::forward<Args>(args)...);
-}
-template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(count);
-}
-template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
-                                                                      std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(count, value);
-}
-template <detail::bounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>();
-}
-template <detail::bounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool,
-                                                                      std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(value);
-}
-
-template <detail::of_known_size T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool) {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return pool.template make_shared_for_overwrite<T>();
-}
-template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool,
-                                                                                    std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared_for_overwrite<T>(count);
-}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

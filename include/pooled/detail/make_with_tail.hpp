@@ -13,7 +13,6 @@
 // As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
 
 #include "pooled/config.hpp"
-#include "pooled/default_pool.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
@@ -29,7 +28,6 @@
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
-#include "pooled/pool.hpp"
 #include "pooled/rc_ptr.hpp"
 
 #include <cstddef>
@@ -130,6 +128,11 @@ inline constexpr bool destroy_in_place<with_tail<T, U>> =
 
 namespace detail {
 
+// What make_shared_with_tail<T, U> and its like make.
+template <class T, class U>
+using tailed =
+    std::conditional_t<std::is_const_v<T>, with_tail<std::remove_cv_t<T>, U> const, with_tail<T, U>>;
+
 // The bytes of a block in which `count` elements follow `bytes` of an Object and of what precedes it; k_size_max if they exceed the
 // address space.
 template <class U>
@@ -181,150 +184,6 @@ template <class T, class U, sharing Sharing, on_failure OnFailure, initialise Ho
                                                             std::forward<Args>(args)...);
 }
 
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
-basic_pool<Sharing>::make_shared_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::make_shared_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
-        *m_core, count, std::forward<Args>(args)...);
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
-basic_pool<Sharing>::make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::make_shared_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
-        *m_core, count, std::forward<Args>(args)...);
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>> basic_pool<Sharing>::make_unique_with_tail(std::size_t count,
-                                                                                         Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return unique_ptr<tailed<T, U>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
-            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
-basic_pool<Sharing>::make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return unique_ptr<tailed<T, U>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
-            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-basic_pool<Sharing>::make_rc_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
-    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_value>(
-            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-basic_pool<Sharing>::make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
-    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::throws, initialise::by_default>(
-            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
-basic_pool<Sharing>::try_make_shared_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::make_shared_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
-        *m_core, count, std::forward<Args>(args)...);
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
-basic_pool<Sharing>::try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::make_shared_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
-        *m_core, count, std::forward<Args>(args)...);
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
-basic_pool<Sharing>::try_make_unique_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return unique_ptr<tailed<T, U>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
-            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
-basic_pool<Sharing>::try_make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return unique_ptr<tailed<T, U>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
-            *m_core, count_header::k_unique, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-basic_pool<Sharing>::try_make_rc_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
-    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_value>(
-            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
-}
-template <sharing Sharing>
-template <class T, class U, class... Args>
-POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-basic_pool<Sharing>::try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<tailed<T, U>>);
-    return detail::adopt_made<tailed<T, U>, counting_of<Sharing>>(
-        detail::make_counted_with_tail<T, U, Sharing, on_failure::marks_and_throws, initialise::by_default>(
-            *m_core, count_header::k_sole, count, std::forward<Args>(args)...));
-}
-
 }  // namespace detail
-
-// From the default pool. Throws std::bad_array_new_length if the tail exceeds the address space, std::bad_alloc, and what the
-// constructors throw.
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
-make_shared_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return default_pool().make_shared_with_tail<T, U>(count, std::forward<Args>(args)...);
-}
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
-make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return default_pool().make_shared_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
-}
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>> make_unique_with_tail(std::size_t count,
-                                                                                          Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return default_pool().make_unique_with_tail<T, U>(count, std::forward<Args>(args)...);
-}
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>>
-make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return default_pool().make_unique_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
-}
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>> make_rc_with_tail(std::size_t count,
-                                                                                  Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
-    return default_pool().make_rc_with_tail<T, U>(count, std::forward<Args>(args)...);
-}
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>>
-make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
-    return default_pool().make_rc_with_tail_for_overwrite<T, U>(count, std::forward<Args>(args)...);
-}
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

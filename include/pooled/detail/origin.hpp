@@ -9,8 +9,8 @@
 //                         immediate is determined when an object is made, not when it is dropped
 //   given_block<…>        t_given_block, of any pool and size; both are found again by the block's address
 
-#include "pooled/allocator.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"
@@ -50,6 +50,27 @@ POOLED_CODE bool prepare_deferral(pool_core& core) {
 // exceptions each of a try_make_shared, since std::allocate_shared cannot fail then.
 inline constinit thread_local void* t_given_block = nullptr;
 
+template <class T>
+inline constexpr class_index k_class_of = class_for(sizeof(T), alignof(T));
+
+template <class T>
+[[nodiscard]] constexpr std::size_t array_bytes(std::size_t count) {
+    std::size_t const bytes = saturating_multiply(count, sizeof(T));
+    if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+    return bytes;
+}
+
+// Any number of T; out of line, so that the one-object path stays small where it is inlined.
+template <class T, sharing Sharing>
+[[nodiscard]] POOLED_NOINLINE T* allocate_array(pool_core& core, std::size_t n) {
+    return static_cast<T*>(
+        detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T)));
+}
+template <class T, sharing Sharing>
+POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noexcept {
+    detail::deallocate_bytes(detail::in_pool<Sharing>(core), p, n * sizeof(T), alignof(T));
+}
+
 enum class on_failure : bool { throws, marks_and_throws };
 
 struct from_default {
@@ -58,14 +79,14 @@ struct from_default {
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
-            return allocator<T>{}.allocate(n);
+            return detail::allocate_array<T, sharing::shared>(g_registry.default_core(), n);
         return static_cast<T*>(detail::allocate_or_throw(in_default_pool{}, k_class_of<T>, sizeof(T),
                                                          alignof(T), hardened::origin::object));
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
-            return allocator<T>{}.deallocate(p, n);
+            return detail::deallocate_array<T, sharing::shared>(g_registry.default_core(), p, n);
         detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::object);
     }
     // Requires a block of at least `bytes` at `align`.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // make_unique and unique_ptr: 8 bytes, any base, any thread.
 
-#include "pooled/detail/make_unique.hpp"
-
+#include "pooled/make_shared.hpp"
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
