@@ -53,9 +53,9 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 LINES = {
     "base": 640,
     "os": 1540,
-    "heap": 2660,
-    "cache": 1420,
-    "pool": 3900,
+    "heap": 2670,
+    "cache": 1430,
+    "pool": 3930,
     "teardown": 1730,
     "smart": 2870,
     "object": 2850,
