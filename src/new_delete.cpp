@@ -42,7 +42,8 @@
 #include <unistd.h>
 
 #if POOLED_SANITIZE || POOLED_THREAD_SANITIZER
-#error "pooled: a sanitizer replaces operator new itself: build without pooled::new_delete, or without the sanitizer"
+#error \
+    "pooled: a sanitizer replaces operator new itself: build without pooled::new_delete, or without the sanitizer"
 #endif
 
 // Defined in a process with a sanitizer.
@@ -68,14 +69,14 @@ static_assert(k_new_align <= k_max_class_align);
 // In other builds, every call takes the whole path.
 constexpr bool k_has_hot_path = !k_watches_blocks && !k_hardened;
 
-// thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program reads
-// the lines of its sizes.
+// thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program
+// reads the lines of its sizes.
 constexpr auto k_offset_of = [] {
     std::array<std::uint16_t, k_max_block_bytes / k_new_align + 1> table{};
     if constexpr (k_has_hot_path)
         for (std::size_t i = 0; i < table.size(); ++i)
-            table[i] = static_cast<std::uint16_t>(
-                thread_cache::offset_of(class_for(i * k_new_align, k_new_align)));
+            table[i] =
+                static_cast<std::uint16_t>(thread_cache::offset_of(class_for(i * k_new_align, k_new_align)));
     return table;
 }();
 static_assert(thread_cache::offset_of(k_first_large) < 1U << 16);
@@ -97,7 +98,7 @@ extern "C" POOLED_HIDDEN void pooled_own_delete(void* p) noexcept __attribute__(
     return in_program != pooled_own_delete;
 }
 
-// --- what the environment asks for ------------------------------------------------------------------------------------------------
+// What the environment asks for.
 
 std::atomic<bool> g_is_started{false};
 // Below this address, a sized delete looks the block up: malloc's main heap is there, and the pools' memory mostly is not. All
@@ -109,7 +110,8 @@ char const* g_stats_path = nullptr;  // where statistics go at exit; empty: to g
 int g_stats_file = -1;
 
 void report_variable(char const* name, char const* value, char const* what) noexcept {
-    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value, what);
+    std::fprintf(stderr, "pooled: the environment variable %s is \"%.64s\" and is ignored; %s\n", name, value,
+                 what);
 }
 
 [[nodiscard]] pool_options read_options() noexcept {
@@ -119,8 +121,9 @@ void report_variable(char const* name, char const* value, char const* what) noex
     if (value == nullptr) return options;
     std::size_t const digits = std::strspn(value, "0123456789");
     if (digits == 0 || digits > 9 || value[digits] != '\0')
-        report_variable(k_name, value,
-                        "it must be a number of milliseconds of at most 9 digits; 0: never, the default is 250");
+        report_variable(
+            k_name, value,
+            "it must be a number of milliseconds of at most 9 digits; 0: never, the default is 250");
     else
         options.release_unused_after = milliseconds(std::atoi(value));
     return options;
@@ -137,16 +140,18 @@ void read_stats() noexcept {
     } else if (std::string_view(value).ends_with(".json")) {
         g_stats_path = value;
     } else {
-        report_variable(k_name, value, "1: a table on the standard error stream at exit; <path>.json: a file");
+        report_variable(k_name, value,
+                        "1: a table on the standard error stream at exit; <path>.json: a file");
     }
 }
 
 // Before the default pool is made, unless the program has made it already.
 [[gnu::constructor(101)]] void start() {
     if (g_is_started.exchange(true, std::memory_order_relaxed)) return;
-    POOLED_CHECK(__asan_init == nullptr && __tsan_init == nullptr && __msan_init == nullptr,
-                 "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without the "
-                 "sanitizer");
+    bool const is_sanitized = __asan_init != nullptr || __tsan_init != nullptr || __msan_init != nullptr;
+    POOLED_CHECK(!is_sanitized,
+                 "pooled: a sanitizer replaces operator new itself: run without libpooled-new.so, or without "
+                 "the sanitizer");
     g_trusts_sizes.store(!is_delete_replaced(), std::memory_order_relaxed);
 #if POOLED_PRELOADED
     g_default_pool_users.begin_as_new();
@@ -185,12 +190,13 @@ void write_all(int file, std::string_view text) noexcept {
     POOLED_CATCH(std::exception const&) {}
 }
 
-// --- the whole path ---------------------------------------------------------------------------------------------------------------
+// The whole path.
 
 // malloc's main heap grows upwards from the program's break, the pools' memory in most systems downwards from the stack.
 POOLED_NOINLINE void find_lowest(std::uintptr_t of_pool) noexcept {
     std::uintptr_t const heap = address_of(::sbrk(0));
-    if (g_trusts_sizes.load(std::memory_order_relaxed)) g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 0;
+    if (g_trusts_sizes.load(std::memory_order_relaxed))
+        g_lowest = heap < of_pool ? heap + (of_pool - heap) / 2 : 0;
 }
 
 // The standard's loop ([new.delete.single]): as long as there is no memory, the new handler is called.
@@ -223,17 +229,19 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     deallocate_bytes(in_default_pool{}, p, bytes, align);
 }
 
-// --- the hot paths ----------------------------------------------------------------------------------------------------------------
+// The hot paths.
 
 // Inside the gate, where there is no hot block.
-[[gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes, thread_cache& cache, std::size_t at) {
+[[maybe_unused, gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes,
+                                                                        thread_cache& cache, std::size_t at) {
     void* const block = cache.class_at(at).pop_cold();
     cache.gate.leave();
     return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
 }
 
 // The gate may be closed, and there may be a hot block.
-[[gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache, std::size_t at) noexcept {
+[[maybe_unused, gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache,
+                                                                         std::size_t at) noexcept {
     if (cache != nullptr && p == nullptr) return cache->gate.leave();
     if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
         map_entry const entry = g_page_map.find(p);
@@ -244,7 +252,8 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     deallocate_cold(*cache, at, p);
 }
 
-POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache, class_index c) noexcept {
+[[maybe_unused]] POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache,
+                                                                class_index c) noexcept {
     deallocate_cold_new(p, cache, thread_cache::offset_of(c));
 }
 
@@ -264,7 +273,8 @@ POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache, cla
     return allocate_slow_new(bytes, k_new_align);
 }
 
-[[nodiscard]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at, void* p) noexcept {
+[[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at,
+                                                             void* p) noexcept {
     if (!cache.gate.enter_if_null(cache.class_at(at).hot())) [[unlikely]]
         return false;
     thread_cache& same = apart(cache);
@@ -327,7 +337,8 @@ POOLED_OPERATOR void operator delete(void* p, std::size_t bytes, std::align_val_
 POOLED_OPERATOR void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
     return or_null([&] { return ::operator new(bytes); });
 }
-POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align, std::nothrow_t const&) noexcept {
+POOLED_OPERATOR void* operator new(std::size_t bytes, std::align_val_t align,
+                                   std::nothrow_t const&) noexcept {
     return or_null([&] { return ::operator new(bytes, align); });
 }
 POOLED_OPERATOR void operator delete(void* p, std::nothrow_t const&) noexcept { ::operator delete(p); }
@@ -342,12 +353,15 @@ POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align) 
 POOLED_OPERATOR void* operator new[](std::size_t bytes, std::nothrow_t const&) noexcept {
     return or_null([&] { return ::operator new[](bytes); });
 }
-POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align, std::nothrow_t const&) noexcept {
+POOLED_OPERATOR void* operator new[](std::size_t bytes, std::align_val_t align,
+                                     std::nothrow_t const&) noexcept {
     return or_null([&] { return ::operator new[](bytes, align); });
 }
 POOLED_OPERATOR void operator delete[](void* p) noexcept { ::operator delete(p); }
 POOLED_OPERATOR void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
-POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align) noexcept { ::operator delete(p, align); }
+POOLED_OPERATOR void operator delete[](void* p, std::align_val_t align) noexcept {
+    ::operator delete(p, align);
+}
 POOLED_OPERATOR void operator delete[](void* p, std::size_t, std::align_val_t align) noexcept {
     ::operator delete[](p, align);
 }

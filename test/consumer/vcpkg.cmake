@@ -2,6 +2,7 @@
 # Runs the vcpkg port in CMake's script mode. The functions of vcpkg that it calls are replaced by the few lines that
 # matter for a static library in its release form; the result is what vcpkg would package.
 # -Dsource= the project; -Dwork= where to work; -Dcompiler= -Dversion=
+cmake_minimum_required(VERSION 3.25)  # IN_LIST, as in vcpkg
 file(REMOVE_RECURSE "${work}")
 set(PORT pooled)
 set(CURRENT_PACKAGES_DIR "${work}/packages")

@@ -295,7 +295,7 @@ void library(char const* file) {
     }
 }
 
-// --- parts that end otherwise, or are run with variables --------------------------------------------------------------------------
+// Parts that end otherwise, or are run with variables.
 
 void free_of_new(char const*) {
     void* const p = ::operator new(64);

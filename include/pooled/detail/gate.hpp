@@ -48,7 +48,8 @@ public:
         Atomics::light_barrier();
         // acquire: as in enter().
         std::uintptr_t const stop = m_stop.load(std::memory_order_acquire);
-        return (stop | reinterpret_cast<std::uintptr_t>(static_cast<void*>(word))) == k_open;
+        void const* const other = word;
+        return (stop | reinterpret_cast<std::uintptr_t>(other)) == k_open;
     }
 
     // Owner only. release: pairs with the acquire in is_idle().
