@@ -113,10 +113,12 @@ public:
         settle();
         if (void* const p = take_row(row, row)) return p;  // the row that was freed last
         if (fresh() >= row) return take_fresh(row);
-        if (void* const p = take_row(row, k_size_max)) return p;
-        spill_fresh();  // free chunks and fresh ones can form a row together
-        sort();
-        if (void* const p = take_row(row, k_size_max)) return p;
+        if (static_cast<std::size_t>(m_top - m_free) + fresh() >= row) {
+            if (void* const p = take_row(row, k_size_max)) return p;
+            spill_fresh();  // free chunks and fresh ones can form a row together
+            sort();
+            if (void* const p = take_row(row, k_size_max)) return p;
+        }
         return grow(row) ? take_fresh(row) : nullptr;
     }
     // The first of them is used first. Null is ignored.
@@ -213,8 +215,19 @@ private:
         return is_from(p) && p != m_hot && std::find(m_free, m_top + 1, p) == m_top + 1;
     }
 
-    // Lowest address at the end, where it is used first. Requires that there is no hot chunk.
-    void sort() noexcept { std::sort(m_free + 1, m_top + 1, std::greater<void*>()); }
+    // Lowest address at the end, where it is used first. Requires that there is no hot chunk. Rows are freed in this order, and what
+    // was sorted before lies in front: a few sorted runs are merged.
+    void sort() noexcept {
+        auto const before = std::greater<void*>();
+        void** const end = m_top + 1;
+        void** sorted = std::is_sorted_until(m_free + 1, end, before);
+        for (int runs = 0; sorted != end; ++runs) {
+            void** next = std::is_sorted_until(sorted, end, before);
+            if (runs == 16) std::sort(sorted, next = end, before);
+            std::inplace_merge(m_free + 1, sorted, next, before);
+            sorted = next;
+        }
+    }
 
     [[nodiscard]] void* take_row(std::size_t row, std::size_t most_looked_at) noexcept;
     [[nodiscard]] bool grow(std::size_t least);
