@@ -4,8 +4,8 @@
 
 usage: run_mutants.py [--compiler CXX] [HEADER...]
 
-HEADER limits it to the changes of headers whose name contains that text. A mutant is compiled without optimisation, as one
-program of the test file and the mutated headers; one that hangs is ended after 100 seconds, and noticed.
+HEADER limits it to the changes of headers whose name contains that text. A mutant is one program, compiled without
+optimisation: the test file with the mutated headers. One that hangs is ended after 100 seconds, and counts as noticed.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROW = re.compile(r"^\| `(?P<header>[^`]+)` \| `(?P<code>[^`]+)` \| (?P<becomes>`[^`]*`|nothing) \| `(?P<test>[^`]+)` \|")
+ROW = re.compile(r"^\| `(?P<header>.+?)` \| `(?P<code>.+?)` \| (?P<becomes>`.+?`|nothing) \| `(?P<test>.+?)` \|")
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -36,7 +36,8 @@ def is_noticed(row: dict[str, str], compiler: str, work: Path) -> bool:
     header = include / "pooled" / row["header"]
     becomes = "" if row["becomes"] == "nothing" else row["becomes"][1:-1]
     header.write_text(mutated(header.read_text(encoding="utf-8"), row["code"], becomes), encoding="utf-8")
-    flags = ["-std=c++20", "-O0", "-DNDEBUG", "-w", "-pthread", f"-I{include}", f"-I{ROOT / 'test'}", f"-I{source.parent}"]
+    flags = ["-std=c++20", "-O0", "-DNDEBUG", "-w", "-pthread"]
+    flags += [f"-I{folder}" for folder in (include, ROOT / "test", source.parent)]
     subprocess.run([compiler, *flags, str(source), "-o", str(program), "-lgtest", "-lgtest_main"], check=True)
     try:
         return subprocess.run([str(program)], stdout=subprocess.DEVNULL, timeout=100, check=False).returncode != 0
@@ -56,7 +57,8 @@ def main(argv: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as directory:
             noticed = is_noticed(row, options.compiler, Path(directory))
         missed += not noticed
-        print(f"{row['header']}: `{row['code']}`: {'noticed' if noticed else 'NOT NOTICED'} by {row['test']}", flush=True)
+        verdict = "noticed" if noticed else "NOT NOTICED"
+        print(f"{row['header']}: `{row['code']}`: {verdict} by {row['test']}", flush=True)
     return 1 if missed else 0
 
 
