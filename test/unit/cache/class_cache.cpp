@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a thread's cache did not need lately, which decides how much an exchange takes from it. The rest: central.cpp and
-// cache_set.cpp.
+// One thread's free blocks of one size class: last in, first out, and nothing is lost when the array is full, missing or
+// replaced.
 
 #include "pooled/detail/class_cache.hpp"
 
@@ -30,6 +30,102 @@ protected:
     class_cache cache;
 };
 
+TEST_F(class_cache_test, gives_out_the_block_pushed_last) {
+    ASSERT_TRUE(cache.reserve(4));
+    push(0, 5);
+    EXPECT_EQ(cache.held(), 5U);
+    EXPECT_FALSE(cache.push(block(5))) << "the array is full";
+    for (std::size_t i = 5; i-- != 0;)
+        EXPECT_EQ(cache.pop(), block(i));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, has_one_hot_block_in_front_of_the_array) {
+    ASSERT_TRUE(cache.reserve(4));
+    EXPECT_TRUE(cache.push_hot(block(0)));
+    EXPECT_FALSE(cache.push_hot(block(1)));
+    EXPECT_TRUE(cache.push_cold(block(1)));
+    EXPECT_EQ(cache.pop_hot(), block(1));
+    EXPECT_EQ(cache.pop_hot(), nullptr);
+    EXPECT_EQ(cache.pop_cold(), block(0));
+    EXPECT_EQ(cache.pop_cold(), nullptr);
+}
+
+TEST_F(class_cache_test, keeps_the_least_and_takes_no_more_than_the_most) {
+    ASSERT_TRUE(cache.reserve(4));
+    EXPECT_FALSE(cache.push_below(0, block(0)));
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_TRUE(cache.push_below(3, block(i)));
+    EXPECT_FALSE(cache.push_below(3, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(3)));
+    EXPECT_TRUE(cache.push_below(9, block(4)));
+    EXPECT_FALSE(cache.push_below(9, block(5))) << "the array is full";
+
+    EXPECT_EQ(cache.pop_above(5), nullptr);
+    for (std::size_t i = 5; i-- != 2;)
+        EXPECT_EQ(cache.pop_above(2), block(i));
+    EXPECT_EQ(cache.pop_above(2), nullptr);
+    EXPECT_EQ(cache.pop_above(0), block(1));
+    EXPECT_TRUE(cache.push_below(9, block(1)));
+    EXPECT_EQ(cache.pop_above(2), nullptr) << "the hot block counts";
+    EXPECT_EQ(cache.held(), 2U);
+}
+
+TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
+    ASSERT_TRUE(cache.reserve(6));
+    push(0, 7);
+    pooled::detail::span<void* const> oldest = cache.oldest(3);
+    ASSERT_EQ(oldest.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(oldest[i], block(i));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    EXPECT_EQ(cache.held(), 4U);
+    oldest = cache.oldest(10);
+    ASSERT_EQ(oldest.size(), 3U) << "all of the array, and not the hot block";
+    EXPECT_EQ(oldest[2], block(5));
+    EXPECT_EQ(cache.drop_oldest(3), 3U);
+    EXPECT_EQ(cache.pop(), block(6));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, keeps_the_order_of_the_rest_when_the_oldest_go) {
+    ASSERT_TRUE(cache.reserve(8));
+    push(0, 8);
+    static_cast<void>(cache.drop_oldest(4));
+    for (std::size_t i = 8; i-- != 4;)
+        EXPECT_EQ(cache.pop(), block(i));
+    EXPECT_EQ(cache.pop(), nullptr);
+}
+
+TEST_F(class_cache_test, uses_an_array_that_was_filled_from_its_end) {
+    ASSERT_TRUE(cache.reserve(4));
+    void** const array = cache.fill(3);
+    for (std::size_t i = 0; i < 3; ++i)
+        array[i] = block(2 - i);
+    EXPECT_EQ(cache.held(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(cache.pop_cold(), block(i));
+}
+
+TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
+    ASSERT_TRUE(cache.reserve(2));
+    push(0, 3);
+    ASSERT_TRUE(cache.reserve(8));
+    EXPECT_EQ(cache.capacity(), 8U);
+    push(3, 9);
+    for (std::size_t i = 9; i-- != 0;)
+        EXPECT_EQ(cache.pop(), block(i));
+}
+
+TEST_F(class_cache_test, can_be_used_again_after_its_array_was_released) {
+    ASSERT_TRUE(cache.reserve(2));
+    cache.release();
+    EXPECT_EQ(cache.capacity(), 0U);
+    EXPECT_TRUE(cache.is_valid());
+    ASSERT_TRUE(cache.reserve(2));
+    push(0, 3);
+}
+
 TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
     ASSERT_TRUE(cache.reserve(8));
     push(0, 7);  // six in the array, one in front
@@ -43,6 +139,19 @@ TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
     EXPECT_EQ(cache.least_held(), 4U);
     while (cache.pop() != nullptr) {}
     EXPECT_EQ(cache.least_held(), 0U);
+}
+
+TEST_F(class_cache_test, counts_the_blocks_that_other_threads_allocated_and_this_one_freed) {
+    ASSERT_TRUE(cache.reserve(8));
+    cache.add_net_taken(3);  // taken from the central free list, and in use
+    EXPECT_EQ(cache.net_frees(), 0U);
+    push(0, 3);
+    EXPECT_EQ(cache.net_frees(), 0U) << "these are its own";
+    push(3, 5);
+    EXPECT_EQ(cache.net_frees(), 2U);
+    static_cast<void>(cache.drop_oldest(4));
+    cache.add_net_taken(-4);
+    EXPECT_EQ(cache.net_frees(), 2U) << "also after a flush";
 }
 
 }  // namespace

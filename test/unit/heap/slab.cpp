@@ -159,6 +159,28 @@ TEST_F(slab_test, refuses_what_lies_behind_its_last_block_also_next_to_that) {
     EXPECT_TRUE(one.is_valid());
 }
 
+TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
+    make(k_48);
+    auto const blocks = take(one.total);
+    for (std::size_t const i : {0U, 1U, 5U, 63U, 64U, 65U})
+        ASSERT_EQ(put(blocks[i]), 1U);
+    std::vector<std::pair<std::size_t, std::size_t>> runs;
+    one.for_each_free_run(
+        [&](std::size_t first, std::size_t end) { runs.emplace_back(first / 48, end / 48); });
+    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {5, 6}, {63, 66}}));
+}
+
+TEST_F(slab_test, counts_the_runs_of_its_free_blocks_from_its_first_byte) {
+    make(class_for(1500, 8));
+    ASSERT_NE(one.colour(), 0U) << "another base is needed";
+    auto const blocks = take(one.total);
+    ASSERT_EQ(put(blocks[3]), 1U);
+    std::vector<std::pair<std::size_t, std::size_t>> runs;
+    one.for_each_free_run([&](std::size_t first, std::size_t end) { runs.emplace_back(first, end); });
+    std::size_t const first = address_of(blocks[3]) - address_of(one.memory());
+    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{first, first + 1536}}));
+}
+
 TEST_F(slab_test, is_what_a_set_of_addresses_says_whatever_is_done_to_it) {
     std::mt19937 random(7);
     for (class_index const c : {class_index{0}, k_48, class_for(1500, 8), class_for(32768, 8)}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned,
-// reservations, and that an upstream that fails changes nothing.
+// attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/pool_reserve.cpp.
 
 #include "pooled/impl/heap/slab_heap.hpp"
 
@@ -83,15 +83,6 @@ protected:
     test::counting_upstream memory;
     upstream from{&memory, 0, false};
 };
-
-TEST_F(slab_heap_test, has_nothing_at_first) {
-    slab_heap heap(shape_of(k_mib), from);
-    EXPECT_EQ(heap.take(k_48), nullptr);
-    EXPECT_FALSE(heap.has_free(k_48));
-    EXPECT_EQ(heap.release_chunks(), 0U);
-    EXPECT_TRUE(heap.is_valid());
-    EXPECT_EQ(memory.allocations(), 0U);
-}
 
 TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     slab_heap heap(shape_of(k_mib), from);
@@ -218,14 +209,6 @@ TEST_F(slab_heap_test, uses_the_span_of_a_freed_block_again_for_any_size) {
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-TEST_F(slab_heap_test, refuses_what_no_address_space_holds) {
-    slab_heap heap(shape_of(k_mib), from);
-    for (std::size_t const bytes : {k_size_max / 4, std::size_t{1} << 47})
-        EXPECT_THROW(static_cast<void>(heap.grow_exact(bytes, 16)), std::bad_alloc);
-    EXPECT_EQ(memory.allocations(), 0U);
-    EXPECT_TRUE(heap.is_valid());
-}
-
 TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
     slab_heap heap(shape_of(k_mib), from);
     slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
@@ -278,31 +261,6 @@ TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
     heap.put(c);
     heap.release_chunks();
     EXPECT_EQ(heap.take_fewest_free(), 0U);
-    EXPECT_TRUE(heap.is_valid());
-}
-
-TEST_F(slab_heap_test, within_a_bound_takes_what_is_left_and_then_no_more) {
-    upstream bounded(&memory, 5 * k_granule_bytes + 100, false);
-    {
-        slab_heap heap(shape_of(2 * k_granule_bytes, true), bounded);
-        for (int i = 0; i < 5; ++i)
-            static_cast<void>(take_or_grow(heap, k_48));
-        EXPECT_FALSE(heap.grow(k_48));
-        EXPECT_TRUE(heap.is_valid());
-    }
-    EXPECT_EQ(memory.most_bytes(), 5 * k_granule_bytes);
-}
-
-TEST_F(slab_heap_test, is_as_before_when_upstream_throws) {
-    test::failing_upstream failing(memory);
-    upstream source(&failing, 0, false);
-    slab_heap heap(shape_of(k_mib), source);
-    failing.fail_always(true);
-    EXPECT_THROW(static_cast<void>(heap.grow(k_48)), test::injected_failure);
-    failing.fail_always(false);
-    EXPECT_TRUE(heap.is_valid());
-    EXPECT_EQ(source.used(), 0U);
-    EXPECT_TRUE(heap.grow(k_48));
     EXPECT_TRUE(heap.is_valid());
 }
 
@@ -415,28 +373,6 @@ TEST(slab_heap_of_system_memory, purges_the_ends_of_the_longest_spans_first) {
 
 // Reservations.
 
-TEST_F(slab_heap_test, keeps_reserved_slabs_for_their_classes) {
-    slab_heap heap(shape_of(k_slab_bytes), from);
-    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, 3 * (k_slab_bytes / 1536), false));
-    EXPECT_TRUE(heap.has_reservations());
-    EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
-    EXPECT_FALSE(heap.has_free(k_32k));
-    EXPECT_EQ(heap.take(k_32k), nullptr);
-    slab* const a = heap.take(k_48);
-    slab* const b = heap.take(k_1500);
-    ASSERT_NE(a, nullptr);
-    ASSERT_NE(b, nullptr);
-    heap.put(*a);
-    EXPECT_EQ(heap.take(k_32k), nullptr) << "it stays reserved through all its uses";
-    EXPECT_EQ(heap.release_chunks(), 0U);
-    EXPECT_TRUE(heap.is_valid());
-    heap.put(*b);
-    heap.forget_reservations();
-    EXPECT_FALSE(heap.has_reservations());
-    EXPECT_TRUE(heap.is_valid());
-    EXPECT_EQ(heap.release_chunks(), 3 * k_slab_bytes);
-}
-
 TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 1, false));
@@ -447,29 +383,6 @@ TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     heap.put(*used);
     EXPECT_TRUE(heap.is_valid());
     EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it now";
-}
-
-TEST_F(slab_heap_test, reserves_free_slabs_before_it_asks_upstream) {
-    slab_heap heap(shape_of(4 * k_slab_bytes), from);
-    ASSERT_TRUE(heap.grow(k_48));
-    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
-    EXPECT_EQ(memory.allocations(), 1U);
-    ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), false));
-    EXPECT_EQ(memory.allocations(), 1U) << "what is reserved and free counts";
-    EXPECT_TRUE(heap.is_valid());
-}
-
-TEST_F(slab_heap_test, is_as_before_when_a_reservation_goes_over_the_bound) {
-    upstream bounded(&memory, 4 * k_slab_bytes, false);
-    slab_heap heap(shape_of(k_slab_bytes), bounded);
-    slab& used = take_or_grow(heap, k_1500);
-    std::size_t const before = memory.bytes();
-    EXPECT_FALSE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
-    EXPECT_EQ(memory.bytes(), before);
-    EXPECT_FALSE(heap.has_reservations());
-    EXPECT_TRUE(heap.is_valid());
-    heap.put(used);
-    EXPECT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 4 * (k_slab_bytes / 48), false));
 }
 
 TEST_F(slab_heap_test, reserves_a_slab_in_use_only_as_long_as_the_attempt_may_succeed) {
@@ -512,25 +425,6 @@ TEST_F(slab_heap_test, joins_what_is_reserved_for_the_same_classes) {
     EXPECT_TRUE(heap.is_valid());
 }
 
-TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reservation) {
-    for (std::size_t n = 1; n <= 5; ++n) {
-        test::failing_upstream failing(memory);  // one that fails once is asked for less
-        failing.fail_from(n + 1);
-        upstream source(&failing, 0, false);
-        slab_heap heap(shape_of(k_slab_bytes), source);
-        ASSERT_TRUE(heap.grow(k_48));
-        EXPECT_THROW(static_cast<void>(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false)),
-                     test::injected_failure);
-        EXPECT_TRUE(heap.is_valid());
-        EXPECT_FALSE(heap.has_reservations());
-        EXPECT_EQ(source.used(), memory.bytes());
-        EXPECT_LE(memory.bytes(), k_slab_bytes);
-        failing.fail_from(0);
-        EXPECT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 8000, false));
-        EXPECT_TRUE(heap.is_valid());
-    }
-}
-
 // Of blocks that no class serves.
 
 [[nodiscard]] bool reserve_exact(slab_heap& heap, std::size_t bytes, std::size_t align, std::size_t count) {
@@ -538,46 +432,6 @@ TEST_F(slab_heap_test, is_as_before_when_upstream_throws_at_any_point_of_a_reser
     bool const is_done = heap.reserve_exact(mine, bytes, align, count, false);
     if (is_done) mine.settle();
     return is_done;
-}
-
-TEST_F(slab_heap_test, has_a_reserved_span_for_each_of_as_many_blocks) {
-    slab_heap heap(shape_of(k_mib), from);
-    ASSERT_TRUE(reserve_exact(heap, 3 * k_slab_bytes, 4 * k_slab_bytes, 5));
-    std::size_t const calls = memory.allocations();
-    for (int round = 0; round < 2; ++round) {
-        std::vector<slab*> used;
-        for (int i = 0; i < 5; ++i)
-            used.push_back(&take_exact_or_grow(heap, 3 * k_slab_bytes, 4 * k_slab_bytes));
-        for (slab* const s : used)
-            EXPECT_TRUE(put_exact(heap, *s));
-        EXPECT_EQ(heap.release_chunks(), 0U);
-    }
-    EXPECT_EQ(memory.allocations(), calls);
-    heap.forget_reservations();
-    heap.release_chunks();
-    EXPECT_EQ(memory.bytes(), 0U);
-}
-
-TEST_F(slab_heap_test, keeps_reserved_blocks_from_requests_of_other_sizes) {
-    slab_heap heap(shape_of(k_mib), from);
-    ASSERT_TRUE(reserve_exact(heap, 20 * k_mib, 16, 1));
-    static_cast<void>(take_exact_or_grow(heap, 100'000, 32'768));
-    std::size_t const calls = memory.allocations();
-    static_cast<void>(take_exact_or_grow(heap, 20 * k_mib, 16));
-    EXPECT_EQ(memory.allocations(), calls);
-}
-
-TEST_F(slab_heap_test, counts_reserved_spans_only_where_they_are_aligned_as_is_asked) {
-    slab_heap heap(shape_of(k_mib), from);
-    static_cast<void>(
-        take_exact_or_grow(heap, k_granule_bytes, 1));  // what follows is aligned to a granule alone
-    ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, 1, 3));
-    ASSERT_TRUE(reserve_exact(heap, k_slab_bytes, k_slab_bytes, 3));
-    ASSERT_TRUE(reserve_exact(heap, 0, k_slab_bytes, 3));
-    std::size_t const calls = memory.allocations();
-    for (int i = 0; i < 3; ++i)
-        static_cast<void>(take_exact_or_grow(heap, k_slab_bytes, k_slab_bytes));
-    EXPECT_EQ(memory.allocations(), calls);
 }
 
 TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
@@ -589,22 +443,6 @@ TEST_F(slab_heap_test, aligns_a_block_also_where_a_longer_span_is_reserved) {
     EXPECT_EQ(g_page_map.find(s.blocks).slab_at(), &s);
     EXPECT_TRUE(put_exact(heap, s));
     EXPECT_TRUE(heap.is_valid());
-}
-
-TEST(slab_heap_of_system_memory, touches_reserved_pages_when_asked_and_else_none) {
-    if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
-    upstream from(nullptr, 0, false);
-    for (bool const touch : {false, true}) {
-        slab_heap heap(shape_of(2 * k_slab_bytes), from);
-        ASSERT_TRUE(reserve(heap, for_classes(k_48, k_48), k_48, 2 * (k_slab_bytes / 48), touch));
-        for (int i = 0; i < 2; ++i) {
-            slab const* const s = heap.take(k_48);
-            ASSERT_NE(s, nullptr);
-            EXPECT_EQ(test::resident_pages(s->memory(), s->bytes()),
-                      touch ? s->bytes() / platform::k_page_bytes : 0U);
-        }
-        EXPECT_TRUE(heap.is_valid());
-    }
 }
 
 void put_any(slab_heap& heap, slab& s) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,12 @@ protected:
 TEST_F(teardown_state_test, lets_the_first_drop_of_a_thread_be_an_outermost_drop) {
     EXPECT_FALSE(state.may_recurse());
     EXPECT_EQ(state.choose(k_fibre, false), drop_way::outermost);
+}
+
+TEST_F(teardown_state_test, leaves_errno_alone_when_it_looks_for_the_bounds_of_the_stack) {
+    errno = 42;
+    know_bounds();
+    EXPECT_EQ(errno, 42);
 }
 
 TEST_F(teardown_state_test, recurses_on_the_threads_own_stack_while_much_of_it_is_left) {

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSL-1.0
+// The deferred objects of a pool, without the pool: each thread has its own, any thread finds all of them, and none is
+// lost when a thread ends or the pool is closed.
+
+#include "pooled/impl/teardown/deferred_store.hpp"
+
+#include "pooled/impl/os/fork_gate.hpp"
+
+#include "support/sleeper.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace pooled::detail;
+
+struct object {
+    std::uint64_t header = 0;  // the queue's to write
+    std::atomic<int> destroyed{0};
+    std::function<void()> in_destructor;
+};
+
+void finish(void* p) noexcept {
+    auto& o = *static_cast<object*>(p);
+    if (o.in_destructor) o.in_destructor();
+    ++o.destroyed;
+}
+
+constexpr block_type k_type{.retire = nullptr,
+                            .retire_observed = nullptr,
+                            .finish = finish,
+                            .finish_observed = finish,
+                            .free = nullptr,
+                            .object_offset = 8,
+                            .object_bytes = 0};
+
+class deferred_store_test : public testing::Test {
+protected:
+    deferred_store_test() : store(*::new(memory()) deferred_store(m_memory, sizeof(deferred_store))) {}
+    ~deferred_store_test() override {
+        other.end();
+        if (!is_closed) store.close();
+        while (store.destroy_one_kept()) {}
+        store.release_reference();
+        for (object const& o : objects)
+            EXPECT_LE(o.destroyed, 1);
+    }
+    // The number of objects that the calling thread has deferred then; 0: it was not deferred.
+    std::size_t defer(std::size_t i) {
+        thread_deferred* const mine = store.own_or_made();
+        return mine == nullptr
+                   ? 0
+                   : store.push(*mine, deferred(&objects[i], tag_of<k_type>(), false), &objects[i], 0);
+    }
+    [[nodiscard]] int destroyed() const {
+        int count = 0;
+        for (object const& o : objects)
+            count += o.destroyed;
+        return count;
+    }
+    void close() {
+        store.close();
+        is_closed = true;
+    }
+
+private:
+    [[nodiscard]] void* memory() { return m_memory = g_metadata.allocate(sizeof(deferred_store)); }
+    void* m_memory = nullptr;
+
+protected:
+    std::vector<object> objects = std::vector<object>(100);
+    deferred_store& store;
+    bool is_closed = false;
+    test::sleeper other;
+};
+
+TEST_F(deferred_store_test, gives_a_thread_one_place_for_what_it_defers) {
+    EXPECT_EQ(store.own(), nullptr);
+    thread_deferred* const mine = store.own_or_made();
+    ASSERT_NE(mine, nullptr);
+    EXPECT_EQ(store.own(), mine);
+    EXPECT_EQ(store.own_or_made(), mine);
+    other.run([&] { EXPECT_NE(store.own_or_made(), mine); });
+    void* const memory_of_second = g_metadata.allocate(sizeof(deferred_store));
+    auto& second = *::new (memory_of_second) deferred_store(memory_of_second, sizeof(deferred_store));
+    EXPECT_NE(second.own_or_made(), mine) << "another pool's";
+    EXPECT_EQ(store.own(), mine);
+    second.close();
+    second.release_reference();
+}
+
+TEST_F(deferred_store_test, destroys_one_object_at_a_time_for_its_owner) {
+    EXPECT_EQ(defer(0), 1U);
+    EXPECT_EQ(defer(1), 2U);
+    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+    EXPECT_EQ(destroyed(), 1);
+    EXPECT_EQ(objects[0].destroyed, 1) << "what was deferred first";
+    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+    EXPECT_FALSE(deferred_store::destroy_one(*store.own()));
+    EXPECT_EQ(destroyed(), 2);
+}
+
+TEST_F(deferred_store_test, tells_what_is_left_and_how_many_were_destroyed) {
+    EXPECT_FALSE(store.look().is_any_left);
+    static_cast<void>(defer(0));
+    other.run([&] { static_cast<void>(defer(1)); });
+    EXPECT_TRUE(store.look().is_any_left);
+    objects[0].in_destructor = [&] {
+        EXPECT_TRUE(store.look().is_any_left) << "one is being destroyed, one is deferred";
+        EXPECT_EQ(store.look().destroyed, 0U);
+    };
+    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+    EXPECT_EQ(store.look().destroyed, 1U);
+    EXPECT_TRUE(store.look().is_any_left);
+    other.run([&] { EXPECT_TRUE(deferred_store::destroy_one(*store.own())); });
+    EXPECT_EQ(store.look().destroyed, 2U);
+    EXPECT_FALSE(store.look().is_any_left);
+}
+
+TEST_F(deferred_store_test, does_not_count_on_what_a_waiting_thread_is_destroying) {
+    static_cast<void>(defer(0));
+    objects[0].in_destructor = [&] {
+        EXPECT_TRUE(store.look().is_any_left);
+        deferred_store::set_blocked(true);
+        EXPECT_FALSE(store.look().is_any_left);
+        deferred_store::set_blocked(false);
+        EXPECT_TRUE(store.look().is_any_left);
+    };
+    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+}
+
+TEST_F(deferred_store_test, lets_a_thread_collect_what_sleeping_threads_have_deferred) {
+    EXPECT_FALSE(store.collect(nullptr));
+    other.run([&] {
+        for (std::size_t i = 0; i < 50; ++i)
+            static_cast<void>(defer(i));
+    });
+    thread_deferred& mine = *store.own_or_made();
+    ASSERT_TRUE(store.collect(&mine));
+    EXPECT_EQ(mine.size, 50U);
+    while (deferred_store::destroy_one(mine)) {}
+    EXPECT_EQ(destroyed(), 50);
+    EXPECT_FALSE(store.collect(&mine));
+    other.run([&] { EXPECT_FALSE(deferred_store::destroy_one(*store.own())) << "they were collected"; });
+}
+
+TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) {
+    other.run([&] { static_cast<void>(defer(0)); });
+    EXPECT_FALSE(store.destroy_one_kept());
+    EXPECT_FALSE(store.has_kept());
+    ASSERT_TRUE(store.collect(nullptr));
+    EXPECT_TRUE(store.has_kept());
+    objects[0].in_destructor = [&] { EXPECT_TRUE(store.look().is_any_left); };
+    EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_FALSE(store.look().is_any_left);
+    EXPECT_EQ(objects[0].destroyed, 1);
+    EXPECT_EQ(store.look().destroyed, 1U);
+    EXPECT_FALSE(store.destroy_one_kept());
+}
+
+TEST_F(deferred_store_test, gives_all_away_of_whichever_thread) {
+    EXPECT_EQ(store.take_all(), nullptr);
+    static_cast<void>(defer(0));
+    other.run([&] { static_cast<void>(defer(1)); });
+    std::size_t count = 0;
+    for (deferred_batch* batch = store.take_all(); batch != nullptr;) {
+        for (; !batch->queue.empty(); ++count)
+            batch->queue.pop().finish();
+        deferred_batch* const empty = batch;
+        batch = batch->next;
+        g_metadata.deallocate(empty, sizeof(deferred_batch));
+    }
+    EXPECT_EQ(count, 2U);
+    EXPECT_FALSE(store.look().is_any_left);
+    EXPECT_EQ(defer(2), 1U) << "the thread goes on";
+}
+
+TEST_F(deferred_store_test, of_a_thread_that_ends_destroys_what_it_deferred_and_what_that_defers) {
+    objects[0].in_destructor = [&] { EXPECT_NE(defer(1), 0U); };
+    other.run([&] { static_cast<void>(defer(0)); });
+    other.end();
+    EXPECT_EQ(objects[0].destroyed, 1);
+    EXPECT_EQ(objects[1].destroyed, 1);
+    EXPECT_EQ(store.look().destroyed, 2U);
+}
+
+TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is_closed) {
+    static_cast<void>(defer(0));
+    other.run([&] { static_cast<void>(defer(1)); });
+    close();
+    EXPECT_EQ(defer(2), 0U);
+    other.run([&] { EXPECT_EQ(defer(3), 0U); });
+    test::sleeper().run(
+        [&] { EXPECT_EQ(store.own_or_made(), nullptr) << "a thread that had deferred nothing"; });
+    EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_FALSE(store.destroy_one_kept());
+    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
+}
+
+TEST_F(deferred_store_test, keeps_other_threads_out_while_one_forks) {
+    static_cast<void>(defer(0));
+    g_fork_gate.begin();
+    std::atomic<bool> has_deferred{false};
+    std::thread other_thread([&] {
+        static_cast<void>(defer(1));
+        has_deferred = true;
+    });
+    EXPECT_EQ(defer(2), 2U) << "the thread that forks goes on";
+    for (int i = 0; i < 100; ++i)
+        std::this_thread::yield();
+    EXPECT_FALSE(has_deferred);
+    g_fork_gate.end();
+    other_thread.join();
+    EXPECT_EQ(objects[1].destroyed, 1) << "its thread has ended";
+}
+
+}  // namespace
