@@ -88,6 +88,7 @@ int main() {
     consumer.join();
 
     std::vector<buffer_ptr> all;
+    all.reserve(k_bound);
     for (std::size_t i = 0; i < k_bound; ++i)
         all.push_back(buffers.acquire());
     bool const is_bounded = buffers.acquire_for(1ms) == nullptr && buffers.capacity() == k_bound;

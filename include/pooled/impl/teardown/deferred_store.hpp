@@ -17,6 +17,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/gate.hpp"
+#include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
