@@ -86,12 +86,12 @@ LINES = {
     "base": 645,
     "os": 1560,
     "heap": 2690,
-    "cache": 1630,
+    "cache": 1640,
     "pool": 3660,
     "teardown": 1660,
     "smart": 3590,
     "object": 2870,
-    "compat": 2820,
+    "compat": 2835,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
