@@ -44,6 +44,7 @@ TARGETS = {
     "consumer": ["pooled_static"],  # installed from the build directory
     "model": ["tests-model"],
     "plugins": ["tests-plugins"],
+    "new_delete": ["tests-new_delete"],
 }
 OF_GCC = ["python", "benchmarks"]  # labels of what ctest does not run
 
