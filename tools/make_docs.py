@@ -40,6 +40,7 @@ HEADERS = {
     "make_shared.hpp": "make_ functions",
     "unique_ptr.hpp": "deleter, unique_ptr",
     "rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
+    "tail.hpp": "tail",
     "to_shared.hpp": "to_shared",
     "rc_from_this.hpp": "enable_rc_from_this",
     "object_pool.hpp": "object_pool, local_object_pool",
