@@ -2,7 +2,7 @@
 """The commands, put together. Each is a module of `commands` and does its heavy imports when it runs.
 
 Exit status: 0 done; 1 something was measured and is not well (a cell failed, a regression, a promise of ours that does
-not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 interrupted.
+not hold); 2 the command line or a file is wrong; 3 compare: cells are undecided; 130 interrupted.
 """
 
 import importlib

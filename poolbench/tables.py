@@ -22,7 +22,7 @@ from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.plan.selection import short
 
 NONE = "–"
-PIPE_WIDTH = 180
+PIPE_WIDTH = 10_000  # nothing is cut off where no terminal is
 MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
 
 
@@ -162,7 +162,7 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
     )
     for name in sheet.columns:
-        table.add_column(name, justify="left" if name in sheet.words else "right")
+        table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
     for row in sheet.rows:
         table.add_row(*row)
     out = console(stream)
