@@ -3,6 +3,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -153,7 +154,7 @@ def console(stream: TextIO | None = None) -> Console:
         force_terminal=coloured,
         no_color=not coloured,
         color_system="auto" if coloured else None,
-        width=None if coloured or (stream and stream.isatty()) else PIPE_WIDTH,
+        width=None if (stream or sys.stdout).isatty() else PIPE_WIDTH,
     )
 
 
