@@ -2,7 +2,7 @@
 """The commands, put together. Each is a module of `commands` and does its heavy imports when it runs.
 
 Exit status: 0 done; 1 something was measured and is not well (a cell failed, a regression, a promise of ours that does
-not hold); 2 the command line or a file is wrong, or nothing can be judged; 130 interrupted.
+not hold); 2 the command line or a file is wrong; 3 compare: cells are undecided; 130 interrupted.
 """
 
 import importlib
@@ -13,11 +13,12 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, doctor, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
+  poolbench doctor                     what there is to measure with, and what is missing
   poolbench run --profile quick        measure everything: 10 to 15 minutes and the build
   poolbench report --open              the newest results as a page
   poolbench compare --bin ../main --bin . -w create_drop
@@ -53,7 +54,7 @@ def every_command(
     Speech.quiet = quiet
 
 
-for module in (run, report, table, compare, claims, advise, try_own):
+for module in (doctor, run, report, table, compare, claims, advise, try_own):
     module.add_to(app)
 if importlib.util.find_spec("poolprofile"):  # a package of its own
     importlib.import_module("poolprofile.cli").add_to(app)

@@ -3,6 +3,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -22,7 +23,7 @@ from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.plan.selection import short
 
 NONE = "–"
-PIPE_WIDTH = 180
+PIPE_WIDTH = 10_000  # nothing is cut off where no terminal is
 MOST_MALLOC_COLUMNS = 4  # of the summary: with more it is wider than a page
 
 
@@ -153,7 +154,7 @@ def console(stream: TextIO | None = None) -> Console:
         force_terminal=coloured,
         no_color=not coloured,
         color_system="auto" if coloured else None,
-        width=None if coloured or (stream and stream.isatty()) else PIPE_WIDTH,
+        width=None if (stream or sys.stdout).isatty() else PIPE_WIDTH,
     )
 
 
@@ -162,7 +163,7 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
     )
     for name in sheet.columns:
-        table.add_column(name, justify="left" if name in sheet.words else "right")
+        table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
     for row in sheet.rows:
         table.add_row(*row)
     out = console(stream)

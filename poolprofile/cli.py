@@ -129,15 +129,18 @@ def _savings(found, asked: Replays):
     candidates = _candidates(found, asked.only)
     ranked = sorted(candidates, key=lambda key: -found.kinds[key].objects * max(found.kinds[key].cost_ns, 5.0))
     ranked = ranked[: asked.top]
-    planned = plan.make(found, ranked)
+    edited = [] if asked.only else [key for key, kind in found.kinds.items() if kind.how.endswith("::make_shared")]
+    planned = plan.make(found, list(dict.fromkeys([*ranked, *edited])))
     if planned is None:
         return None
-    ranked = [key for key in ranked if planned.pairs_of[key] > 0]
-    planned = plan.make(found, ranked)
+    ranked, edited = ([key for key in keys if planned.pairs_of[key] > 0] for keys in (ranked, edited))
     libraries = {malloc.name: malloc for malloc in mallocs.find()[0]}
-    modes = [saving.Mode("malloc", name) for name in libraries]
-    modes += [saving.Mode(str(number + 1)) for number in range(len(ranked))]
-    modes += [saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
+    if any(kind.advice for kind in found.kinds.values()):  # not of a program in C
+        try:
+            libraries[mallocs.OURS] = mallocs.Malloc(mallocs.OURS, str(native.pooled_new(say)))
+        except build.BuildFailed as error:
+            complain(f"{mallocs.OURS} is not replayed: {error}")
+    modes = saving.modes_of(planned, ranked, edited, libraries)
     replayer = native.replayer(say)
     say(
         f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
@@ -150,7 +153,7 @@ def _savings(found, asked: Replays):
             replayer, path, modes, libraries, asked.samples, asked.seed,
             lambda done, total: shown.show(f"[{done} of {total} replays]"),
         )  # fmt: skip
-    return saving.conclude(found, planned, ranked, times), planned
+    return saving.conclude(found, planned, ranked, edited, times), planned
 
 
 def _origins(traces: list, kept: bool, again: bool) -> list[str]:

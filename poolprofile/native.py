@@ -84,3 +84,12 @@ def replayer(say: Callable[[str], None]) -> Path:
     return compiled(
         "replay", command, [PROFILE / "replay.cpp", environment, *sources_below(ROOT / "include" / "pooled")], say
     )
+
+
+def pooled_new(say: Callable[[str], None]) -> Path:
+    """libpooled-new.so: operator new and delete on the default pool, to preload."""
+    source, include = ROOT / "src" / "new_delete.cpp", ROOT / "include"
+    command = [compiler(), "-std=c++20", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{include}"]
+    command += ["-fvisibility-inlines-hidden", "-ftls-model=initial-exec", "-pthread", "-Wl,-z,nodelete"]
+    command += ["-DPOOLED_PRELOADED=1", "-DPOOLED_BUILDS_LIBRARY=", str(source)]
+    return compiled("pooled-new", command, [source, *sources_below(include / "pooled")], say)

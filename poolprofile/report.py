@@ -4,16 +4,18 @@
 from pathlib import Path
 
 from poolbench import options
+from poolbench.system.mallocs import DEFAULT, OURS
 from poolbench.tables import NONE, Sheet, number, print_text
 from poolprofile.census import Census, Key, Kind
 from poolprofile.plan import Plan
 from poolprofile.saving import Saving, Savings
 
 SHOWN = 12  # types
-LOWER_BOUND = (
-    "The predictions are of the time in malloc and free. Where objects lie closer together, the program's own code is "
-    "faster, too. That is not predicted, so the lower end of an interval is a lower bound."
+NOT_PREDICTED = (
+    "Predicted from a replay, of the time in malloc and free alone, in 95% intervals. Where objects and code lie "
+    "decides, too, for better or worse: measure a change before you keep it."
 )
+NOTHING = "malloc is good enough here: no change saves a significant share of the time."
 NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
 
 
@@ -43,11 +45,6 @@ def percent(saving: Saving) -> str:
     if low >= 0:
         return f"{low:.1f}–{high:.1f} %"
     return f"below -100 to {high:.1f} %" if low < -100 else f"{low:.1f} to {high:.1f} %"
-
-
-def at_least(saving: Saving) -> str:
-    """Of one that saves. What the program's own code gains is not predicted, so the lower end is a lower bound."""
-    return f"saves at least {saving.low:.1%} of the program's time".replace("%", " %")
 
 
 def _row(kind: Kind, census: Census) -> list[str]:
@@ -102,7 +99,7 @@ def head(census: Census) -> str:
 def _sentence(kind: Kind, saving: Saving) -> str:
     change = f"`{kind.name}` at {kind.site}: {kind.how} → {kind.advice}"
     if saving.verdict == "saves":
-        return f"{change}, {at_least(saving)} (in malloc and free {percent(saving)}, {saving.ns:.0f} ns an object)"
+        return f"{change}, saves {percent(saving)} of the program's time ({saving.ns:.0f} ns an object)"
     if saving.verdict == "costs":
         return f"{change}, would COST {-saving.high * 100:.1f}–{-saving.low * 100:.1f} %: leave it"
     return f"{change}: no sure saving ({percent(saving)})"
@@ -115,33 +112,59 @@ def ranking(savings: Savings) -> list[tuple[Key, Saving]]:
 
 def sentences(census: Census, savings: Savings) -> list[str]:
     found = [f"{at + 1}. {_sentence(census.kinds[key], each)}" for at, (key, each) in enumerate(ranking(savings))]
-    if not found:
-        found = ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
-    elif len(savings.of_kind) > 1:
-        found.append(f"All of them together: {percent(savings.of_all)} of the program's time, in malloc and free.")
-    better = sorted(
-        ((name, each) for name, each in savings.of_malloc.items() if each.verdict == "saves"),
-        key=lambda it: -it[1].share,
-    )
-    for name, each in better:
-        found.append(f"Without a change, preloading {name}: {at_least(each)} (in malloc and free {percent(each)}).")
-    every = [*savings.of_kind.values(), savings.of_all, *savings.of_malloc.values()]
+    return found or ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
+
+
+def preload(name: str) -> str:
+    return f"preload lib{name}.so" if name == OURS else f"preload {name}"
+
+
+def answer(census: Census, savings: Savings) -> str:
+    """What to do with no change, and what an edit adds, in one sentence."""
+    better = {name: each for name, each in savings.of_malloc.items() if each.verdict == "saves"}
+    best = max(better, key=lambda name: better[name].share, default="")
+    every = [*savings.of_kind.values(), *savings.of_malloc.values(), *savings.of_edit.values()]
+    if all(each.verdict != "saves" for each in every):
+        return NOTHING
     if max(each.high for each in every) < NEGLIGIBLE:
-        found.append(f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time.")
-    elif savings.of_kind and not any(each.verdict == "saves" for each in every):
-        found.append("malloc is good enough here: no change saves a significant share of the time.")
-    return found
+        return f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time."
+    told = "With no change, no other malloc is predicted to save anything"
+    if best:
+        told = f"With no change, {preload(best)}: it saves {percent(better[best])} of the program's time"
+    if not savings.adds:
+        return told + "; no make_shared call was seen whose edit could add to that."
+    objects = sum(census.kinds[key].objects for key in savings.edited) / max(census.objects, 1.0)
+    types = len(savings.edited)
+    told += (
+        f"; an edit, pooled::make_shared everywhere ({types} type{'s' * (types > 1)}, {objects:.0%} of the allocations), "
+        f"saves {percent(savings.of_edit[DEFAULT])} alone"
+    )
+    more = [name for name in dict.fromkeys((best, OURS)) if name in savings.adds]
+    return told + "".join(f", adds {percent(savings.adds[name])} on {name}" for name in more) + "."
+
+
+def malloc_sheet(savings: Savings) -> Sheet:
+    rows = [
+        [
+            name,
+            *(percent(of[name]) if name in of else NONE for of in (savings.of_malloc, savings.of_edit, savings.adds)),
+        ]
+        for name in (DEFAULT, *savings.of_malloc)
+    ]
+    columns = ["malloc", "with no change", "and make_shared pooled", "which adds"]
+    note = f"shares of the program's time; {OURS}: operator new and delete on the pool, lib{OURS}.so"
+    return Sheet("What each malloc, preloaded, would save", columns, rows, note, {"malloc"})
 
 
 def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
+    if savings is not None:
+        options.tell(answer(census, savings) + "\n")
+        print_text(malloc_sheet(savings))
+        options.tell("What pooling one type would save:")
+        for line in (*sentences(census, savings), NOT_PREDICTED, ""):
+            options.tell(line)
     options.tell(head(census) + "\n")
     print_text(sheet(census))
-    if savings is None or plan is None:
-        return
-    options.tell("What pooling would save (95% intervals; predicted from a replay, not measured):")
-    for line in sentences(census, savings):
-        options.tell(line)
-    options.tell(LOWER_BOUND)
 
 
 def _saving_record(saving: Saving | None) -> dict | None:
@@ -184,8 +207,15 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
         "allocations": census.objects,
         "traces": [str(Path(each.path).name) for each in census.traces],
         "types": kinds,
-        "mallocs": {name: _saving_record(each) for name, each in savings.of_malloc.items()} if savings else {},
-        "all_pooled": _saving_record(savings.of_all) if savings else None,
+        **{
+            name: {malloc: _saving_record(each) for malloc, each in found.items()}
+            for name, found in (
+                ("mallocs", savings.of_malloc if savings else {}),
+                ("make_shared_pooled", savings.of_edit if savings else {}),
+                ("make_shared_adds", savings.adds if savings else {}),
+            )
+        },
+        "answer": answer(census, savings) if savings else None,
         "replayed": {"calls": plan.events, "windows": plan.windows, "threads": plan.threads} if plan else None,
         "ranking": sentences(census, savings) if savings else [],
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-"""What pooling would save: the plan is replayed with malloc, with each other malloc, with each kind in the pool and
-with all of them, a process a sample, interleaved.
+"""What pooling would save: the plan is replayed with malloc, with each other malloc, with each kind in the pool, and
+on each malloc with all that make_shared creates in the pool; a process a sample, interleaved.
 
 What malloc costs now was recorded in the program itself, whose heap and threads no replay has. What the other way would
 cost comes from the replay: the cost of the kind on malloc, less the difference between the replay with the kind in the
@@ -14,17 +14,17 @@ The saving is the difference, times the objects of the whole run.
 So no predicted saving exceeds the time in malloc and free, nor that of the program. Where the calls of the windows seem
 to take longer than the program had, all present costs are reduced in the same proportion.
 
-The lower end of an interval is a lower bound. What the program's own code gains because its objects lie closer together
-comes on top: it depends on how the program walks them, which no trace shows. A replay that touches each object as it
-begins and ends, at the recorded addresses, shows 1 to 2 ns an object: such accesses do not depend on each other, so the
-processor overlaps their cache misses, while a walk waits for each."""
+What the program's own code gains or loses because objects and code lie elsewhere comes on top: it depends on how the
+program walks them, which no trace shows. A replay that touches each object as it begins and ends, at the recorded
+addresses, shows 1 to 2 ns an object: such accesses do not depend on each other, so the processor overlaps their cache
+misses, while a walk waits for each. So no end of an interval is a bound of what a change saves."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,14 +33,14 @@ import numpy as np
 from poolbench.analysis import stats
 from poolbench.measure.sample import environment
 from poolbench.system import process
-from poolbench.system.mallocs import Malloc
+from poolbench.system.mallocs import DEFAULT, OURS, Malloc
 from poolprofile.census import Census, Key, Kind
 from poolprofile.plan import Plan
 
 LIMIT = 300.0  # seconds of one replay
 TARGET_SECONDS = 0.3  # of the rounds that count
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50  # of each window the least time is taken
-ALL, NONE = "all", "none"
+NEW, NONE = "new", "none"
 
 
 class ReplayFailed(RuntimeError):
@@ -51,8 +51,8 @@ class ReplayFailed(RuntimeError):
 class Mode:
     """One way to replay."""
 
-    pooled: str  # "malloc", the number of a kind, or "all"
-    malloc: str = "glibc"
+    pooled: str  # "malloc", "new" (operator new in its place) or "none", and the numbers of kinds in the pool
+    malloc: str = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,26 @@ def _widening(runs: int) -> float:
 @dataclass(frozen=True)
 class Savings:
     of_kind: dict[Key, Saving]
-    of_malloc: dict[str, Saving]  # all objects on another malloc
-    of_all: Saving  # all that can be pooled
+    of_malloc: dict[str, Saving]  # all objects on another malloc, or on pooled-new
+    edited: list[Key]  # all that make_shared creates
+    of_edit: dict[str, Saving]  # these in the pool and the rest on the malloc
+    adds: dict[str, Saving]  # what the edit saves of what that malloc leaves
 
 
-def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, list[float]]) -> Savings:
+def modes_of(planned: Plan, ranked: list[Key], edited: list[Key], libraries: Iterable[str]) -> list[Mode]:
+    """Of each malloc also with the edit; that of pooled-new serves operator new alone."""
+    numbers = {key: str(at + 1) for at, key in enumerate(planned.pairs_of)}
+    edit = ",".join(numbers[key] for key in edited)
+    found = [Mode(numbers[key]) for key in ranked]
+    for name in libraries:
+        base = NEW if name == OURS else "malloc"
+        found += [Mode(base, name), Mode(f"{base},{edit}", name)] if edit else [Mode(base, name)]
+    return list(dict.fromkeys([*found, Mode(NONE)]))
+
+
+def conclude(
+    census: Census, plan: Plan, ranked: list[Key], edited: list[Key], times: dict[Mode, list[float]]
+) -> Savings:
     present, draws = _Present.of(census), _Draws(times)
     own, malloc = Mode(NONE), Mode("malloc")
     each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
@@ -167,15 +182,34 @@ def conclude(census: Census, plan: Plan, pooled: list[Key], times: dict[Mode, li
         replayed = each_on_malloc * relative - gained
         return _saving(draws, present, [census.kinds[key] for key in keys], replayed * 1e9, drawn * 1e9)
 
+    def between(base: Mode, mode: Mode) -> Saving:
+        """Of two replays alone: what malloc costs now does not matter."""
+        per_pair = (stats.median(times[base]) - stats.median(times[mode])) / plan.pairs
+        part = objects / present.cpu_seconds
+        drawn = (draws.seconds(base) - draws.seconds(mode)) / plan.pairs * part
+        low, high = np.percentile(drawn, [2.5, 97.5])
+        return Saving(per_pair * 1e9, per_pair * part, float(low), float(high))
+
     every = [key for key, kind in census.kinds.items() if kind.windows]
+    objects = sum(census.kinds[key].objects for key in every)
     costs = _relative_costs(census, plan)
-    of_all = sum(plan.pairs_of.values())
-    together = sum(plan.pairs_of[key] * costs[key] for key in pooled) / max(of_all, 1.0)
-    return Savings(
-        {key: of(Mode(str(at + 1)), plan.pairs_of[key], [key], costs[key]) for at, key in enumerate(pooled)},
-        {m.malloc: of(m, plan.pairs, every) for m in times if m.pooled == "malloc" and m.malloc != "glibc"},
-        of(Mode(ALL), of_all, pooled, together),
-    )
+    of_mode = {mode: of(mode, plan.pairs, every) for mode in times if mode.malloc != DEFAULT}
+    found = Savings({}, {m.malloc: each for m, each in of_mode.items() if "," not in m.pooled}, edited, {}, {})
+    for at, key in enumerate(plan.pairs_of):
+        if key in ranked:
+            found.of_kind[key] = of(Mode(str(at + 1)), plan.pairs_of[key], [key], costs[key])
+    for mode in times:
+        base, _, groups = mode.pooled.partition(",")
+        if not groups:
+            continue
+        found.adds[mode.malloc] = between(Mode(base, mode.malloc), mode)
+        if mode in of_mode:
+            found.of_edit[mode.malloc] = of_mode[mode]
+        else:
+            pairs = sum(plan.pairs_of[key] for key in edited)
+            together = sum(plan.pairs_of[key] * costs[key] for key in edited) / max(pairs, 1.0)
+            found.of_edit[DEFAULT] = found.adds[DEFAULT] = of(mode, pairs, edited, together)
+    return found
 
 
 def _relative_costs(census: Census, plan: Plan) -> dict[Key, float]:

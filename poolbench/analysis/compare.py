@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Compares two executables that were measured in one run, a process of each in turn: are our contenders slower in the
-second?
+"""Compares two executables that were measured in one run, a process of each in turn, or two results files: are our
+contenders slower in the second?
 
-Run k of both were neighbours in time, so that their quotient is free of what both met. Of a cell the median of the
-quotients counts, of a group of cells (a contender, a workload, all of ours) the geometric mean of these; the intervals
-are the bootstrap's. That two things are alike is shown like everything else, by an interval within the margin; what
-shows neither a difference nor equality is undecided.
+In one run, run k of both were neighbours in time, so that their quotient is free of what both met. Of a cell the median
+of the quotients counts; of two files the quotient of the medians, which holds what the machine did as well; of a group
+of cells (a contender, a workload, all of ours) the geometric mean of these; the intervals are the bootstrap's. That two
+things are alike is shown like everything else, by an interval within the margin; what shows neither a difference nor
+equality is undecided.
 """
 
 import enum
@@ -26,7 +27,8 @@ Samples = dict[Cell, list[float]]
 
 class Verdict(enum.StrEnum):
     equal = "equal"
-    differs = "differs"
+    faster = "faster"
+    slower = "slower"
     undecided = "undecided"
 
 
@@ -45,7 +47,7 @@ class Difference:
 
     def verdict(self, within: float) -> Verdict:
         if self.low > 1 or self.high < 1:
-            return Verdict.differs
+            return Verdict.slower if self.low > 1 else Verdict.faster
         return Verdict.equal if 1 / (1 + within) < self.low and self.high < 1 + within else Verdict.undecided
 
     def regression(self, above: float) -> bool:
@@ -69,7 +71,7 @@ def _groups(cells: list[Cell]) -> Iterable[tuple[str, list[Cell]]]:
             yield f"{axis} {name}", [cell for cell in cells if getattr(cell, axis) == name]
 
 
-def judge(before: Samples, after: Samples) -> tuple[list[Difference], list[Difference]]:
+def judge(before: Samples, after: Samples, paired: bool = True) -> tuple[list[Difference], list[Difference]]:
     """(groups, cells). One pair of runs shows no interval: it is everything there is."""
     rng = np.random.default_rng(stats.SEED)
     middles: dict[Cell, float] = {}
@@ -82,14 +84,18 @@ def judge(before: Samples, after: Samples) -> tuple[list[Difference], list[Diffe
         ends = np.percentile(drawn, [50 * stats.ALPHA, 100 - 50 * stats.ALPHA])
         return Difference(what, math.exp(middle), *(math.exp(end) for end in np.clip(ends, -700, 700)), **more)
 
+    def resampled(values: np.ndarray) -> np.ndarray:
+        return np.median(rng.choice(values, (stats.RESAMPLES, len(values))), axis=1)
+
     for cell in before:
-        pairs = list(zip(before[cell], after.get(cell, []), strict=False))
-        if not pairs:
+        if not after.get(cell):
             continue
-        quotients = np.log([second / first for first, second in pairs])
+        old, new = np.log(before[cell]), np.log(after[cell])
+        runs = min(len(old), len(new))
+        quotients = new[:runs] - old[:runs] if paired else np.median(new, keepdims=True) - np.median(old)
         middles[cell] = float(np.median(quotients))
-        if len(pairs) > 1:
-            draws[cell] = np.median(rng.choice(quotients, (stats.RESAMPLES, len(quotients))), axis=1)
+        if runs > 1:
+            draws[cell] = resampled(quotients) if paired else resampled(new) - resampled(old)
         both = {"before": stats.median(before[cell]), "after": stats.median(after[cell])}
         cells.append(difference(str(cell), middles[cell], draws.get(cell), cell=cell, **both))
     groups = [

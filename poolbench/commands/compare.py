@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """poolbench compare: is the second executable slower than the first? Both are measured in one run, a process of each in
-turn."""
+turn; or they were measured before, and two results files are compared."""
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -25,9 +26,11 @@ from poolbench.options import (
     SeedOption,
     VariantOption,
     WorkloadOption,
+    complain,
     fail,
     origin,
     progress_stream,
+    results_of,
     say,
     seconds,
     selection_of,
@@ -48,21 +51,25 @@ Examples:
   poolbench compare --bin old/pooled-bench --bin new/pooled-bench -w create_drop,e5
   poolbench compare --bin ../main --bin . -w create_drop,e5        two checkouts, built with the first toolchain
   poolbench compare --bin old --bin new -w e7 --samples 20 --precision 1%     what is undecided otherwise
-  poolbench compare --bin old --bin new --json | jq '.cells[] | select(.verdict == "differs")'
+  poolbench compare --bin old --bin new --json | jq '.cells[] | select(.verdict == "slower")'
+  poolbench compare before.jsonl after.jsonl.xz       what was measured before: quick, and less sure
 \b
 Only contenders of this library are measured, unless others are named: those show what the machine does, and the places
 of code in memory. The command first says how long it takes: minutes for one or two workloads.
 \b
-A regression is a slowdown by more than --fail-above, with an interval that excludes no change.
-Exit status: 0 none; 1 a regression, or a cell that failed in the second and not in the first; 2 bad input;
-130 interrupted.
+A regression is a slowdown by more than --fail-above, with an interval that excludes no change. Undecided is a cell
+whose interval shows neither a change nor that there is none above --fail-above.
+Exit status: 0 all is decided, and there is no regression; 1 a regression, or a cell that failed in the second alone;
+2 bad input; 3 no regression, but cells are undecided; 130 interrupted.
 """
 
 OLD, NEW = "old", "new"  # stand for the toolchain in the cells of two executables
 SIDES = (OLD, NEW)
 PROFILE = "compare"
+UNDECIDED = 3  # exit status
 OURS = ("pooled.*", *sorted(description.OURS_TOO))  # to compile; a regular expression
 MOST = 30  # runs of a cell and side, whatever the budget
+MOST_TO_DECIDE = 300  # of those that have to be decided
 LEAST_SECONDS = 0.2  # of a run: a shorter one is mostly noise, so its scale is raised
 MOST_LONGER = 10.0  # times the profile's scale
 
@@ -146,11 +153,44 @@ def _measured(
     return carry_out(plan, say, progress_stream())
 
 
+def _sides(results: Results) -> list[Results]:
+    """Of one run; as cells of the main toolchain, so that both have the same."""
+
+    def of_side(side: str, found: list) -> list:
+        mine = ((cell, each) for cell, each in found if cell.toolchain == side)
+        return [(dataclasses.replace(cell, toolchain=description.MAIN_TOOLCHAIN), each) for cell, each in mine]
+
+    return [
+        dataclasses.replace(results, samples=of_side(side, results.samples), failures=of_side(side, results.failures))
+        for side in SIDES
+    ]
+
+
+def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
+    sides = [results_of(path) for path in paths]
+    if sides[0].machine() != sides[1].machine():
+        complain("the files come from DIFFERENT MACHINES: what differs may be the machines")
+    for side in sides:
+        if not side.finished:
+            complain(f"{side.path.name} is UNFINISHED: its run was stopped")
+    there = [side.cells() for side in sides]
+    if left := len(set(there[0]) ^ set(there[1])):
+        say(f"{left} cells are in one of the two alone: left out")
+    common = set(chosen.filter(sorted(set(there[0]) & set(there[1]), key=str)))
+    kept = {cell for cell in common if chosen.contender or is_ours(cell.contender)}
+    if not kept:
+        raise SelectionError("the two files have no such cell in common")
+    return [side.only(kept) for side in sides]
+
+
 def compare(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="OLD NEW", help="Two results files, in place of two executables.")
+    ] = None,
     bins: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option("--bin", metavar="PATH", help="Given twice: the old and the new pooled-bench or checkout."),
-    ],
+    ] = None,
     workload: WorkloadOption = None,
     variant: VariantOption = None,
     contender: ContenderOption = None,
@@ -166,38 +206,40 @@ def compare(
     fail_above: Annotated[
         float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
+    require_decided: Annotated[
+        bool, typer.Option(help="With --bin, for CI: go on beyond --budget until every cell is decided.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two executables, or two checkouts, in one run.
+    """Compare two executables, or two checkouts, in one run; or two results files.
 
     Each of our cells, and groups of them: by how much it changed, with the 95% interval.
     """
-    from poolbench.analysis.compare import judge, main_samples
+    from poolbench.analysis.compare import Verdict, judge, main_samples
 
-    if len(bins) != 2:
-        raise fail(f"--bin is given twice, first the old, then the new: not {len(bins)} times")
+    if sorted((len(files or []), len(bins or []))) != [0, 2]:
+        raise fail("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
     chosen = selection_of(workload, variant, contender, malloc, None)
     rule = Rule(samples, max(samples, MOST), precision, budget)
+    if require_decided:
+        rule = Rule(samples, max(samples, MOST_TO_DECIDE), min(precision, fail_above / 2), math.inf)
     again = f"interrupted; give the same --output to continue: {output}" if output else "interrupted"
     with trial.ending_well(again):
-        results = _measured(bins, chosen, rule, timeout, output, seed)
-
-    def of_side(side: str, found: dict) -> dict:
-        mine = ((cell, each) for cell, each in found.items() if cell.toolchain == side)
-        return {dataclasses.replace(cell, toolchain=description.MAIN_TOOLCHAIN): each for cell, each in mine}
-
-    found = main_samples(results, description.load())
-    broken = [of_side(side, results.failed_cells()) for side in SIDES]
-    new = {cell: values for cell, values in of_side(NEW, found).items() if cell not in broken[1]}
-    groups, cells = judge(of_side(OLD, found), new)
+        sides = _of_files(files, chosen) if files else _sides(_measured(bins, chosen, rule, timeout, output, seed))
+    origins = [origin(side) for side in (sides if files else sides[:1])]
+    broken = [side.failed_cells() for side in sides]
+    found = [main_samples(side, description.load()) for side in sides]
+    new = {cell: values for cell, values in found[1].items() if cell not in broken[1]}
+    groups, cells = judge(found[0], new, paired=not files)
     failed = {cell: str(why.get("reason", "failed")) for cell, why in broken[1].items() if cell not in broken[0]}
     regressions = [each.what for each in [*groups, *cells] if each.regression(fail_above)]
     counts = Counter(str(each.verdict(fail_above)) for each in cells)
     if as_json:
-        say(origin(results))
+        for each in origins:
+            say(each)
         told = {
-            "origin": origin(results),
+            "origin": origins,
             "fail_above": fail_above,
             "regressions": regressions,
             "failed": [{**cell.to_record(), "reason": reason} for cell, reason in failed.items()],
@@ -206,13 +248,14 @@ def compare(
         }
         typer.echo(json.dumps(told, indent=1))
     else:
-        tell(origin(results) + "\n")
+        tell("\n".join(origins) + "\n")
         _tell(groups, cells, every, fail_above)
         for cell, reason in failed.items():
             tell(f"FAILED in the second alone: {cell}: {reason}")
+        more = "poolbench compare --bin OLD --bin NEW decides more" if files else "--samples, --precision: more runs"
         tell(
-            f"{len(cells)} cells: {counts['equal']} shown equal within {fail_above:.0%}, {counts['differs']} differ, "
-            f"{counts['undecided']} undecided{' (--samples, --precision: more runs)' if counts['undecided'] else ''}."
+            f"{len(cells)} cells: {counts['equal']} shown equal within {fail_above:.0%}, {counts['faster']} faster, "
+            f"{counts['slower']} slower, {counts['undecided']} undecided{f' ({more})' if counts['undecided'] else ''}."
         )
         tell(
             f"REGRESSION: {len(regressions)} of cells and groups are slower by more than {fail_above:.0%}."
@@ -221,6 +264,8 @@ def compare(
         )
     if regressions or failed:
         raise typer.Exit(1)
+    if counts[Verdict.undecided]:
+        raise typer.Exit(UNDECIDED)
 
 
 def _record(each, margin: float) -> dict:
@@ -234,7 +279,11 @@ def _tell(groups: list, cells: list, every: bool, fail_above: float) -> None:
     from poolbench import tables
 
     for title, those in (("Together", groups), ("Cells" + ("" if every else " that differ"), cells)):
-        shown = [each for each in those if every or each.verdict(fail_above) == "differs" or each.what == "all of them"]
+        shown = [
+            each
+            for each in those
+            if every or each.verdict(fail_above) in ("faster", "slower") or each.what == "all of them"
+        ]
         if shown:
             shown = sorted(shown, key=lambda each: -each.ratio) if those is cells else shown
             tables.print_text(tables.difference_sheet(title, shown, fail_above))

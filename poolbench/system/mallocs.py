@@ -4,8 +4,10 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +112,19 @@ def _how_to_get(name: str) -> str:
     if name in PACKAGES:
         return f"{name} is not installed (Debian: {PACKAGES[name]})"
     if where.in_checkout():
-        return f"{name} is not built (tools/build_mallocs builds it where cargo is installed)"
+        why = "tools/build_mallocs builds it, with cargo"
+        if not shutil.which("cargo"):
+            why = "cargo is missing (Debian: cargo), with which tools/build_mallocs gets it"
+        elif (BUILT / "stamp").exists():
+            why = f"tools/build_mallocs could not: {BUILT / 'build.log'} says why"
+        return f"{name} is not built: {why}"
     return f"{name} is not there (name its library: --malloc {name}=PATH)"
+
+
+def pinned() -> dict[str, str]:
+    """The crates of whose sources tools/build_mallocs builds, and their versions."""
+    manifest = where.PACKAGE.parent / "tools" / "mallocs.toml"
+    return tomllib.loads(manifest.read_text())["dependencies"] if where.in_checkout() else {}
 
 
 def find(files: Iterable[str] | None = None) -> tuple[list[Malloc], dict[str, str]]:

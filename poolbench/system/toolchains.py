@@ -76,3 +76,7 @@ def probe(toolchain: Toolchain) -> Probed:
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib)
+
+
+def probe_all() -> list[Probed]:
+    return [probe(each) for each in TOOLCHAINS]

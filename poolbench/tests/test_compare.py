@@ -51,8 +51,8 @@ def test_two_executables_that_are_alike_are_not_told_apart_and_a_tenth_is_found(
 def test_neither_drift_between_rounds_hides_a_change_nor_a_gain_is_a_regression():
     rng = np.random.default_rng(5)
     slower, faster = one_run(rng, factor=1.1), one_run(rng, factor=0.9)
-    assert all(each.regression(0.05) and each.verdict(0.05) is Verdict.differs for each in slower)
-    assert not any(each.regression(0.05) for each in faster)
+    assert all(each.regression(0.05) and each.verdict(0.05) is Verdict.slower for each in slower)
+    assert all(each.verdict(0.05) is Verdict.faster and not each.regression(0.05) for each in faster)
 
 
 def test_an_interval_of_what_is_unchanged_covers_nothing_changed_about_as_often_as_it_says():
@@ -150,14 +150,34 @@ def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):
 def test_the_json_names_what_differs(invoke, benches):
     result = invoke("compare", "--bin", benches("old", 1.0), "--bin", benches("new", 1.15), "--samples", 5, "--json")
     told = json.loads(result.stdout)
-    assert told["regressions"] == [told["cells"][0]["what"]] and told["cells"][0]["verdict"] == "differs"
+    assert told["regressions"] == [told["cells"][0]["what"]] and told["cells"][0]["verdict"] == "slower"
     assert told["cells"][0]["cell"]["contender"] == "pooled" and told["failed"] == []
+
+
+def test_two_files_are_judged_by_the_quotient_of_their_medians(tmp_path, invoke):
+    pooled, held = support.cell("pooled", payload=48), support.cell("pooled_rc", payload=48)
+
+    def file(name, factor, deviation=0.01):
+        values = {pooled: noisy(10 * factor, 9, len(name), deviation), held: [5.0] * 9}
+        return support.results_file(tmp_path / name, values | {support.cell(): noisy(20.0, 9)})
+
+    old, same, slower, wild = file("a", 1), file("bb", 1), file("ccc", 1.2), file("dddd", 1, 0.5)
+    assert invoke("compare", old, same).exit_code == 0
+    told = json.loads(invoke("compare", old, slower, "--json").stdout)
+    assert [each["verdict"] for each in told["cells"]] == ["slower", "equal"] and len(told["origin"]) == 2
+    assert told["cells"][0]["ratio"] == pytest.approx(1.2, abs=0.02) and invoke("compare", old, slower).exit_code == 1
+    assert invoke("compare", slower, old).exit_code == 0
+    undecided = invoke("compare", old, wild)
+    assert undecided.exit_code == 3 and "2 cells: 1 shown equal within 5%" in undecided.stdout
+    assert invoke("compare", old, wild, "-c", "make_shared").exit_code == 0
+    wild.write_text(wild.read_text().replace("Test CPU", "Other CPU"))
+    assert "DIFFERENT MACHINES" in invoke("compare", old, wild).stderr
 
 
 def test_wrong_words_are_bad_input(invoke, benches):
     old = benches("old", 1.0)
     assert invoke("compare").exit_code == 2
-    assert invoke("compare", "--bin", old).exit_code == 2
+    assert invoke("compare", "--bin", old).exit_code == invoke("compare", old).exit_code == 2
     assert invoke("compare", "--bin", old, "--bin", old, "--fail-above", "much").exit_code == 2
     assert invoke("compare", "--bin", old, "--bin", old, "-c", "raw,nothing").exit_code == 2
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSL-1.0
+import json
 import os
 import shutil
 
 import pytest
+from typer.testing import CliRunner
 
+from poolbench import cli
+from poolbench.commands import doctor
 from poolbench.system import build, mallocs, toolchains
 from poolbench.system.toolchains import Toolchain
 
@@ -50,6 +54,20 @@ def test_a_compiler_without_its_standard_library_is_named():
 def test_a_compiler_that_works_tells_its_library():
     probed = toolchains.probe(Toolchain("x", "g++", (), "none"))
     assert probed.works and probed.stdlib.startswith("libstdc++ ")
+
+
+def test_the_doctor_tells_people_and_programs_the_same(monkeypatch):
+    gcc, clang, _ = toolchains.TOOLCHAINS
+    probed = [toolchains.Probed(gcc, "g++ 12", "libstdc++ 1"), toolchains.Probed(clang, why_absent="clang++: none")]
+    monkeypatch.setattr(toolchains, "probe_all", lambda: probed)
+    monkeypatch.setattr(mallocs, "find", lambda: ([mallocs.Malloc("snmalloc", "/lib/s.so", "0.7.6")], {"x": "x: no"}))
+    monkeypatch.setattr(doctor, "_perf", lambda: "works")
+    told = json.loads(CliRunner().invoke(cli.app, ["doctor", "--json"]).stdout)
+    assert told["missing"] == ["clang++: none", "x: no"] and told["mallocs"][0]["version"] == "0.7.6"
+    assert told["machine"]["cores"] >= 1 and told["pinned"].keys() >= {"snmalloc-sys", "libmimalloc-sys"}
+    text = " ".join(CliRunner().invoke(cli.app, ["doctor"]).stdout.split())
+    for expected in ("g++ 12; libstdc++ 1", "snmalloc 0.7.6 /lib/s.so", "huge pages", "Missing: clang++: none"):
+        assert expected in text
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 // Repeats what a program allocated, by malloc or with some of its objects in the pool: the child of `poolbench replay`.
 //
-// usage: replay PLAN malloc|none|GROUP|all ROUNDS
+// usage: replay PLAN malloc|new|none[,GROUP...] ROUNDS
 //
 // The driver makes the plan of a trace: for each window the objects that were alive at its begin, and the operations of
-// each thread with their place in the common order. GROUP names the objects that come from the pool; all others come
-// from malloc in either case, so that the difference is that group's alone. With `none` nothing is allocated: that time
-// is the replay's own.
+// each thread with their place in the common order. GROUPs name the objects that come from the pool; all others come
+// from malloc, or from operator new, in either case, so that the difference is those groups' alone. With `none` nothing
+// is allocated: that time is the replay's own.
 //
 // Threads keep the recorded order: none gets further ahead of another than k_ahead operations, and nothing is freed
 // before it exists. What a thread waits for that is taken off its time, which is processor time. An object's first words
@@ -26,7 +26,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <numeric>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -106,13 +108,26 @@ double processor_seconds() {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// What is in the pool: a group, all of them that can be (every one but 0), or none.
 struct chooser {
-    bool all = false;
     bool nothing = false;
-    std::uint16_t group = 0;  // 0 with `all` false: none
-    bool operator()(const object& each) const { return each.group != 0 && (all || each.group == group); }
+    bool by_new = false;       // what is not in the pool comes from operator new
+    std::vector<bool> groups;  // those in the pool; never 0
+    bool operator()(const object& each) const { return each.group < groups.size() && groups[each.group]; }
 };
+
+chooser chosen(const std::string& words) {
+    chooser found;
+    std::istringstream from(words);
+    for (std::string word; std::getline(from, word, ',');) {
+        found.nothing = found.nothing || word == "none";
+        found.by_new = found.by_new || word == "new";
+        const auto group = static_cast<std::uint16_t>(std::atoi(word.c_str()));
+        if (group == 0) continue;
+        if (found.groups.size() <= group) found.groups.resize(std::size_t{group} + 1);
+        found.groups[group] = true;
+    }
+    return found;
+}
 
 class replayer {
 public:
@@ -225,6 +240,9 @@ private:
             p = m_scratch.data() + (&slot - m_slots.data()) % k_scratch * sizeof(std::uint64_t) * 8;
         else if (m_pooled(what))
             p = pooled::default_pool().allocate(what.size, align_of(what));
+        else if (m_pooled.by_new)
+            p = what.align == 0 ? ::operator new(what.size)
+                                : ::operator new(what.size, std::align_val_t{align_of(what)});
         else
             p = what.align == 0 ? std::malloc(what.size) : std::aligned_alloc(align_of(what), rounded(what));
         if (!p) throw std::bad_alloc();
@@ -246,6 +264,10 @@ private:
         if (m_pooled.nothing) return;
         if (m_pooled(what))
             pooled::default_pool().deallocate(p, what.size, align_of(what));
+        else if (m_pooled.by_new && what.align == 0)
+            ::operator delete(p, what.size);
+        else if (m_pooled.by_new)
+            ::operator delete(p, what.size, std::align_val_t{align_of(what)});
         else
             std::free(p);
     }
@@ -271,11 +293,9 @@ private:
 int replay(char** arguments) {
     std::uint32_t threads = 0;
     std::vector<window> windows = read_plan(arguments[1], threads);
-    const std::string mode = arguments[2];
     const int rounds = std::max(1, std::atoi(arguments[3]));
-    const chooser pooled{mode == "all", mode == "none", static_cast<std::uint16_t>(std::atoi(mode.c_str()))};
     std::thread([] {}).join();  // as in a program with threads
-    replayer each(windows, std::max(threads, std::uint32_t{1}), pooled);
+    replayer each(windows, std::max(threads, std::uint32_t{1}), chosen(arguments[2]));
     for (int round = 0; round < rounds; ++round)
         each.round(round > 0 || rounds == 1);
     std::size_t operations = 0;
@@ -292,7 +312,7 @@ int replay(char** arguments) {
 
 int main(int count, char** arguments) {
     if (count != 4) {
-        std::fprintf(stderr, "usage: %s PLAN malloc|none|GROUP|all ROUNDS\n", arguments[0]);
+        std::fprintf(stderr, "usage: %s PLAN malloc|new|none[,GROUP...] ROUNDS\n", arguments[0]);
         return 2;
     }
     try {

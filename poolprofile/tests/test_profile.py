@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.system import hardware
-from poolbench.system.mallocs import Malloc
+from poolbench.system.mallocs import OURS, Malloc
 from poolprofile import census, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
@@ -333,8 +333,13 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}], [{}])
     path = plan.write(plan.make(known, [key]), tmp_path / "plan")
     replayer = native.replayer(lambda text: None)
-    modes = [saving.Mode("malloc"), saving.Mode("1"), saving.Mode(saving.ALL), saving.Mode(saving.NONE)]
-    times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc")}, 1, 1)
+    ours = Malloc(OURS, str(native.pooled_new(lambda text: None)))
+    made = plan.make(known, [key])
+    modes = saving.modes_of(made, [key], [key], ["glibc", OURS])
+    assert {(mode.pooled, mode.malloc) for mode in modes} == {
+        ("1", "glibc"), ("malloc", "glibc"), ("malloc,1", "glibc"), ("new", OURS), ("new,1", OURS), ("none", "glibc")
+    }  # fmt: skip
+    times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc"), OURS: ours}, 1, 1)
     assert all(0 < seconds < 10 for each in times.values() for seconds in each)
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
@@ -358,13 +363,22 @@ def test_a_saving_is_what_was_recorded_less_what_was_replayed():
     made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
     times = {
         saving.Mode("malloc"): [60e-6] * 5, saving.Mode("malloc", "other"): [30e-6] * 5, saving.Mode("1"): [20e-6] * 5,
-        saving.Mode(saving.ALL): [20e-6] * 5, saving.Mode(saving.NONE): [10e-6] * 5,
+        saving.Mode("malloc,1"): [20e-6] * 5, saving.Mode("malloc,1", "other"): [18e-6] * 5,
+        saving.Mode(saving.NONE): [10e-6] * 5,
     }  # fmt: skip
-    found = saving.conclude(known, made, [key], times)
+    found = saving.conclude(known, made, [key], [key], times)
     assert found.of_kind[key].ns == pytest.approx(40)  # 50 now, 10 then
     assert found.of_kind[key].share == pytest.approx(0.04)  # a million times 40 ns, of a second
     assert found.of_kind[key].verdict == "saves"
     assert found.of_malloc["other"].ns == pytest.approx(30)
+    assert found.of_edit["other"].ns == pytest.approx(42) and found.adds["other"].ns == pytest.approx(12)
+    told = report.answer(known, found)
+    assert told.startswith("With no change, preload other: it saves 3.0–3.0 % of the program's time; an edit, ")
+    assert told.endswith("(1 type, 100% of the allocations), saves 4.0–4.0 % alone, adds 1.2–1.2 % on other.")
+    rows = {row[0]: row[1:] for row in report.malloc_sheet(found).rows}
+    assert rows == {"glibc": ["–", "4.0–4.0 %", "4.0–4.0 %"], "other": ["3.0–3.0 %", "4.2–4.2 %", "1.2–1.2 %"]}
+    nothing = dataclasses.replace(found.adds["other"], low=-0.1)
+    assert report.answer(known, saving.Savings({}, {"other": nothing}, [], {}, {})) == report.NOTHING
 
 
 def test_calls_that_merge_freed_blocks_are_the_cost_of_the_small_objects():
@@ -395,9 +409,8 @@ def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
     # As many as there were faults, the longest ones.
     assert kind.malloc_ns == pytest.approx(700) and kind.new_memory_ns == pytest.approx(500)
     made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
-    names = ("malloc", "1", saving.ALL, saving.NONE)
-    times = {saving.Mode(name): [ns * 1e-6] * 5 for name, ns in zip(names, (300, 60, 60, 10), strict=True)}
-    predicted = saving.conclude(known, made, [key], times).of_kind[key]
+    times = {saving.Mode(name): [ns * 1e-6] * 5 for name, ns in (("malloc", 300), ("1", 60), (saving.NONE, 10))}
+    predicted = saving.conclude(known, made, [key], [], times).of_kind[key]
     assert predicted.ns == pytest.approx(700 - 500 - 50) and predicted.share == pytest.approx(0.015)
     assert predicted.low == pytest.approx(predicted.high) == pytest.approx(0.015)
     assert "0.05 s of it in page faults, for new memory, which no change saves" in report.head(known)
@@ -461,14 +474,14 @@ def test_no_saving_exceeds_the_time_in_malloc_and_free_nor_that_the_programs():
     made = plan.Plan(b"", 1, 1, 2000, 1000.0, {key: 1000.0})
     # The replay that allocates nothing took longer than the others, as noise may have it.
     own = {saving.Mode(saving.NONE): [30e-6] * 5}
-    others = [saving.Mode("malloc"), saving.Mode("malloc", "other"), saving.Mode("1"), saving.Mode(saving.ALL)]
-    found = saving.conclude(known, made, [key], own | {mode: [20e-6] * 5 for mode in others})
+    others = [saving.Mode("malloc"), saving.Mode("malloc", "other"), saving.Mode("1"), saving.Mode("malloc,1")]
+    found = saving.conclude(known, made, [key], [key], own | {mode: [20e-6] * 5 for mode in others})
     assert known.share_inside == pytest.approx(2.0)
-    for each in (found.of_kind[key], found.of_malloc["other"], found.of_all):
+    for each in (found.of_kind[key], found.of_malloc["other"], found.of_edit["glibc"]):
         assert each.ns == pytest.approx(1000) and each.share == pytest.approx(1.0)
         assert each.low <= each.high <= 1.0
     half = own | {mode: [530e-6] * 5 for mode in others}  # 500 ns an object after the change
-    assert saving.conclude(known, made, [key], half).of_all.share == pytest.approx(0.5)
+    assert saving.conclude(known, made, [key], [key], half).of_edit["glibc"].share == pytest.approx(0.5)
 
 
 SLEEPY_MALLOC = """
