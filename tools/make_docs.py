@@ -68,6 +68,7 @@ GUIDE = [
     "faq",
 ]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
+    "mutants",
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
 # Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
