@@ -67,8 +67,7 @@ GUIDE = [
     "modules",
     "faq",
 ]
-INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
-    "mutants",
+INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
 # Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row
