@@ -65,6 +65,7 @@ LAYERS = {
             "make_shared.hpp",
             "rc_from_this.hpp",
             "rc_ptr.hpp",
+            "tail.hpp",
             "to_shared.hpp",
         ),
         *("unique_ptr.hpp", *impl("instrument", "counted_checks")),
@@ -89,7 +90,7 @@ LINES = {
     "cache": 1640,
     "pool": 3660,
     "teardown": 1660,
-    "smart": 3590,
+    "smart": 3610,
     "object": 2870,
     "compat": 2835,
 }

@@ -40,6 +40,7 @@ HEADERS = {
     "make_shared.hpp": "make_ functions",
     "unique_ptr.hpp": "deleter, unique_ptr",
     "rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
+    "tail.hpp": "tail",
     "to_shared.hpp": "to_shared",
     "rc_from_this.hpp": "enable_rc_from_this",
     "object_pool.hpp": "object_pool, local_object_pool",
@@ -66,7 +67,7 @@ GUIDE = [
     "modules",
     "faq",
 ]
-INSIDE = ["concepts", "one-allocation", "mechanisms", "dependencies"]
+INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]
 # Wider than the theme's, with smaller code, so that 110 columns of it fit; a table without titles shows no empty row

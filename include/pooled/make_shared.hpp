@@ -14,6 +14,7 @@
 #include "pooled/detail/maker.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
+#include "pooled/tail.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -19,6 +19,7 @@
 #include "pooled/rc_ptr.hpp"
 #include "pooled/reclaim_scope.hpp"
 #include "pooled/stats.hpp"
+#include "pooled/tail.hpp"
 #include "pooled/to_shared.hpp"
 #include "pooled/unique_ptr.hpp"
 #include "pooled/version.hpp"

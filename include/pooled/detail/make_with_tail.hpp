@@ -7,7 +7,7 @@
 //   control block or header | T | count: 8 | padding to U | U 0 | U 1 | … |
 //
 // The object is a with_tail<T, U>, which derives from T: pointers to it convert to pointers to T, and all that counts, defers and
-// destroys objects does so with this one. tail(p) gives the array. The Us are made after the T, in ascending order, and destroyed
+// destroys objects does so with this one. tail(p) (tail.hpp) gives the array. The Us are made after the T, in ascending order, and destroyed
 // before it, in descending order; also if a constructor throws. The block's size is not kept: the pool knows it by the address.
 //
 // As thread-safe as the pool. O(count), or O(1) where nothing is to be initialised or destroyed.
@@ -33,7 +33,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -47,31 +46,32 @@ struct tail_length {
     std::size_t count;
 };
 
-// The last base of with_tail: the elements lie behind it. A class of its own, so that none of its names meets one of T's.
+template <class U>
+class tail_elements;
+template <class U>
+[[nodiscard]] std::remove_const_t<U>* first_of(tail_elements<U>& tail) noexcept {
+    return reinterpret_cast<std::remove_const_t<U>*>(round_up(address_of(&tail + 1), alignof(U)));
+}
+
+// The last base of with_tail: the elements lie after it. Its only name is one that no T has.
 template <class U>
 class tail_elements {
 public:
     template <initialise How>
-    explicit tail_elements(tail_length<How> made) : m_count(made.count) {
-        detail::construct_elements<How>(first(), m_count);
+    explicit tail_elements(tail_length<How> made) : pooled_tail_count(made.count) {
+        detail::construct_elements<How>(detail::first_of(*this), pooled_tail_count);
     }
     tail_elements(tail_elements const&) = delete;
     tail_elements& operator=(tail_elements const&) = delete;
     ~tail_elements()
         requires std::is_trivially_destructible_v<U>
     = default;
-    ~tail_elements() { counted_elements<element, from_default>::destroy(first(), m_count); }
-
-    [[nodiscard]] std::span<U> all() noexcept { return {first(), m_count}; }
-
-private:
-    using element = std::remove_const_t<U>;
-
-    [[nodiscard]] element* first() noexcept {
-        return reinterpret_cast<element*>(round_up(address_of(this + 1), alignof(U)));
+    ~tail_elements() {
+        counted_elements<std::remove_const_t<U>, from_default>::destroy(detail::first_of(*this),
+                                                                        pooled_tail_count);
     }
 
-    std::size_t m_count;
+    std::size_t const pooled_tail_count;
 };
 
 }  // namespace detail
@@ -103,23 +103,6 @@ public:
 };
 
 #pragma GCC diagnostic pop
-
-template <class T, class U>
-[[nodiscard]] std::span<U> tail(with_tail<T, U>& object) noexcept {
-    return static_cast<detail::tail_elements<U>&>(object).all();
-}
-template <class T, class U>
-[[nodiscard]] std::span<U const> tail(with_tail<T, U> const& object) noexcept {
-    return tail(const_cast<with_tail<T, U>&>(object));
-}
-
-// The tail of the object that `p`, any pointer, points to; empty if `p` is null.
-template <class Pointer>
-    requires requires(Pointer const& p) { tail(*p); }
-[[nodiscard]] auto tail(Pointer const& p) noexcept -> decltype(tail(*p)) {
-    if (p == nullptr) return {};
-    return tail(*p);
-}
 
 // One with a tail is destroyed in place if either part must be.
 template <class T, class U>

@@ -209,25 +209,33 @@ TEST(waiting, ends_although_another_thread_acquires_and_releases_all_the_time) {
     EXPECT_TRUE(test::is_valid(pool));
 }
 
+// A clock that stands still until the test says so: a waiter does not give up before the others wait, however slow the machine is.
+struct set_clock : hand_clock {
+    using time_point = std::chrono::time_point<set_clock>;
+    static time_point now() noexcept { return time_point(duration(s_now.load())); }
+    static inline std::atomic<int> s_now{0};
+};
+
 TEST(waiting, goes_on_when_other_waiters_give_up) {
     pooled::object_pool<int> pool({.max_objects = 1});
     auto held = pool.acquire();
     std::vector<int> served;
     std::vector<std::thread> threads;
-    auto const wait = [&](int i, std::chrono::milliseconds at_most) {
-        threads.emplace_back([&, i, at_most] {
-            if (auto const mine = pool.acquire_for(at_most)) served.push_back(i);
+    auto const wait = [&](int i, bool gives_up) {
+        threads.emplace_back([&, i, gives_up] {
+            auto const mine =
+                gives_up ? pool.acquire_until(set_clock::time_point(1ms)) : pool.acquire_for(1h);
+            if (mine) served.push_back(i);
         });
+        until_waiting(pool, threads.size());
     };
-    wait(0, 20ms);
-    until_waiting(pool, 1);
-    wait(1, 1h);
-    until_waiting(pool, 2);
-    wait(2, 20ms);
-    wait(3, 1h);
+    set_clock::s_now = 0;
+    for (int i = 0; i < 4; ++i)
+        wait(i, i % 2 == 0);
+    set_clock::s_now = 1;
     threads[0].join();
     threads[2].join();
-    until_waiting(pool, 2);
+    EXPECT_EQ(pool.waiting(), 2U);
     EXPECT_TRUE(test::is_valid(pool));
     held.reset();
     threads[1].join();

@@ -37,6 +37,7 @@ inline void choose() noexcept {
     g_secret = (static_cast<std::uintptr_t>(platform::random_bits()) & (k_high - 1)) | k_high | 1;
     g_order = platform::random_bits();
 }
+#endif
 
 [[nodiscard]] POOLED_ALWAYS_INLINE std::uintptr_t first_word(void const* block) noexcept {
     std::uintptr_t word = 0;
@@ -67,7 +68,6 @@ POOLED_ALWAYS_INLINE void take_off(void* block) noexcept {
     __builtin_memcpy(block, &word, sizeof(word));
     asm volatile("" : : "r"(block) : "memory");  // keeps the store, which to the compiler has no effect
 }
-#endif
 
 }  // namespace free_mark
 
