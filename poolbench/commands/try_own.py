@@ -139,8 +139,8 @@ def try_own(
 ) -> None:
     """Measure a type or a pattern of your own.
 
-    Builds your header with your flags, and measures what programs do with objects: with std's and pooled's make_shared
-    and make_unique on each installed malloc and on pooled-new, operator new on the pool; and with pooled's other handles.
+    Builds your header with your flags, and measures what programs do with objects: std's and pooled's make_shared and
+    make_unique on each installed malloc and on pooled-new (operator new on the pool), and pooled's other handles.
     """
     if new_pattern is not None:
         _new_pattern(new_pattern)
