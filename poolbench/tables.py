@@ -265,7 +265,7 @@ def advice_sheet(title: str, frame: pl.DataFrame, operation: str = "") -> Sheet:
     rows = [
         [
             WRITTEN.get(row["contender"], row["contender"]),
-            "" if row["contender"].startswith(OURS) else row["malloc"],
+            row["malloc"],
             number(row["median"]),
             range_text(row["low"], row["high"]),
         ]

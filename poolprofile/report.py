@@ -136,8 +136,8 @@ def answer(census: Census, savings: Savings) -> str:
     objects = sum(census.kinds[key].objects for key in savings.edited) / max(census.objects, 1.0)
     types = len(savings.edited)
     told += (
-        f"; an edit, pooled::make_shared everywhere ({types} type{'s' * (types > 1)}, {objects:.0%} of the allocations), "
-        f"saves {percent(savings.of_edit[DEFAULT])} alone"
+        f"; an edit, pooled::make_shared everywhere ({types} type{'s' * (types > 1)}, {objects:.0%} of the "
+        f"allocations), saves {percent(savings.of_edit[DEFAULT])} alone"
     )
     more = [name for name in dict.fromkeys((best, OURS)) if name in savings.adds]
     return told + "".join(f", adds {percent(savings.adds[name])} on {name}" for name in more) + "."

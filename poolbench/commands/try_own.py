@@ -47,7 +47,7 @@ Exit status: 0 measured; 1 a run or the build failed; 2 the header, the type or 
 """
 
 TARGET_SECONDS = 0.1  # of one timed run
-STANDARD = ("make_shared", "make_unique")  # measured on every malloc
+ON_EVERY_MALLOC = ("make_shared", "make_unique", "pooled", "pooled_unique")
 ONE_AT_A_TIME = "create_drop"
 PATTERNS = (ONE_AT_A_TIME, "burst", "handoff", "replace", "list")
 
@@ -62,7 +62,7 @@ def _cells(
         found += [
             Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
             for contender in contenders
-            for malloc in (libraries if contender in STANDARD else libraries[:1])
+            for malloc in (libraries if contender in ON_EVERY_MALLOC else libraries[:1])
         ]
     return chosen.filter(found)
 
@@ -139,8 +139,8 @@ def try_own(
 ) -> None:
     """Measure a type or a pattern of your own.
 
-    Builds your header with your flags, and measures what programs do with objects: as std::make_shared and
-    std::make_unique on each installed malloc, and as pooled's handles.
+    Builds your header with your flags, and measures what programs do with objects: std's and pooled's make_shared and
+    make_unique on each installed malloc and on pooled-new (operator new on the pool), and pooled's other handles.
     """
     if new_pattern is not None:
         _new_pattern(new_pattern)
@@ -150,7 +150,7 @@ def try_own(
         asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
         chosen = selection_of(None, variant, None, None, toolchain)
         bench = own.built(asked, _toolchain(chosen), say)
-        libraries, _ = mallocs.find()
+        libraries = mallocs.find()[0] + mallocs.ours(bench.path)
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
         effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
         results = trial.measured("try", cells, bench, libraries, output, **effort)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from poolbench.plan import program
-from poolbench.system import build
+from poolbench.system import build, mallocs
 from poolbench.system.toolchains import Probed
 
 TYPE, PATTERN = "own_type", "own_pattern"  # the workloads, and the values of the CMake variable
@@ -149,4 +149,6 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
     build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
     if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
         raise build.BuildFailed(f"{name}: the build failed; the compiler's words are above")
+    if not build.run(["cmake", "--build", str(directory), "--target", "pooled_new"]):
+        say(f"{mallocs.OURS} cannot be built, and is not measured")
     return program.load(name, directory / "bench" / TARGET)

@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.commands import try_own
+from poolbench.options import selection_of
 from poolbench.plan import program
-from poolbench.system import own, toolchains
+from poolbench.system import mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
 
@@ -105,6 +107,14 @@ def test_each_pattern_has_a_table_and_says_what_to_take(run, header):
     assert "my::Packet(1500), burst: 10,000 live" in result.stdout
     assert "my::Packet(1500), handoff: 10,000 live" in result.stdout
     assert result.stdout.count("take pooled::make_shared<T>(...).") == 2
+
+
+def test_the_handles_of_both_are_measured_on_each_malloc(tmp_path):
+    bench = program.load("gcc", support.fake_trial(tmp_path, own.TYPE, ["burst"]))
+    libraries = [mallocs.Malloc("glibc"), mallocs.Malloc("other", "/o.so")]
+    cells = try_own._cells(bench, own.TYPE, libraries, 10, 1, selection_of(None, None, None, None, None))
+    on_other = {cell.contender for cell in cells if cell.malloc == "other"}
+    assert on_other == {"make_shared", "make_unique", "pooled", "pooled_unique"} and len(cells) == 9
 
 
 def test_the_same_for_programs(run, header):
