@@ -40,7 +40,7 @@ def is_noticed(row: dict[str, str], compiler: str, work: Path) -> bool:
     flags += [f"-I{folder}" for folder in (include, ROOT / "test", source.parent)]
     subprocess.run([compiler, *flags, str(source), "-o", str(program), "-lgtest", "-lgtest_main"], check=True)
     try:
-        return subprocess.run([str(program)], stdout=subprocess.DEVNULL, timeout=100, check=False).returncode != 0
+        return subprocess.run([str(program)], capture_output=True, timeout=100, check=False).returncode != 0
     except subprocess.TimeoutExpired:
         return True
 
