@@ -117,7 +117,7 @@ TYPED_TEST(misuse_of, a_pool_is_a_write_to_a_freed_large_block_when_it_returns_t
 }
 
 TYPED_TEST(misuse_of, a_pool_is_an_alignment_that_is_no_power_of_two) {
-    for (std::size_t const align : {0, 3, 24, 12'345}) {
+    for (std::size_t const align : {0UL, 3UL, 24UL, 12'345UL}) {
         std::string const report = "bad allocation of 48 bytes from pool 'packets': the alignment " +
                                    std::to_string(align) + " is not a power of two";
         EXPECT_DEATH(static_cast<void>(this->pool.allocate(48, align)), report);
