@@ -29,6 +29,11 @@ def tell(text: str) -> None:
     typer.echo(text)
 
 
+def begin(origin: str, as_json: bool) -> None:
+    """What figures are of; beside JSON on standard error."""
+    say(origin) if as_json else tell(origin + "\n")
+
+
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
     if not Speech.quiet:
@@ -97,8 +102,14 @@ SeedOption = Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Se
 LeastOption = Annotated[
     int, typer.Option("--samples", metavar="N", min=2, max=1000, help="Minimum number of process runs of each.")
 ]
+PrecisionOption = Annotated[
+    float | None, typer.Option("--precision", parser=share, metavar="SHARE", help="More runs until within ±SHARE.")
+]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", parser=seconds, metavar="TIME", help="Limit of a process run: 60s.")
+]
 BudgetOption = Annotated[
-    float, typer.Option("--budget", parser=seconds, metavar="TIME", help="Time for additional runs: 90s, 10m, 2h.")
+    float | None, typer.Option("--budget", parser=seconds, metavar="TIME", help="Time for more runs: 90s, 10m, 2h.")
 ]
 OutputOption = Annotated[Path | None, typer.Option("--output", help="Write the results to this file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

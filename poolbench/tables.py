@@ -147,15 +147,9 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
 
 def console(stream: TextIO | None = None) -> Console:
     coloured = colours(stream)
-    return Console(
-        file=stream,
-        highlight=False,
-        markup=False,
-        force_terminal=coloured,
-        no_color=not coloured,
-        color_system="auto" if coloured else None,
-        width=None if (stream or sys.stdout).isatty() else PIPE_WIDTH,
-    )
+    plain = {"highlight": False, "markup": False, "color_system": "auto" if coloured else None}
+    width = None if (stream or sys.stdout).isatty() else PIPE_WIDTH
+    return Console(file=stream, force_terminal=coloured, no_color=not coloured, width=width, **plain)
 
 
 def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:

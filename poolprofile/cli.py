@@ -10,19 +10,8 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.measure.progress import Progress
-from poolbench.options import (
-    INTERRUPTED,
-    JsonOption,
-    SeedOption,
-    complain,
-    fail,
-    origin,
-    progress_stream,
-    say,
-    stop_on_signal,
-    tell,
-)
 from poolbench.results import record
 from poolbench.results.read import Results
 from poolbench.system import build, hardware, mallocs
@@ -81,20 +70,20 @@ def _census(traces: list):
     mine, others = census.busiest(traces)
     if others:
         names = ", ".join(sorted({Path(each.program).name for each in others}))
-        say(f"{len(others)} more processes were recorded, of {names}; the report is of {mine[0].program}")
+        options.say(f"{len(others)} more processes were recorded, of {names}; the report is of {mine[0].program}")
     if any(each.full for each in mine):
-        complain("the trace reached its size bound: what came later is missing; --most-mebibytes allows for more")
+        options.complain("the trace reached its size bound: what came later is missing (--most-mebibytes)")
     try:
         return census.take(mine)
     except symbols.NoSymbolizer as error:
-        raise fail(str(error), 1) from error
+        raise options.fail(str(error), 1) from error
 
 
 def _pattern(only: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(only) if only is not None else None
     except re.error as error:
-        raise fail(f"--only {only} is no regular expression: {error}") from error
+        raise options.fail(f"--only {only} is no regular expression: {error}") from error
 
 
 def _candidates(found, only: re.Pattern[str] | None) -> list:
@@ -103,7 +92,7 @@ def _candidates(found, only: re.Pattern[str] | None) -> list:
         poolable = {key: f"{kind.name} at {kind.site}" for key, kind in found.kinds.items() if kind.advice}
         chosen = [key for key, text in poolable.items() if only.search(text)]
         if not chosen:
-            complain(f"--only {only.pattern}: nothing that can be pooled has such a name, 'TYPE at FILE:LINE'")
+            options.complain(f"--only {only.pattern}: nothing that can be pooled has such a name, 'TYPE at FILE:LINE'")
         return chosen
     return [
         key
@@ -137,18 +126,18 @@ def _savings(found, asked: Replays):
     libraries = {malloc.name: malloc for malloc in mallocs.find()[0]}
     if any(kind.advice for kind in found.kinds.values()):  # not of a program in C
         try:
-            libraries[mallocs.OURS] = mallocs.Malloc(mallocs.OURS, str(native.pooled_new(say)))
+            libraries[mallocs.OURS] = mallocs.Malloc(mallocs.OURS, str(native.pooled_new(options.say)))
         except build.BuildFailed as error:
-            complain(f"{mallocs.OURS} is not replayed: {error}")
+            options.complain(f"{mallocs.OURS} is not replayed: {error}")
     modes = saving.modes_of(planned, ranked, edited, libraries)
-    replayer = native.replayer(say)
-    say(
+    replayer = native.replayer(options.say)
+    options.say(
         f"replaying {planned.events:,} calls of {planned.windows} windows on {planned.threads} threads, "
         f"{len(modes)} ways, {asked.samples} times each"
     )
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         path = plan.write(planned, Path(directory) / "plan")
-        shown = Progress(progress_stream())
+        shown = Progress(options.progress_stream())
         times = saving.measure(
             replayer, path, modes, libraries, asked.samples, asked.seed,
             lambda done, total: shown.show(f"[{done} of {total} replays]"),
@@ -160,10 +149,12 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
     """Of the recording; `again`: and of the replay, which is another measurement, perhaps on another machine."""
     first, rest = traces[0], len(traces) - 1
     name = f"{first.path.name}{f' and {rest} more' if rest else ''}" if kept else NOT_KEPT
-    found = [origin(Results(first.path, sessions=[first.session] if first.session else [], finished=True), name)]
+    found = [
+        options.origin(Results(first.path, sessions=[first.session] if first.session else [], finished=True), name)
+    ]
     if again:
         now = {"machine": hardware.describe(), "time": record.now(), "busy_share": hardware.busy_share()}
-        found.append(origin(Results(first.path, sessions=[now], finished=True), "replayed"))
+        found.append(options.origin(Results(first.path, sessions=[now], finished=True), "replayed"))
     return found
 
 
@@ -173,7 +164,7 @@ def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, agai
 
     found = _census(traces)
     if not found.objects:
-        raise fail(
+        raise options.fail(
             f"{found.program} allocated too little to be sampled ({found.seconds:.2f} s): there is nothing to pool; "
             "a longer run, or a larger input, shows more",
             1,
@@ -186,17 +177,14 @@ def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, agai
             failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
         except (saving.ReplayFailed, build.BuildFailed) as error:
             failed = str(error)
+    options.begin("\n".join(origins), as_json)
     if as_json:
-        for each in origins:
-            say(each)
         measured = report.record(found, *(savings or (None, None)))
         typer.echo(json.dumps({"origin": origins, **measured}, indent=1))
     else:
-        for each in origins:
-            tell(each)
         report.tell(found, *(savings or (None, None)))
     if failed:
-        raise fail(failed, 1)
+        raise options.fail(failed, 1)
 
 
 def _check_writable(directory: Path) -> None:
@@ -205,7 +193,7 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise fail(f"--keep {directory}: it cannot be written: {error.strerror}", 1) from error
+        raise options.fail(f"--keep {directory}: it cannot be written: {error.strerror}", 1) from error
 
 
 def profile(
@@ -223,8 +211,8 @@ def profile(
     top: TopOption = 6,
     only: OnlyOption = None,
     no_replay: NoReplayOption = False,
-    seed: SeedOption = 1,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 1,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Record a program; say what pooling would save, and where.
 
@@ -238,38 +226,38 @@ def profile(
         launch.check(command[0])
         if keep:  # an error before the program runs, which may take hours
             _check_writable(keep)
-        recorder = native.recorder(say)
+        recorder = native.recorder(options.say)
         with launch.directory() as directory:
             began, busy = record.now(), hardware.busy_share()
             if warning := hardware.busy_warning(busy):
-                say(warning)
+                options.say(warning)
             status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
             paths = sorted(directory.glob("*.pooltrace"))
             for path in paths:
                 trace.note(path, hardware.describe(), began, busy)
             traces, bad = _read(paths)
             for why in bad:
-                complain(why)
+                options.complain(why)
             if not traces:
-                raise fail(
+                raise options.fail(
                     f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
                     f"or could not write to {directory}",
                     1,
                 )
             if status:
                 how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-                say(f"{command[0]} {how}; what it did until then was recorded")
+                options.say(f"{command[0]} {how}; what it did until then was recorded")
             for each in traces if keep else ():
                 used = int.from_bytes(each.path.read_bytes()[32:40], "little")
-                say(f"kept: {launch.keep(each.path, used, keep)}")
+                options.say(f"kept: {launch.keep(each.path, used, keep)}")
             _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
     except launch.CannotRecord as error:
-        raise fail(str(error)) from error
+        raise options.fail(str(error)) from error
     except (build.BuildFailed, OSError) as error:
-        raise fail(str(error), 1) from error
+        raise options.fail(str(error), 1) from error
     except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        options.say("interrupted")
+        raise typer.Exit(options.INTERRUPTED) from None
 
 
 def replay(
@@ -278,8 +266,8 @@ def replay(
     top: TopOption = 6,
     only: OnlyOption = None,
     no_replay: NoReplayOption = False,
-    seed: SeedOption = 1,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 1,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Report recorded traces again, on this machine.
 
@@ -289,13 +277,13 @@ def replay(
     pattern = _pattern(only)
     found, bad = _read(traces)
     if bad:
-        raise fail(bad[0])
+        raise options.fail(bad[0])
     try:
         asked = None if no_replay else Replays(samples, top, pattern, seed)
         _report(found, asked, as_json, kept=True, again=True)
     except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        options.say("interrupted")
+        raise typer.Exit(options.INTERRUPTED) from None
 
 
 def add_to(app: typer.Typer, name: str = "profile") -> None:
@@ -306,7 +294,7 @@ def add_to(app: typer.Typer, name: str = "profile") -> None:
 
 
 def main() -> None:
-    stop_on_signal()
+    options.stop_on_signal()
     app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     add_to(app, "run")
     app(prog_name="poolprofile")

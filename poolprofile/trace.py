@@ -31,6 +31,7 @@ SAMPLE = np.dtype(
 )  # fmt: skip
 LONG_CALL = np.dtype([("tick", "<u8"), ("caller", "<u8"), ("size", "<u8"), ("cost", "<u8")])
 FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8"), ("pages", "<u8")])
+ROWS = {EVENTS: EVENT, SAMPLES: SAMPLE, LONG_CALLS: LONG_CALL, FAULTS: FAULT_COUNT}
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
 
@@ -212,35 +213,22 @@ def read(path: Path) -> Trace:
         sample_threads=np.empty(0, np.uint32),
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
-    parts: dict[int, list] = {EVENTS: [], SAMPLES: []}
-    long_calls, faults = [], []
+    parts = {kind: [(np.empty(0, row), np.empty(0, np.uint32))] for kind, row in ROWS.items()}
     for at in range(header_bytes, used - block_bytes + 1, block_bytes):
         kind, thread, filled, _ = BLOCK.unpack(bytes(data[at : at + BLOCK.size]))
         records = data[at + BLOCK.size : at + BLOCK.size + min(filled, block_bytes - BLOCK.size)]
         if kind == TEXTS:
             _texts(trace, bytes(records))
-        elif kind == LONG_CALLS:
-            long_calls.append(records[: len(records) // LONG_CALL.itemsize * LONG_CALL.itemsize].view(LONG_CALL))
-        elif kind == FAULTS:
-            whole = records[: len(records) // FAULT_COUNT.itemsize * FAULT_COUNT.itemsize].view(FAULT_COUNT)
-            faults.append(whole)
-        elif kind in parts:
-            each = EVENT if kind == EVENTS else SAMPLE
-            whole = records[: len(records) // each.itemsize * each.itemsize].view(each)
+        elif kind in ROWS:
+            whole = records[: len(records) // ROWS[kind].itemsize * ROWS[kind].itemsize].view(ROWS[kind])
             parts[kind].append((whole, np.full(len(whole), thread, np.uint32)))
-    for kind, (records, threads) in {
-        EVENTS: ("events", "event_threads"),
-        SAMPLES: ("samples", "sample_threads"),
-    }.items():
-        if parts[kind]:
-            found = np.concatenate([each for each, _ in parts[kind]])
-            order = np.argsort(found["tick"], kind="stable")
-            setattr(trace, records, found[order])
-            setattr(trace, threads, np.concatenate([each for _, each in parts[kind]])[order])
-    if faults:
-        trace.windows = _with_faults(trace.windows, np.concatenate(faults))
-    if long_calls:
-        trace.long_calls = np.concatenate(long_calls)
+    rows = {kind: [np.concatenate(each) for each in zip(*those, strict=True)] for kind, those in parts.items()}
+    order = {kind: np.argsort(found["tick"], kind="stable") for kind, (found, _) in rows.items()}
+    trace.events, trace.event_threads = (each[order[EVENTS]] for each in rows[EVENTS])
+    trace.samples, trace.sample_threads = (each[order[SAMPLES]] for each in rows[SAMPLES])
+    trace.long_calls = rows[LONG_CALLS][0]
+    if len(rows[FAULTS][0]):
+        trace.windows = _with_faults(trace.windows, rows[FAULTS][0])
     if len(trace.events) or len(trace.samples):
         latest = max(int(each["tick"].max()) for each in (trace.events, trace.samples) if len(each))
         if latest > trace.last_tick:  # it was killed after its last record, which is newer than the time in the header

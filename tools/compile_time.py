@@ -95,15 +95,8 @@ def measure(header: str, use: str, compiler: str, kind: str, include: Path, runs
         taken = [round(cpu_seconds(command), 3) for _ in range(runs)]
         sizes = subprocess.run(["size", str(source.with_suffix(".o"))], capture_output=True, text=True, check=True)
     code_bytes = int(sizes.stdout.splitlines()[1].split()[0])
-    middle = round(statistics.median(taken), 3)
-    return {
-        "header": header,
-        "compiler": compiler,
-        "kind": kind,
-        "cpu_seconds": middle,
-        "runs": taken,
-        "code_bytes": code_bytes,
-    }
+    found = {"header": header, "compiler": compiler, "kind": kind}
+    return found | {"cpu_seconds": round(statistics.median(taken), 3), "runs": taken, "code_bytes": code_bytes}
 
 
 def main(arguments: list[str]) -> int:

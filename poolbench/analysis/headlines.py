@@ -4,7 +4,7 @@
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -84,19 +84,9 @@ def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequ
     standards = [
         row for row in matching(glibc, {"contender": list(STANDARDS)}).iter_rows(named=True) if row["scale"] == scale
     ] or [row for name, row in mallocs.items() if name == "glibc"]
-    found = Row(
-        headline,
-        workload,
-        mallocs,
-        ours,
-        limit,
-        lead(fastest(pl.DataFrame(standards))["contender"], standards, ours[OURS]) if standards else None,
-        None,
-        not_measured,
-    )
-    if not_measured:
-        return found
-    return Row(**{**vars(found), "over_best": lead(found.best, list(mallocs.values()), ours[OURS])})
+    glibcs = lead(fastest(pl.DataFrame(standards))["contender"], standards, ours[OURS]) if standards else None
+    found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured)
+    return found if not_measured else replace(found, over_best=lead(found.best, list(mallocs.values()), ours[OURS]))
 
 
 def rows(frame: pl.DataFrame, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:

@@ -95,17 +95,9 @@ def rows(results: Results, descriptions: dict[str, Description], frame: pl.DataF
         time, runs = found.get(TIME, (None, 0))
         description = descriptions.get(cell.workload) or default(cell.workload)
         base = description.base_of(cell.variant)
-        made.append(
-            Row(
-                cell,
-                runs,
-                time,
-                {name: figure for name, (figure, _) in found.items() if name != TIME},
-                base,
-                ratios.get(cell),
-                str(failures[cell].get("reason", "failed")) if cell in failures else "",
-            )
-        )
+        why = failures[cell].get("reason", "failed") if cell in failures else ""
+        beside = {name: figure for name, (figure, _) in found.items() if name != TIME}
+        made.append(Row(cell, runs, time, beside, base, ratios.get(cell), str(why)))
     return made
 
 

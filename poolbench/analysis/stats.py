@@ -35,17 +35,9 @@ def intervals(statistic: Callable, *stacks: np.ndarray) -> tuple[np.ndarray, np.
     rows = len(stacks[0])
     if any(stack.shape[-1] < 2 for stack in stacks):
         return np.zeros(rows), np.full(rows, np.inf)
-    found = stats.bootstrap(
-        stacks,
-        statistic,
-        axis=-1,
-        n_resamples=RESAMPLES,
-        batch=RESAMPLES_AT_ONCE,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
+    settings = {"n_resamples": RESAMPLES, "batch": RESAMPLES_AT_ONCE, "confidence_level": CONFIDENCE}
+    settings |= {"method": "percentile", "vectorized": True, "rng": np.random.default_rng(SEED)}
+    found = stats.bootstrap(stacks, statistic, axis=-1, **settings).confidence_interval
     return found.low, found.high
 
 

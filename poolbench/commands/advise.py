@@ -9,20 +9,9 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED
-from poolbench.options import (
-    BinOption,
-    BudgetOption,
-    JsonOption,
-    LeastOption,
-    OutputOption,
-    SeedOption,
-    fail,
-    pairs,
-    say,
-    tell,
-)
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.results.read import Results
@@ -78,15 +67,15 @@ def sizes_of(text: str) -> list[int]:
 
 def check(sizes: list[int], threads: int, live: int, pattern: Pattern) -> None:
     if pattern is Pattern.list and len(sizes) > 1:
-        raise fail("a list is of one size: give one --size")
+        raise options.fail("a list is of one size: give one --size")
     if pattern is Pattern.handoff and threads % 2:
-        raise fail(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
+        raise options.fail(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
     if live < threads:
-        raise fail(f"--live {live} is less than an object for each of {threads} threads")
+        raise options.fail(f"--live {live} is less than an object for each of {threads} threads")
     memory = hardware.describe()["memory_mib"]
     wanted = live * (sum(sizes) // len(sizes) + OVERHEAD) >> 20
     if memory and wanted > memory // 2:
-        raise fail(
+        raise options.fail(
             f"{live:,} objects of {in_words(sizes)} bytes take {wanted:,} MiB: more than half of this machine's memory"
         )
 
@@ -99,11 +88,11 @@ def in_words(sizes: list[int]) -> str:
 def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program.Program:
     """The benchmark compiled for objects of exactly these sizes."""
     if bins:
-        name, path = pairs(bins, "--bin")[0]
+        name, path = options.pairs(bins, "--bin")[0]
         return program.load(name, Path(path))
     name = build.first_working().toolchain.name
     directory = build.BUILDS / f"advise-{name}"
-    say(f"building for objects of {in_words(sizes)} bytes with {name}")
+    options.say(f"building for objects of {in_words(sizes)} bytes with {name}")
     arguments = [
         *build.NO_TESTS,
         f"-DPOOLED_BENCH_WORKLOADS={WORKLOAD}",
@@ -142,12 +131,12 @@ def advise(
         int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
     ],
     pattern: Annotated[Pattern, typer.Option(help="What the threads do with them; see below.")],
-    samples: LeastOption = 5,
-    budget: BudgetOption = "40s",
-    output: OutputOption = None,
-    seed: SeedOption = SEED,
-    bins: BinOption = None,
-    as_json: JsonOption = False,
+    samples: options.LeastOption = 5,
+    budget: options.BudgetOption = "40s",
+    output: options.OutputOption = None,
+    seed: options.SeedOption = SEED,
+    bins: options.BinOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Measure your own shape, and say which handle and pool to take.
 
@@ -173,15 +162,14 @@ def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     from poolbench.analysis.estimate import estimates
 
     frame = estimates(results)
+    options.begin(origin, as_json)
     if as_json:
-        say(origin)
         found = {"origin": origin, "shape": title, **trial.record(frame), "further": advice.further(frame)}
         typer.echo(json.dumps(found, indent=1))
         return
-    tell(origin + "\n")
     trial.tell_advice(title, frame)
     for line in advice.further(frame):
-        tell(line)
+        options.tell(line)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, complain, origin, results_of, say, tell
+from poolbench.options import ResultsArgument, begin, complain, origin, results_of
 
 EPILOG = """\b
 Examples:
@@ -40,15 +40,11 @@ def claims(
 
     read = results_of(results)
     found = list(judged.judge(estimates(read), installed=read.installed))
+    begin(origin(read), form is Format.json)
     if form is Format.json:
-        say(origin(read))
+        typer.echo(json.dumps([dataclasses.asdict(claim) for claim in found], indent=1))
     else:
-        tell(origin(read) + "\n")
-    match form:
-        case Format.text:
-            tables.print_claims(found)
-        case Format.json:
-            typer.echo(json.dumps([dataclasses.asdict(claim) for claim in found], indent=1))
+        tables.print_claims(found)
     if broken := judged.broken_promises(found):
         complain(f"{len(broken)} of pooled's own promises do not hold")
         raise typer.Exit(1)

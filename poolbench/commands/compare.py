@@ -11,32 +11,12 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import trial
 from poolbench.measure.progress import Progress, duration
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.sample import take
 from poolbench.measure.stopping import Rule
-from poolbench.options import (
-    BudgetOption,
-    ContenderOption,
-    JsonOption,
-    LeastOption,
-    MallocOption,
-    OutputOption,
-    SeedOption,
-    VariantOption,
-    WorkloadOption,
-    complain,
-    fail,
-    origin,
-    progress_stream,
-    results_of,
-    say,
-    seconds,
-    selection_of,
-    share,
-    tell,
-)
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import is_ours
@@ -80,10 +60,10 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
         if not (path / "bench" / "CMakeLists.txt").is_file():
             raise SelectionError(f"{path} is no checkout of pooled: it has no bench/CMakeLists.txt")
         probed = build.first_working()
-        say(f"{side}: {path}")
+        options.say(f"{side}: {path}")
         wanted = matrix.wanted_workloads("quick", description.load(), chosen) if chosen.workload else {}
         workloads = list(dict.fromkeys(name for names in wanted.values() for name in names))
-        path = build.only(probed, workloads, [*OURS, *chosen.contender], say, path.resolve())
+        path = build.only(probed, workloads, [*OURS, *chosen.contender], options.say, path.resolve())
     return program.load(side, path.resolve())
 
 
@@ -98,7 +78,7 @@ def _common(sides: list[program.Program], chosen: Selection, libraries: list, ev
         for side in sides
     )
     if left := len(set(old) ^ set(new)):
-        say(f"{left} cells can be measured with one of the two alone: left out")
+        options.say(f"{left} cells can be measured with one of the two alone: left out")
     cells = [cell for cell in chosen.filter(old) if cell in set(new)]
     cells = [cell for cell in cells if chosen.contender or is_ours(cell.contender)]
     if not cells:
@@ -108,9 +88,9 @@ def _common(sides: list[program.Program], chosen: Selection, libraries: list, ev
 
 def _long_enough(cells: list[Cell], bench: program.Program, libraries: list, limit: float, rule: Rule) -> list[Cell]:
     """At scales at which a run takes LEAST_SECONDS, if it is shorter; says what the whole will take."""
-    say(f"a first run of {len(cells)} cells, not counted, shows how long they take")
+    options.say(f"a first run of {len(cells)} cells, not counted, shows how long they take")
     by_name = {malloc.name: malloc for malloc in libraries}
-    shown, longer, round_of_both = Progress(progress_stream()), [], 0.0
+    shown, longer, round_of_both = Progress(options.progress_stream()), [], 0.0
     for number, cell in enumerate(cells):
         shown.show(f"[trying: {number} of {len(cells)}] {cell}")
         took = take(cell, bench, by_name[cell.malloc], limit).seconds or limit
@@ -123,7 +103,7 @@ def _long_enough(cells: list[Cell], bench: program.Program, libraries: list, lim
     more = f", more until its interval is within ±{rule.precision:.1%}: up to {duration(longest)}"
     more = more if longest > least * 1.1 else ""
     few = "; fewer: --workload, --contender, --samples" if least > rule.budget else ""
-    say(f"cells: {len(cells)}; {rule.least} pairs of runs of each take about {duration(least)}{more}{few}")
+    options.say(f"cells: {len(cells)}; {rule.least} pairs of runs of each take about {duration(least)}{more}{few}")
     return longer
 
 
@@ -136,7 +116,9 @@ def _measured(
         output = find.new_path(PROFILE, output)
     sides = [_executable(side, path, chosen) for side, path in zip(SIDES, paths, strict=True)]
     if sides[0].sha256 == sides[1].sha256:
-        say("both are the same executable (same SHA-256): what follows shows what this machine takes for a difference")
+        options.say(
+            "both are the same executable (same SHA-256): what follows is what this machine takes for a difference"
+        )
     there = find.continued(output, sides) if output else None
     if output:
         check_writable(output)
@@ -150,7 +132,7 @@ def _measured(
     cells = [dataclasses.replace(cell, toolchain=side) for cell in cells for side in SIDES]
     path = output or find.new_path(PROFILE, find.DIRECTORY)
     plan = RunPlan(path, PROFILE, cells, sides, libraries, rule, limit, selection, everything, seed=seed, paired=True)
-    return carry_out(plan, say, progress_stream())
+    return carry_out(plan, options.say, options.progress_stream())
 
 
 def _sides(results: Results) -> list[Results]:
@@ -167,15 +149,15 @@ def _sides(results: Results) -> list[Results]:
 
 
 def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
-    sides = [results_of(path) for path in paths]
+    sides = [options.results_of(path) for path in paths]
     if sides[0].machine() != sides[1].machine():
-        complain("the files come from DIFFERENT MACHINES: what differs may be the machines")
+        options.complain("the files come from DIFFERENT MACHINES: what differs may be the machines")
     for side in sides:
         if not side.finished:
-            complain(f"{side.path.name} is UNFINISHED: its run was stopped")
+            options.complain(f"{side.path.name} is UNFINISHED: its run was stopped")
     there = [side.cells() for side in sides]
     if left := len(set(there[0]) ^ set(there[1])):
-        say(f"{left} cells are in one of the two alone: left out")
+        options.say(f"{left} cells are in one of the two alone: left out")
     common = set(chosen.filter(sorted(set(there[0]) & set(there[1]), key=str)))
     kept = {cell for cell in common if chosen.contender or is_ours(cell.contender)}
     if not kept:
@@ -191,26 +173,27 @@ def compare(
         list[Path] | None,
         typer.Option("--bin", metavar="PATH", help="Given twice: the old and the new pooled-bench or checkout."),
     ] = None,
-    workload: WorkloadOption = None,
-    variant: VariantOption = None,
-    contender: ContenderOption = None,
-    malloc: MallocOption = None,
-    samples: LeastOption = 7,
-    precision: Annotated[
-        float, typer.Option(parser=share, metavar="SHARE", help="More runs until the interval is within ±SHARE.")
-    ] = "2.5%",
-    budget: BudgetOption = "3m",
-    timeout: Annotated[float, typer.Option(parser=seconds, metavar="TIME", help="Limit of a process run.")] = "60s",
-    output: OutputOption = None,
-    seed: SeedOption = SEED,
+    workload: options.WorkloadOption = None,
+    variant: options.VariantOption = None,
+    contender: options.ContenderOption = None,
+    malloc: options.MallocOption = None,
+    samples: options.LeastOption = 7,
+    precision: options.PrecisionOption = "2.5%",
+    budget: options.BudgetOption = "3m",
+    timeout: options.TimeoutOption = "60s",
+    output: options.OutputOption = None,
+    seed: options.SeedOption = SEED,
     fail_above: Annotated[
-        float, typer.Option(parser=share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
+        float, typer.Option(parser=options.share, metavar="SHARE", help="Fail if a slowdown exceeds this: 5% or 0.05.")
     ] = "5%",
     require_decided: Annotated[
-        bool, typer.Option(help="With --bin, for CI: go on beyond --budget until every cell is decided.")
+        bool,
+        typer.Option(
+            "--require-decided", help="With --bin, for CI: whatever the --budget, go on until all is decided."
+        ),
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="List every cell, not only those that differ.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare two executables, or two checkouts, in one run; or two results files.
 
@@ -219,15 +202,15 @@ def compare(
     from poolbench.analysis.compare import Verdict, judge, main_samples
 
     if sorted((len(files or []), len(bins or []))) != [0, 2]:
-        raise fail("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
-    chosen = selection_of(workload, variant, contender, malloc, None)
+        raise options.fail("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
+    chosen = options.selection_of(workload, variant, contender, malloc, None)
     rule = Rule(samples, max(samples, MOST), precision, budget)
     if require_decided:
         rule = Rule(samples, max(samples, MOST_TO_DECIDE), min(precision, fail_above / 2), math.inf)
     again = f"interrupted; give the same --output to continue: {output}" if output else "interrupted"
     with trial.ending_well(again):
         sides = _of_files(files, chosen) if files else _sides(_measured(bins, chosen, rule, timeout, output, seed))
-    origins = [origin(side) for side in (sides if files else sides[:1])]
+    origins = [options.origin(side) for side in (sides if files else sides[:1])]
     broken = [side.failed_cells() for side in sides]
     found = [main_samples(side, description.load()) for side in sides]
     new = {cell: values for cell, values in found[1].items() if cell not in broken[1]}
@@ -235,9 +218,8 @@ def compare(
     failed = {cell: str(why.get("reason", "failed")) for cell, why in broken[1].items() if cell not in broken[0]}
     regressions = [each.what for each in [*groups, *cells] if each.regression(fail_above)]
     counts = Counter(str(each.verdict(fail_above)) for each in cells)
+    options.begin("\n".join(origins), as_json)
     if as_json:
-        for each in origins:
-            say(each)
         told = {
             "origin": origins,
             "fail_above": fail_above,
@@ -248,16 +230,15 @@ def compare(
         }
         typer.echo(json.dumps(told, indent=1))
     else:
-        tell("\n".join(origins) + "\n")
         _tell(groups, cells, every, fail_above)
         for cell, reason in failed.items():
-            tell(f"FAILED in the second alone: {cell}: {reason}")
+            options.tell(f"FAILED in the second alone: {cell}: {reason}")
         more = "poolbench compare --bin OLD --bin NEW decides more" if files else "--samples, --precision: more runs"
-        tell(
+        options.tell(
             f"{len(cells)} cells: {counts['equal']} shown equal within {fail_above:.0%}, {counts['faster']} faster, "
             f"{counts['slower']} slower, {counts['undecided']} undecided{f' ({more})' if counts['undecided'] else ''}."
         )
-        tell(
+        options.tell(
             f"REGRESSION: {len(regressions)} of cells and groups are slower by more than {fail_above:.0%}."
             if regressions
             else f"No regression by more than {fail_above:.0%} is shown."

@@ -49,17 +49,13 @@ def examine() -> dict:
     }  # fmt: skip
 
 
-def _text(value) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {each}" for name, each in value.items())
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def doctor(as_json: JsonOption = False) -> None:
     """Show what this machine has to measure with, and what is missing.
 
     Compilers, mallocs with version and path, processor, memory, huge pages, perf.
     """
+    from poolbench.report.page import in_words
+
     found = examine()
     if as_json:
         typer.echo(json.dumps(found, indent=1))
@@ -71,7 +67,7 @@ def doctor(as_json: JsonOption = False) -> None:
         ("Versions that tools/mallocs.toml pins", found["pinned"]),
         ("Machine", found["machine"] | rest),
     ):
-        tell("\n".join([heading, *(f"  {name.replace('_', ' '):20} {_text(rows[name])}" for name in rows), ""]))
+        tell("\n".join([heading, *(f"  {name.replace('_', ' '):20} {in_words(rows[name])}" for name in rows), ""]))
     for why in found["missing"] or ["nothing"]:
         tell(f"Missing: {why}")
     if found["missing"] and where.in_checkout():

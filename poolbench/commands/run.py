@@ -8,27 +8,10 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
-from poolbench.options import (
-    BinOption,
-    ContenderOption,
-    MallocOption,
-    SeedOption,
-    ToolchainOption,
-    VariantOption,
-    WorkloadOption,
-    fail,
-    origin,
-    pairs,
-    progress_stream,
-    say,
-    seconds,
-    selection_of,
-    share,
-    tell,
-)
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection, SelectionError
@@ -65,30 +48,32 @@ DEFAULTS = {
 }
 
 
-def programs_of(options: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
+def programs_of(bins: list[str] | None, profile: str, chosen: Selection) -> list[program.Program]:
     """Those named by --bin, else those built now."""
-    if options:
-        return [each for name, path in pairs(options, "--bin") for each in program.load_with_siblings(name, Path(path))]
+    if bins:
+        return [
+            each for name, path in options.pairs(bins, "--bin") for each in program.load_with_siblings(name, Path(path))
+        ]
     names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
     chosen.check("toolchain", names)
     probed = [toolchains.probe(t) for t in toolchains.TOOLCHAINS if chosen.takes("toolchain", t.name)]
     for each in probed:
         if not each.works:
-            say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
+            options.say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
     working = [each for each in probed if each.works]
     if not working:
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
     wanted = matrix.wanted_workloads(profile, description.load(), chosen)
     main = working[0].toolchain.name
     quickly = profile == Profile.smoke
-    return build.ensure(working, wanted, main, say, some=bool(chosen.workload), quickly=quickly)
+    return build.ensure(working, wanted, main, options.say, some=bool(chosen.workload), quickly=quickly)
 
 
 def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Malloc], list[str]]:
     """What --malloc names: those to measure with, and which of them are chosen; NAME=PATH is measured beside the
     others, unless names alone choose among them: then it is one of those chosen."""
     split = [word for given in words or [] for word in given.split(",") if word]
-    named = dict(pairs([word for word in split if "=" in word], "--malloc"))
+    named = dict(options.pairs([word for word in split if "=" in word], "--malloc"))
     chosen = [word for word in split if "=" not in word]
     for name, path in named.items():
         if not Path(path).is_file():
@@ -100,7 +85,7 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
         if name in chosen and name not in named:
             raise SelectionError(why)
         if name not in named:
-            say(f"left out: {why}")
+            options.say(f"left out: {why}")
     if profile != "smoke" or chosen:
         return found, chosen
     # A smoke run is about the workloads' arithmetic, which does not depend on the malloc; one that is named is tried.
@@ -130,7 +115,7 @@ def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Mallo
     cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
-        raise fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
+        raise options.fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
     return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
 
@@ -154,19 +139,17 @@ def run(
     profile: Annotated[
         Profile, typer.Option(help="quick: minutes; full: published counts, hours; smoke: once, tiny.")
     ] = (Profile.quick),
-    workload: WorkloadOption = None,
-    variant: VariantOption = None,
-    contender: ContenderOption = None,
-    malloc: MallocOption = None,
-    toolchain: ToolchainOption = None,
+    workload: options.WorkloadOption = None,
+    variant: options.VariantOption = None,
+    contender: options.ContenderOption = None,
+    malloc: options.MallocOption = None,
+    toolchain: options.ToolchainOption = None,
     samples: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=1000, help="Least process runs of each.")
     ] = None,
-    precision: Annotated[
-        float | None, typer.Option(parser=share, metavar="SHARE", help="Stop when the interval is within ±SHARE.")
-    ] = None,
-    budget: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="For more runs: 10m.")] = None,
-    timeout: Annotated[float | None, typer.Option(parser=seconds, metavar="TIME", help="Limit of a run: 60s.")] = None,
+    precision: options.PrecisionOption = None,
+    budget: options.BudgetOption = None,
+    timeout: options.TimeoutOption = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Results file (continued if it exists) or directory. Default: beside your other runs."),
@@ -174,8 +157,8 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start a new run even if a stopped one could be completed.")
     ] = False,
-    bins: BinOption = None,
-    seed: SeedOption = SEED,
+    bins: options.BinOption = None,
+    seed: options.SeedOption = SEED,
     report: Annotated[
         bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
     ] = False,
@@ -187,26 +170,18 @@ def run(
     """
     with trial.ending_well("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
-        chosen = selection_of(workload, variant, contender, names, toolchain)
+        chosen = options.selection_of(workload, variant, contender, names, toolchain)
         found = found_for(profile, chosen, libraries, bins)
         if dry_run:
             for cell in found.cells:
                 typer.echo(str(cell))
             return
         selection = chosen.describe()
-        plan = RunPlan(
-            results_path(output, fresh, profile, selection, found.programs),
-            str(profile),
-            found.cells,
-            found.programs,
-            found.mallocs,
-            rule_of(profile, samples, precision, budget),
-            timeout or DEFAULTS[profile][1],
-            selection,
-            found.descriptions,
-            seed,
-        )
-        results = carry_out(plan, say, progress_stream())
+        path = results_path(output, fresh, profile, selection, found.programs)
+        rule, limit = rule_of(profile, samples, precision, budget), timeout or DEFAULTS[profile][1]
+        measured = (str(profile), found.cells, found.programs, found.mallocs)
+        plan = RunPlan(path, *measured, rule, limit, selection, found.descriptions, seed)
+        results = carry_out(plan, options.say, options.progress_stream())
     if report:
         conclude(results, found.descriptions)
     typer.echo(str(results.path))
@@ -220,7 +195,7 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.commands.report import make
 
     frame = estimate.estimates(results)
-    tell(origin(results) + "\n")
+    options.tell(options.origin(results) + "\n")
     tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
     tables.print_claims(claims.judge(frame, installed=results.installed))
     typer.echo(f"report: {make(results, None)}")

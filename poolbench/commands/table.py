@@ -6,20 +6,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import (
-    ContenderOption,
-    MallocOption,
-    ResultsArgument,
-    ToolchainOption,
-    VariantOption,
-    WorkloadOption,
-    fail,
-    origin,
-    results_of,
-    say,
-    selection_of,
-    tell,
-)
+from poolbench import options
 from poolbench.plan import description
 from poolbench.plan.selection import SelectionError
 
@@ -38,26 +25,26 @@ class Format(enum.StrEnum):
 
 
 def table(
-    results: ResultsArgument = None,
+    results: options.ResultsArgument = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="The output format.")] = Format.text,
     summary: Annotated[bool, typer.Option("--summary", help="One line per workload (text, markdown).")] = False,
-    workload: WorkloadOption = None,
-    variant: VariantOption = None,
-    contender: ContenderOption = None,
-    malloc: MallocOption = None,
-    toolchain: ToolchainOption = None,
+    workload: options.WorkloadOption = None,
+    variant: options.VariantOption = None,
+    contender: options.ContenderOption = None,
+    malloc: options.MallocOption = None,
+    toolchain: options.ToolchainOption = None,
 ) -> None:
     """Print the figures: medians, intervals and ratios."""
     from poolbench import tables
     from poolbench.analysis import estimate, headlines, rows
 
     if summary and form is Format.json:
-        raise fail("--summary is for people: text or markdown")
-    found = results_of(results)
+        raise options.fail("--summary is for people: text or markdown")
+    found = options.results_of(results)
     try:
-        kept = set(selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
+        kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
     except SelectionError as error:
-        raise fail(str(error)) from error
+        raise options.fail(str(error)) from error
     descriptions = description.load()
     if summary:
         found = found.only(kept)
@@ -67,10 +54,7 @@ def table(
         # All cells first: a ratio may be to one that is not shown.
         groups = [shown for group in rows.groups(found, descriptions) if (shown := group.only(kept)).rows]
         sheets = [tables.group_sheet(group) for group in groups]
-    if form is Format.json:
-        say(origin(found))
-    else:
-        tell(origin(found) + "\n")
+    options.begin(options.origin(found), form is Format.json)
     match form:
         case Format.text:
             for sheet in sheets:

@@ -7,21 +7,9 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import trial
 from poolbench.measure.run_plan import SEED
-from poolbench.options import (
-    BudgetOption,
-    JsonOption,
-    LeastOption,
-    OutputOption,
-    SeedOption,
-    ToolchainOption,
-    VariantOption,
-    fail,
-    say,
-    selection_of,
-    tell,
-)
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
 from poolbench.plan.selection import Selection
@@ -77,14 +65,14 @@ def _asked(
 ) -> own.Own:
     """What the command line names; ends the command when that is nothing that can be measured."""
     if (header is None) == (pattern is None):
-        raise fail("name a header and its --type, or a --pattern (poolbench try --help has examples)")
+        raise options.fail("name a header and its --type, or a --pattern (poolbench try --help has examples)")
     if header is not None and not type_name:
-        raise fail(f"which type of {header} is meant? say --type my::Packet")
+        raise options.fail(f"which type of {header} is meant? say --type my::Packet")
     if pattern is not None and (type_name or arguments):
-        raise fail("--type and --args go with a header; a --pattern makes its objects itself")
+        raise options.fail("--type and --args go with a header; a --pattern makes its objects itself")
     for path in [*filter(None, (header, pattern)), *sources]:
         if not path.is_file():
-            raise fail(f"there is no file {path}")
+            raise options.fail(f"there is no file {path}")
     compiled, linked = own.split_flags(flags, Path.cwd())
     files = [path.resolve() for path in sources]
     return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
@@ -95,11 +83,11 @@ def _new_pattern(path: Path) -> None:
         with path.open("x") as file:
             file.write(own.TEMPLATE.read_text())
     except FileExistsError as error:
-        raise fail(f"{path} exists: name a new file") from error
+        raise options.fail(f"{path} exists: name a new file") from error
     except OSError as error:
-        raise fail(f"{path} cannot be written: {error.strerror}", 1) from error
+        raise options.fail(f"{path} cannot be written: {error.strerror}", 1) from error
     typer.echo(str(path))
-    say(f"change it, then: poolbench try --pattern {path}")
+    options.say(f"change it, then: poolbench try --pattern {path}")
 
 
 def try_own(
@@ -123,19 +111,19 @@ def try_own(
         list[Path] | None,
         typer.Option("--source", metavar="FILE", help="A source file to build with it; may be repeated."),
     ] = None,
-    variant: VariantOption = None,
+    variant: options.VariantOption = None,
     live: Annotated[
         int, typer.Option(metavar="N", min=1, max=1_000_000_000, help="Objects alive at the same time, in all threads.")
     ] = 10_000,
     threads: Annotated[
         int, typer.Option(metavar="N", min=1, max=256, help="Threads; a hand-off needs at least two.")
     ] = 1,
-    toolchain: ToolchainOption = None,
-    samples: LeastOption = 5,
-    budget: BudgetOption = "30s",
-    output: OutputOption = None,
-    seed: SeedOption = SEED,
-    as_json: JsonOption = False,
+    toolchain: options.ToolchainOption = None,
+    samples: options.LeastOption = 5,
+    budget: options.BudgetOption = "30s",
+    output: options.OutputOption = None,
+    seed: options.SeedOption = SEED,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Measure a type or a pattern of your own.
 
@@ -148,8 +136,8 @@ def try_own(
     trial.check_new(output)
     with trial.ending_well():
         asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
-        chosen = selection_of(None, variant, None, None, toolchain)
-        bench = own.built(asked, _toolchain(chosen), say)
+        chosen = options.selection_of(None, variant, None, None, toolchain)
+        bench = own.built(asked, _toolchain(chosen), options.say)
         libraries = mallocs.find()[0] + mallocs.ours(bench.path)
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
         effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
@@ -167,13 +155,12 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
     variants = sorted(measured, key=lambda name: PATTERNS.index(name) if name in PATTERNS else len(PATTERNS))
     parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
+    options.begin(origin, as_json)
     if as_json:
-        say(origin)
         told = {variant: trial.record(part) for variant, part in parts.items()}
         found = {"origin": origin, "what": what, "header": str(asked.header), "live": live, "patterns": told}
         typer.echo(json.dumps(found, indent=1))
         return
-    tell(origin + "\n")
     operations = {cell.variant: sample.get("operation", "") for cell, sample in results.samples}
     for variant, part in parts.items():
         number = f": {live:,} live" if variant != ONE_AT_A_TIME else ""

@@ -90,13 +90,8 @@ def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: i
             progress.step(counts["runs"], left, counts["failed"], str(state.cell))
             program = bench.program(state.cell)
             result = take(state.cell, program, bench.mallocs[state.cell.malloc], bench.limit)
-            about = {
-                "cell": state.cell.to_record(),
-                "commit": bench.commit,
-                "machine": bench.machine,
-                "program": program.sha256,
-                "wall_seconds": round(result.seconds, 3),
-            }
+            about = {"cell": state.cell.to_record(), "commit": bench.commit, "machine": bench.machine}
+            about |= {"program": program.sha256, "wall_seconds": round(result.seconds, 3)}
             counts["runs"] += 1
             if result.sample is not None:
                 store.append(record.line("sample", **about, **result.sample))

@@ -35,16 +35,8 @@ def _part(part: Part, program: Program, workload: Workload, mallocs: list[str], 
             if contender in part.excluded:
                 continue
             for point, malloc in product(points, _wanted(part.malloc, mallocs)):
-                yield Cell(
-                    workload.name,
-                    variant,
-                    contender,
-                    malloc,
-                    program.toolchain,
-                    program.optimisation,
-                    **point,
-                    scale=scale,
-                )
+                built = (program.toolchain, program.optimisation)
+                yield Cell(workload.name, variant, contender, malloc, *built, **point, scale=scale)
 
 
 def _smoke(program: Program, workload: Workload, mallocs: list[str]) -> Iterator[Cell]:

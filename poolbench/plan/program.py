@@ -48,14 +48,8 @@ class Program:
     workloads: dict[str, Workload] = field(hash=False, compare=False)
 
     def describe(self) -> dict:
-        return {
-            "toolchain": self.toolchain,
-            "optimisation": self.optimisation,
-            "compiler": self.compiler,
-            "stdlib": self.stdlib,
-            "flags": self.flags,
-            "sha256": self.sha256,
-        }
+        names = ("toolchain", "optimisation", "compiler", "stdlib", "flags", "sha256")
+        return {name: getattr(self, name) for name in names}
 
 
 def sha256_of(path: str) -> str:
@@ -75,15 +69,8 @@ def _workload(listed: dict) -> Workload:
             continue
         for variant in contender["variants"]:
             contenders[variant].append(contender["name"])
-    return Workload(
-        listed["name"],
-        contenders,
-        not_built,
-        listed.get("payloads", []),
-        listed.get("default_threads", 0),
-        listed.get("live", []),
-        listed.get("steps", []),
-    )
+    live, steps, threads = listed.get("live", []), listed.get("steps", []), listed.get("default_threads", 0)
+    return Workload(listed["name"], contenders, not_built, listed.get("payloads", []), threads, live, steps)
 
 
 def load(toolchain: str, path: Path) -> Program:
@@ -93,16 +80,9 @@ def load(toolchain: str, path: Path) -> Program:
             [str(path), "--list", "--json"], capture_output=True, text=True, check=True, timeout=LIST_SECONDS
         )
         listed = json.loads(done.stdout)
-        return Program(
-            toolchain,
-            path,
-            listed["optimisation"],
-            listed.get("compiler", "unknown"),
-            listed.get("stdlib", "unknown"),
-            listed.get("flags", "unknown"),
-            sha256_of(str(path)),
-            {workload["name"]: _workload(workload) for workload in listed["workloads"]},
-        )
+        built = [listed.get(name, "unknown") for name in ("compiler", "stdlib", "flags")]
+        workloads = {workload["name"]: _workload(workload) for workload in listed["workloads"]}
+        return Program(toolchain, path, listed["optimisation"], *built, sha256_of(str(path)), workloads)
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
         raise ProgramError(f"{path} cannot be asked what it measures: {error}") from error
 

@@ -61,7 +61,7 @@ def _losses_sheet(losses: list[findings.Loss]) -> Sheet:
     return Sheet("Where something else behind a smart pointer is faster", columns, lines, words={"work", "contender"})
 
 
-def _in_words(value: object) -> str:
+def in_words(value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
@@ -77,7 +77,7 @@ def _machine_sheet(results: Results) -> Sheet:
     machine = session.get("machine", {})
 
     def joined(record: dict, *names: str) -> str:
-        return ", ".join(_in_words(record.get(name, "unknown")) for name in names)
+        return ", ".join(in_words(record.get(name, "unknown")) for name in names)
 
     lines = [
         ["measured", f"{joined(session, 'time')}, profile {joined(session, 'profile')}"],

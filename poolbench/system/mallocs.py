@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -13,17 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poolbench import where
+from poolbench.system import process
 
 BUILT = where.builds() / "mallocs"  # what tools/build_mallocs built
-LIBRARY_DIRECTORIES = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/local/lib",
-    "/lib64",
-    "/lib",
-)
+LIBRARY_DIRECTORIES = [f"/usr/lib/{machine}-linux-gnu" for machine in ("x86_64", "aarch64")]
+LIBRARY_DIRECTORIES += ["/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64", "/lib"]
 # Name of the malloc, then patterns of its library, the preferred one first; the debug forms are not wanted.
 LIBRARY_PATTERNS = {
     "tcmalloc": (r"libtcmalloc_minimal\.so\.\d+", r"libtcmalloc\.so\.\d+"),
@@ -70,11 +63,8 @@ class Malloc:
 
 def _from_ldconfig() -> list[str]:
     for program in ("ldconfig", "/sbin/ldconfig"):
-        try:
-            text = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
-        except OSError:
-            continue
-        return [line.rsplit("=> ", 1)[1].strip() for line in text.splitlines() if "=> " in line]
+        if text := process.output([program, "-p"]):
+            return [line.rsplit("=> ", 1)[1].strip() for line in text.splitlines() if "=> " in line]
     return []
 
 
@@ -90,19 +80,9 @@ def library_files() -> list[str]:
 
 def version_of(name: str, path: str) -> str:
     environment = {**os.environ, "LD_PRELOAD": path}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", VERSION_PROGRAM, name],
-            env=environment,
-            timeout=20,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode == 0 and done.stdout.strip():
-            return done.stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        pass
+    said = process.output([sys.executable, "-c", VERSION_PROGRAM, name], environment=environment)
+    if said and said.strip():
+        return said.strip()
     # Better the number in the file's name than none.
     numbers = re.search(r"\.so\.([\d.]+(?:\+\w+)?)$", os.path.realpath(path))
     return numbers.group(1) if numbers else "unknown"

@@ -61,3 +61,13 @@ def run(command: list[str], environment: dict[str, str], limit: float) -> Ended:
             end_group(process)
             process.wait()
         return Ended(status, _tail(out), _tail(err), seconds)
+
+
+def output(command: list[str], text: str = "", environment: dict[str, str] | None = None) -> str | None:
+    """Standard output, or None when the command failed."""
+    settings = {"input": text, "env": environment, "timeout": 60, "capture_output": True, "text": True}
+    try:
+        done = subprocess.run(command, check=False, **settings)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -2,10 +2,11 @@
 """The three toolchains that the benchmark is built with: presets of CMakePresets.json."""
 
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from poolbench.system import process
 
 PROBE = """#include <version>
 #include <string>
@@ -19,7 +20,6 @@ int main(int argc, char** argv) {
     return std::string(argv[argc - 1]).empty();
 }
 """
-PROBE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -51,28 +51,19 @@ TOOLCHAINS = (
 )
 
 
-def _output(command: list[str], text: str = "") -> str | None:
-    """Standard output, or None when the command failed."""
-    try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=PROBE_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
 def probe(toolchain: Toolchain) -> Probed:
     if shutil.which(toolchain.compiler) is None:
         return Probed(toolchain, why_absent=f"{toolchain.compiler} is not installed (Debian: {toolchain.packages})")
-    version = (_output([toolchain.compiler, "--version"]) or "unknown").splitlines()[0]
+    version = (process.output([toolchain.compiler, "--version"]) or "unknown").splitlines()[0]
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         program = str(Path(directory) / "probe")
         command = [toolchain.compiler, *toolchain.flags, "-std=c++20", "-x", "c++", "-", "-o", program]
-        if _output(command, PROBE) is None:
+        if process.output(command, PROBE) is None:
             words = " ".join((toolchain.compiler, *toolchain.flags))
             return Probed(
                 toolchain, version, why_absent=f"{words} cannot link a program (Debian: {toolchain.packages})"
             )
-        stdlib = _output([program, "x"])
+        stdlib = process.output([program, "x"])
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib)

@@ -14,16 +14,8 @@ from poolbench.system.mallocs import Malloc
 from poolbench.tests import support
 
 GLIBC = Malloc("glibc")
-GOOD = {
-    "workload": "w",
-    "contender": "make_shared",
-    "ns_per_op": 2.0,
-    "ops": 10,
-    "malloc": "glibc",
-    "malloc_path": os.__file__,
-    "operation": "one op",
-    "bytes_each": 64,
-}
+GOOD = {"workload": "w", "contender": "make_shared", "ns_per_op": 2.0, "ops": 10, "malloc": "glibc"}
+GOOD |= {"malloc_path": os.__file__, "operation": "one op", "bytes_each": 64}
 
 
 def take(tmp_path, body, malloc=GLIBC, limit=10.0, **cell):

@@ -32,14 +32,14 @@ class PackageTest(unittest.TestCase):
         with tarfile.open(fileobj=io.BytesIO(self.archive)) as archive:
             names = set(archive.getnames())
             runnable = {each.name for each in archive if each.mode & 0o100}
-        for name in (
+        for name in [
             "CMakeLists.txt",
             "LICENSE",
             "Makefile",
             "include/pooled/pooled.hpp",
             "src/pooled.cpp",
             "tools/setup",
-        ):
+        ]:
             self.assertIn(f"{self.folder}/{name}", names)
         self.assertIn(f"{self.folder}/tools/setup", runnable)
         self.assertEqual({name for name in names if not name.startswith(f"{self.folder}/")}, set())
