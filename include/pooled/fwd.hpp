@@ -52,7 +52,7 @@ using rc_ptr_of = std::conditional_t<std::is_same_v<Counting, among_threads>, rc
 
 template <class T>
 class enable_rc_from_this;
-template <class T, class U>
+template <class T, class Element>
 class with_tail;
 
 class reclaim_scope;

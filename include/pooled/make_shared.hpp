@@ -6,7 +6,7 @@
 //
 //   make_shared<T>(arguments...)
 //   make_shared<T[]>(count)   make_shared<T[]>(count, value)   make_shared<T[N]>()   make_shared<T[N]>(value)
-//   make_shared_with_tail<T, U>(count, arguments of T...)
+//   make_shared_with_tail<T, Element>(count, arguments of T...)
 //
 // Thread-safe.
 
@@ -144,52 +144,52 @@ template <detail::unbounded_array T>
         detail::default_place(), count);
 }
 
-// A T of `args`, followed in the same block by `count` objects of U: value-initialised, or default-initialised (the T as well if there are
+// A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well if there are
 // no `args`). tail() gives them. Throws std::bad_array_new_length if the tail exceeds the address space, std::bad_alloc, and what the
 // constructors throw.
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail(std::size_t count, Args&&... args) {
     POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make_with_tail<T, U>(detail::default_place(), count,
-                                                            std::forward<Args>(args)...);
+    return detail::by_shared::template make_with_tail<T, Element>(detail::default_place(), count,
+                                                                  std::forward<Args>(args)...);
 }
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, U>>
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
     POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make_with_tail<T, U, detail::on_failure::throws,
+    return detail::by_shared::template make_with_tail<T, Element, detail::on_failure::throws,
                                                       detail::initialise::by_default>(
         detail::default_place(), count, std::forward<Args>(args)...);
 }
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>> make_unique_with_tail(std::size_t count,
-                                                                                          Args&&... args) {
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
+make_unique_with_tail(std::size_t count, Args&&... args) {
     POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make_with_tail<T, U>(detail::default_place(), count,
-                                                            std::forward<Args>(args)...);
+    return detail::by_unique::template make_with_tail<T, Element>(detail::default_place(), count,
+                                                                  std::forward<Args>(args)...);
 }
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, U>>
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
 make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
     POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make_with_tail<T, U, detail::on_failure::throws,
+    return detail::by_unique::template make_with_tail<T, Element, detail::on_failure::throws,
                                                       detail::initialise::by_default>(
         detail::default_place(), count, std::forward<Args>(args)...);
 }
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>> make_rc_with_tail(std::size_t count,
-                                                                                  Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
-    return detail::by_rc<detail::among_threads>::template make_with_tail<T, U>(detail::default_place(), count,
-                                                                               std::forward<Args>(args)...);
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count,
+                                                                                        Args&&... args) {
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, Element>>);
+    return detail::by_rc<detail::among_threads>::template make_with_tail<T, Element>(
+        detail::default_place(), count, std::forward<Args>(args)...);
 }
-template <class T, class U, class... Args>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, U>>
+template <class T, class Element, class... Args>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>>
 make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, U>>);
-    return detail::by_rc<detail::among_threads>::template make_with_tail<T, U, detail::on_failure::throws,
-                                                                         detail::initialise::by_default>(
+    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, Element>>);
+    return detail::by_rc<detail::among_threads>::template make_with_tail<
+        T, Element, detail::on_failure::throws, detail::initialise::by_default>(
         detail::default_place(), count, std::forward<Args>(args)...);
 }
 

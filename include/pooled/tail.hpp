@@ -11,14 +11,14 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-template <class T, class U>
-[[nodiscard]] std::span<U> tail(with_tail<T, U>& object) noexcept {
-    detail::tail_elements<U>& elements = object;
+template <class T, class Element>
+[[nodiscard]] std::span<Element> tail(with_tail<T, Element>& object) noexcept {
+    detail::tail_elements<Element>& elements = object;
     return {detail::first_of(elements), elements.pooled_tail_count};
 }
-template <class T, class U>
-[[nodiscard]] std::span<U const> tail(with_tail<T, U> const& object) noexcept {
-    return tail(const_cast<with_tail<T, U>&>(object));
+template <class T, class Element>
+[[nodiscard]] std::span<Element const> tail(with_tail<T, Element> const& object) noexcept {
+    return tail(const_cast<with_tail<T, Element>&>(object));
 }
 
 // The tail of the object that `p`, any pointer, points to; empty if `p` is null.

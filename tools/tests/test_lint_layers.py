@@ -41,8 +41,8 @@ class LintTest(TemporaryHeaders):
         self.assertEqual(lint.check_layers(self.headers()) + lint.check_cycles(self.headers()), [])
 
     def test_an_upward_include_is_refused(self):
-        self.header("pool.hpp")
-        self.header("detail/bits.hpp", '#include "pooled/pool.hpp"\n')
+        self.header("options.hpp")
+        self.header("detail/bits.hpp", '#include "pooled/options.hpp"\n')
         self.assert_one(lint.check_layers(self.headers()), "include/pooled/detail/bits.hpp", 3, "base is below pool")
 
     def test_a_circle_of_includes_is_refused_and_shown(self):

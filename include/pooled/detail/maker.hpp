@@ -73,11 +73,11 @@ struct by_shared {
                                                                             std::forward<Args>(args)...);
     }
 
-    template <class T, class U, on_failure OnFailure = on_failure::throws,
+    template <class T, class Element, on_failure OnFailure = on_failure::throws,
               initialise How = initialise::by_value, class Place, class... Args>
-    [[nodiscard]] static std::shared_ptr<tailed<T, U>> make_with_tail(Place place, std::size_t count,
-                                                                      Args&&... args) {
-        return detail::make_shared_with_tail<T, U, Place::k_sharing, OnFailure, How>(
+    [[nodiscard]] static std::shared_ptr<tailed<T, Element>> make_with_tail(Place place, std::size_t count,
+                                                                            Args&&... args) {
+        return detail::make_shared_with_tail<T, Element, Place::k_sharing, OnFailure, How>(
             place.core(), count, std::forward<Args>(args)...);
     }
 };
@@ -98,12 +98,12 @@ struct by_rc {
             return detail::make_array<T, Counting, Place::k_sharing, OnFailure>(place.core(), args...);
     }
 
-    template <class T, class U, on_failure OnFailure = on_failure::throws,
+    template <class T, class Element, on_failure OnFailure = on_failure::throws,
               initialise How = initialise::by_value, class Place, class... Args>
-    [[nodiscard]] static rc_ptr_of<tailed<T, U>, Counting> make_with_tail(Place place, std::size_t count,
-                                                                          Args&&... args) {
-        return detail::adopt_made<tailed<T, U>, Counting>(
-            detail::make_counted_with_tail<T, U, Place::k_sharing, OnFailure, How>(
+    [[nodiscard]] static rc_ptr_of<tailed<T, Element>, Counting>
+    make_with_tail(Place place, std::size_t count, Args&&... args) {
+        return detail::adopt_made<tailed<T, Element>, Counting>(
+            detail::make_counted_with_tail<T, Element, Place::k_sharing, OnFailure, How>(
                 place.core(), count_header::k_sole, count, std::forward<Args>(args)...));
     }
 };
@@ -118,12 +118,12 @@ struct by_unique {
                 place, count_header::k_unique, std::forward<Args>(args)...));
     }
 
-    template <class T, class U, on_failure OnFailure = on_failure::throws,
+    template <class T, class Element, on_failure OnFailure = on_failure::throws,
               initialise How = initialise::by_value, class Place, class... Args>
-    [[nodiscard]] static unique_ptr<tailed<T, U>> make_with_tail(Place place, std::size_t count,
-                                                                 Args&&... args) {
-        return unique_ptr<tailed<T, U>>(
-            detail::make_counted_with_tail<T, U, Place::k_sharing, OnFailure, How>(
+    [[nodiscard]] static unique_ptr<tailed<T, Element>> make_with_tail(Place place, std::size_t count,
+                                                                       Args&&... args) {
+        return unique_ptr<tailed<T, Element>>(
+            detail::make_counted_with_tail<T, Element, Place::k_sharing, OnFailure, How>(
                 place.core(), count_header::k_unique, count, std::forward<Args>(args)...));
     }
 };
@@ -338,88 +338,88 @@ public:
         return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws, by_default>(place(), count);
     }
 
-    // A T of `args`, followed in the same block by `count` objects of U: value-initialised, or default-initialised (the T as well
+    // A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well
     // if there are no `args`). tail() gives them.
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>> make_shared_with_tail(std::size_t count,
-                                                                                           Args&&... args) {
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
+    make_shared_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, U>(place(), count, std::forward<Args>(args)...);
+        return by_shared::template make_with_tail<T, Element>(place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
     make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, U, throws, by_default>(place(), count,
-                                                                            std::forward<Args>(args)...);
+        return by_shared::template make_with_tail<T, Element, throws, by_default>(
+            place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>> make_unique_with_tail(std::size_t count,
-                                                                                      Args&&... args) {
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>> make_unique_with_tail(std::size_t count,
+                                                                                            Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, U>(place(), count, std::forward<Args>(args)...);
+        return by_unique::template make_with_tail<T, Element>(place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
     make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, U, throws, by_default>(place(), count,
-                                                                            std::forward<Args>(args)...);
-    }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-    make_rc_with_tail(std::size_t count, Args&&... args) {
-        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, U>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, U>(place(), count,
-                                                                          std::forward<Args>(args)...);
-    }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
-    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, U>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, U, throws, by_default>(
+        return by_unique::template make_with_tail<T, Element, throws, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
+    make_rc_with_tail(std::size_t count, Args&&... args) {
+        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element>(place(), count,
+                                                                                std::forward<Args>(args)...);
+    }
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
+    make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
+        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, throws, by_default>(
+            place(), count, std::forward<Args>(args)...);
+    }
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, U, marks_and_throws>(place(), count,
-                                                                          std::forward<Args>(args)...);
+        return by_shared::template make_with_tail<T, Element, marks_and_throws>(place(), count,
+                                                                                std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, U>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, U, marks_and_throws, by_default>(
+        return by_shared::template make_with_tail<T, Element, marks_and_throws, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>> try_make_unique_with_tail(std::size_t count,
-                                                                                          Args&&... args) {
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
+    try_make_unique_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, U, marks_and_throws>(place(), count,
-                                                                          std::forward<Args>(args)...);
+        return by_unique::template make_with_tail<T, Element, marks_and_throws>(place(), count,
+                                                                                std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, U>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
     try_make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, U, marks_and_throws, by_default>(
+        return by_unique::template make_with_tail<T, Element, marks_and_throws, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
     try_make_rc_with_tail(std::size_t count, Args&&... args) {
-        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, U>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, U, marks_and_throws>(
+        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, marks_and_throws>(
             place(), count, std::forward<Args>(args)...);
     }
-    template <class T, class U, class... Args>
-    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, U>, counting_of<Sharing>>
+    template <class T, class Element, class... Args>
+    [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
     try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, U>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, U, marks_and_throws, by_default>(
+        POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, marks_and_throws, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
 

@@ -216,7 +216,7 @@ private:
     }
 
     // Lowest address at the end, where it is used first. Requires that there is no hot chunk. Rows are freed in this order, and what
-    // was sorted before lies in front: a few sorted runs are merged.
+    // was sorted before lies in front: a few sorted runs, each of which usually has its place between two addresses, are moved there.
     void sort() noexcept {
         auto const before = std::greater<void*>();
         void** const end = m_top + 1;
@@ -224,7 +224,11 @@ private:
         for (int runs = 0; sorted != end; ++runs) {
             void** next = std::is_sorted_until(sorted, end, before);
             if (runs == 16) std::sort(sorted, next = end, before);
-            std::inplace_merge(m_free + 1, sorted, next, before);
+            void** const place = std::upper_bound(m_free + 1, sorted, *sorted, before);
+            if (place == sorted || before(*(next - 1), *place))
+                std::rotate(place, sorted, next);
+            else
+                std::sort(m_free + 1, next, before);
             sorted = next;
         }
     }
