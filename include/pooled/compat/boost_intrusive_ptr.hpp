@@ -25,8 +25,8 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/counting.hpp"
 #include "pooled/detail/handle.hpp"
-#include "pooled/detail/make_rc.hpp"
 #include "pooled/impl/instrument/checks.hpp"
+#include "pooled/make_shared.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/unique_ptr.hpp"
 
