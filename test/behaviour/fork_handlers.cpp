@@ -180,6 +180,42 @@ TEST_F(fork_handlers, of_a_program_find_the_blocks_that_other_threads_have_cache
     EXPECT_TRUE(test::is_valid(bounded));
 }
 
+// A request that fails at the bound empties the slots in which threads exchange blocks. A fork waits for that, or begins before.
+TEST_F(fork_handlers, of_a_program_run_while_another_thread_empties_the_slots_of_the_bound) {
+    for (auto const mode :
+         {pooled::teardown::immediate, pooled::teardown::incremental}) {  // a near cache, and a far one
+        pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20, .teardown = mode}};
+        std::vector<void*> all;
+        while (void* const p = bounded.try_allocate(200))
+            all.push_back(p);
+        std::atomic<int> phase{0};
+        std::thread other([&] {
+            EXPECT_EQ(bounded.try_allocate(4000), nullptr);
+            phase = 1;
+            while (phase != 2)
+                std::this_thread::yield();
+            EXPECT_EQ(bounded.try_allocate(4000), nullptr);
+        });
+        while (phase != 1)
+            std::this_thread::yield();
+        bounded.deallocate(all.back(), 200);
+        all.pop_back();
+        g_handlers.prepare = [&] {
+            phase = 2;
+            ::usleep(100'000);
+        };
+        EXPECT_EQ(in_child([&] { return bounded.try_allocate(200) != nullptr ? 0 : 1; }), 0);
+        g_handlers = {};
+        other.join();
+        void* const p = bounded.try_allocate(200);
+        EXPECT_NE(p, nullptr);
+        all.push_back(p);
+        for (void* const each : all)
+            bounded.deallocate(each, 200);
+        EXPECT_EQ(bounded.stats().in_use, 0U);
+    }
+}
+
 TEST_F(fork_handlers, of_a_program_acquire_and_release_recycled_objects) {
     pooled::object_pool<std::string> strings{{.name = "strings", .max_objects = 100}};
     auto const use = [&] {

@@ -215,6 +215,33 @@ TEST_F(bounds_stress, large_and_small_blocks_contend_within_the_bound) {
     EXPECT_EQ(upstream.bytes(), 0U);
 }
 
+TEST_F(bounds_stress, what_a_thread_has_freed_is_there_for_it_whatever_others_ask_for) {
+    std::vector<void*> all;
+    while (void* const p = pool.try_allocate(200))
+        all.push_back(p);
+    std::atomic<bool> has_ended{false};
+    std::thread other([&] {
+        for (unsigned i = 0; !has_ended; ++i) {
+            EXPECT_EQ(pool.try_allocate(i % 2 == 0 ? 4000 : 100'000), nullptr);
+            if (i % 64 == 0) static_cast<void>(pool.stats());
+            if (i % 256 == 0) static_cast<void>(pool.trim());
+        }
+    });
+    std::size_t failures = 0;
+    std::size_t const count = scaled(3'000'000, 30'000);
+    for (std::size_t i = 0; i < count && failures == 0; ++i) {
+        pool.deallocate(all.back(), 200);
+        all.back() = pool.try_allocate(200);
+        failures += all.back() == nullptr ? 1 : 0;
+    }
+    has_ended = true;
+    other.join();
+    EXPECT_EQ(failures, 0U);
+    for (void* const p : all)
+        if (p != nullptr) pool.deallocate(p, 200);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
 // Fails nineteen of twenty calls, on any thread.
 class moody_upstream : public std::pmr::memory_resource {
 public:
