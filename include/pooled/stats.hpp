@@ -125,7 +125,10 @@ namespace detail {
 
 inline std::string pool_stats::to_json() const {
     auto const field = [](char const* key, std::uint64_t value) {
-        return std::string("\"") + key + "\":" + std::to_string(value);
+        std::string text = "\"";
+        text += key;
+        text += "\":";
+        return text += std::to_string(value);
     };
     std::string out = "{\"name\":" + detail::json_string(name);
     out += "," + field("in_use", in_use) + "," + field("free", free) + "," + field("cached", cached) + "," +

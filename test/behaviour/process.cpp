@@ -89,7 +89,7 @@ constexpr bool k_has_libcpp = false;
 TEST(a_sandbox, that_refuses_membarrier_after_first_use_costs_the_caches_and_nothing_else) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive a fork";
     int const status = test::in_child([] {
-        pooled::pool bounded{{.name = "bounded", .max_bytes = 1U << 20}};
+        pooled::pool bounded{{.name = "bounded", .max_bytes = 2U << 20}};
         pooled::pool incremental{{.name = "later", .teardown = pooled::teardown::incremental}};
         pooled::object_pool<std::string> strings{{.name = "strings", .max_objects = 50}};
         std::size_t const capacity = count_blocks(bounded);
