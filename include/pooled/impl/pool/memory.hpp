@@ -380,12 +380,15 @@ inline std::size_t pool_memory::trim() noexcept {
 POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     m_slabs.collapse();
     if (m_slabs.has_reservations()) return;
+    std::size_t const free_before = m_slabs.free_bytes();
     {
         scoped_lock const lock(m_caches.mutex());
         m_caches.steal_from_idle();
     }
     m_caches.drain_slots();
     m_caches.drain_recent();
+    if (m_slabs.free_bytes() > free_before + k_kept_bytes)
+        release_excess();  // large blocks, as if their owners had freed them now
     std::size_t const unused = m_slabs.take_fewest_free();
     std::size_t const released = m_slabs.release_chunks(unused);
     m_slabs.purge(unused - detail::smaller(unused, released));
