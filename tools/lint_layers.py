@@ -86,9 +86,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 645,
     "os": 1560,
-    "heap": 2690,
+    "heap": 2700,
     "cache": 1640,
-    "pool": 3660,
+    "pool": 3665,
     "teardown": 1660,
     "smart": 3610,
     "object": 2870,

@@ -95,7 +95,7 @@ protected:
         return cached != nullptr ? cached : memory->allocate_large(k_large_bytes, 16, &caches[i]);
     }
     void give_large(std::size_t i, void* p) {
-        EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]));
+        EXPECT_EQ(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]), 0U);
     }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;
@@ -249,7 +249,7 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
             all.push_back(memory->allocate_large(2 * k_exact_bytes, 16, nullptr));  // never touched
         std::size_t const most = upstream_memory.bytes();
         for (void* const p : all)
-            EXPECT_TRUE(memory->deallocate_large(p, k_pool_id, "packets", nullptr));
+            EXPECT_EQ(memory->deallocate_large(p, k_pool_id, "packets", nullptr), 0U);
         EXPECT_LE(upstream_memory.bytes(), std::max(std::size_t{64} << 20, most / 2) + 3 * k_exact_bytes);
         memory->trim();
     }

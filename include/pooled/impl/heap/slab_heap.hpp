@@ -133,6 +133,12 @@ public:
         s.unassign();
         make_free(s);
     }
+    // False when the heap is closed. Otherwise it exists until end_exact(), as if a block were in use.
+    [[nodiscard]] bool pin() noexcept {
+        scoped_lock const lock(m_mutex);
+        if (!m_is_closed) ++m_exact.in_use;
+        return !m_is_closed;
+    }
     // False when the heap is closed: the caller has to count the block.
     [[nodiscard]] bool end_exact() noexcept {
         scoped_lock const lock(m_mutex);

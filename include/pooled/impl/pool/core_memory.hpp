@@ -95,7 +95,8 @@ inline bool pool_core::deallocate(class_index c, thread_cache* cache, void* bloc
     return !m_memory.deallocate(c, cache, block) && counted(1);
 }
 inline bool pool_core::deallocate_large(void* p, thread_cache* cache) noexcept {
-    return !m_memory.deallocate_large(p, m_id, name(), cache) && counted(1);
+    unsigned const count = m_memory.deallocate_large(p, m_id, name(), cache);
+    return count != 0 && counted(count);
 }
 
 inline bool pool_core::close() noexcept {

@@ -88,24 +88,30 @@ public:
         cache->gate.leave();
         return block;
     }
-    // Called after take_cached() found nothing; otherwise as allocate() and deallocate() above.
+    // Called after take_cached() found nothing; otherwise as allocate() above.
     [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
-    [[nodiscard]] bool deallocate_large(void* p, std::uint32_t pool_id, char const* name,
-                                        thread_cache* cache) noexcept {
+    // Returns how many blocks the caller must count, because the pool is closed.
+    [[nodiscard]] unsigned deallocate_large(void* p, std::uint32_t pool_id, char const* name,
+                                            thread_cache* cache) noexcept {
         map_entry const entry = g_page_map.find(p);
         slab* const s = !entry.empty() && entry.pool_id() == pool_id ? entry.slab_at() : nullptr;
         if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
             fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
         class_index const c = s->size_class;
         if (c != k_exact) {
-            if (put_cached(c, p, name, cache)) return true;
-            release_excess();  // the block is still in use, so the pool exists
-            return deallocate(c, cache, p);
+            if (put_cached(c, p, name, cache)) return 0;
+            // Many threads that end at once: only after the last of them has freed its block is it known what is free.
+            bool const is_pinned = cache == nullptr && m_slabs.pin();
+            if (!is_pinned) release_excess();  // the block is still in use, so the pool exists
+            unsigned const closed = deallocate(c, cache, p) ? 0 : 1;
+            if (!is_pinned) return closed;
+            release_excess();
+            return closed + (m_slabs.end_exact() ? 0 : 1);
         }
         on_slow_call(cache);
         m_slabs.put_exact(*s);
         release_excess();
-        return m_slabs.end_exact();
+        return m_slabs.end_exact() ? 0 : 1;
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
