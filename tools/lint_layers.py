@@ -88,7 +88,7 @@ LINES = {
     "os": 1560,
     "heap": 2700,
     "cache": 1640,
-    "pool": 3680,
+    "pool": 3690,
     "teardown": 1660,
     "smart": 3610,
     "object": 2870,

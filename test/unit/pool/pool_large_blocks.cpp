@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -145,6 +146,24 @@ TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
     EXPECT_EQ(pool.stats().large_in_use, 0U);
     EXPECT_GE(pool.trim(), 100'000U);
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+// What a burst of small blocks left free is used by the next burst: a large block that is freed meanwhile does not return it.
+TEST(large_blocks, that_are_freed_leave_a_pool_what_small_blocks_used) {
+    pooled::pool pool;
+    std::vector<void*> blocks(100'000);
+    for (void*& p : blocks)
+        p = pool.allocate(1500);
+    for (void* const p : blocks)
+        pool.deallocate(p, 1500);
+    std::size_t const before = pool.stats().upstream_bytes;
+    ASSERT_GT(before, 128U << 20);
+    for (int i = 0; i < 4; ++i) {
+        std::array<void*, 2> large{pool.allocate(3'200'000), pool.allocate(3'200'000)};  // one is cached
+        for (void* const p : large)
+            pool.deallocate(p, 3'200'000);
+    }
+    EXPECT_GE(pool.stats().upstream_bytes, before);
 }
 
 // What was in use when a thread ended is what the heap may keep: at most half of the most that ever was, in whole chunks.

@@ -30,6 +30,7 @@
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -102,15 +103,17 @@ public:
             if (put_cached(c, p, name, cache)) return 0;
             // Many threads that end at once: only after the last of them has freed its block is it known what is free.
             bool const is_pinned = cache == nullptr && m_slabs.pin();
-            if (!is_pinned) release_excess();  // the block is still in use, so the pool exists
+            std::size_t const bytes = k_geometry[c].block_bytes;
+            if (!is_pinned) release_excess(bytes);  // the block is still in use, so the pool exists
             unsigned const closed = deallocate(c, cache, p) ? 0 : 1;
             if (!is_pinned) return closed;
-            release_excess();
+            release_excess(bytes);
             return closed + (m_slabs.end_exact() ? 0 : 1);
         }
         on_slow_call(cache);
+        std::size_t const bytes = s->bytes();
         m_slabs.put_exact(*s);
-        release_excess();
+        release_excess(bytes);
         return m_slabs.end_exact() ? 0 : 1;
     }
 
@@ -146,10 +149,10 @@ public:
     }
 
 private:
-    // What is free when a large block is freed, and neither this much nor as much as is in use, returns at once: it may be most of the
-    // pool's memory, and the last call for long.
+    // What large blocks left free returns at once when it is more than this and than what is in use: it may be most of the pool's memory,
+    // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
-    void release_excess() noexcept;
+    void release_excess(std::size_t freed) noexcept;
 
     // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
     [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
@@ -277,12 +280,17 @@ private:
     slab_heap m_slabs;
     cache_set m_caches;
     release_clock m_release_clock;
+    std::atomic<std::size_t> m_left_free{
+        0};                        // bytes of large blocks that were freed and not requested again; a hint
     std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     bool m_touches_reserved;
 };
 
 inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
     class_index const c = large_class_for(bytes, align);
+    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
+    if (left_free != 0)
+        m_left_free.store(left_free - detail::smaller(left_free, bytes), std::memory_order_relaxed);
     return is_exact(c, bytes) ? allocate_exact(bytes, align, cache) : allocate(c, cache);
 }
 
@@ -299,12 +307,14 @@ inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, t
         [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
 }
 
-inline void pool_memory::release_excess() noexcept {
+inline void pool_memory::release_excess(std::size_t freed) noexcept {
     std::size_t const free = m_slabs.free_bytes();
     std::size_t const in_use = m_upstream.used() - detail::smaller(free, m_upstream.used());
-    if (free > detail::larger(k_kept_bytes, in_use) && m_slabs.has_empty_chunk() &&
-        !m_slabs.has_reservations())
-        m_slabs.release_chunks();
+    std::size_t const left_free = m_left_free.fetch_add(freed, std::memory_order_relaxed) + freed;
+    if (detail::smaller(free, left_free) <= detail::larger(k_kept_bytes, in_use)) return;
+    if (!m_slabs.has_empty_chunk() || m_slabs.has_reservations()) return;
+    m_left_free.store(0, std::memory_order_relaxed);
+    m_slabs.release_chunks(left_free);
 }
 
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
@@ -393,8 +403,8 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     }
     m_caches.drain_slots();
     m_caches.drain_recent();
-    if (m_slabs.free_bytes() > free_before + k_kept_bytes)
-        release_excess();  // large blocks, as if their owners had freed them now
+    if (std::size_t const free = m_slabs.free_bytes(); free > free_before + k_kept_bytes)
+        release_excess(free - free_before);  // large blocks, as if their owners had freed them now
     std::size_t const unused = m_slabs.take_fewest_free();
     std::size_t const released = m_slabs.release_chunks(unused);
     m_slabs.purge(unused - detail::smaller(unused, released));
