@@ -87,7 +87,7 @@ public:
     caches() noexcept;  // in impl/pool/core_memory.hpp, as what is defined inline there
     // A hint, except for a thread that holds the lock of the caches.
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed.load(std::memory_order_relaxed); }
-    // Requires a local pool: its one cache lies right behind the core, one load less on the way to it.
+    // Requires a local pool: its one cache lies right after the core, one load less on the way to it.
     [[nodiscard]] thread_cache& local_cache() noexcept {
         return *std::launder(reinterpret_cast<thread_cache*>(this + 1));
     }
@@ -139,7 +139,7 @@ private:
         return m_remaining.fetch_add(count, std::memory_order_acq_rel) + count == 0;
     }
 
-    // A local pool's cache lies right behind its core.
+    // A local pool's cache lies right after its core.
     [[nodiscard]] static constexpr std::size_t memory_at(sharing kind) noexcept {
         return sizeof(pool_core) + (kind == sharing::local ? sizeof(thread_cache) : 0);
     }
@@ -156,7 +156,7 @@ private:
     std_atomics::atomic<std::int64_t> m_remaining{0};  // blocks in use, once closed
     std::array<char, 48> m_name{};
     exhaustion_hook m_on_exhausted;
-    pool_memory& m_memory;  // behind the core and the local cache
+    pool_memory& m_memory;  // after the core and the local cache
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

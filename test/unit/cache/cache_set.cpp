@@ -202,6 +202,8 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     EXPECT_EQ(caches[1].classes[k_class].held(), 0U);
     EXPECT_EQ(set.allocate(k_class, nullptr), p) << "for any thread";
     EXPECT_TRUE(set.deallocate(k_class, &caches[1], p));
+    EXPECT_TRUE(set.deallocate(k_class, &caches[0], set.allocate(k_class, &caches[0])));
+    EXPECT_EQ(caches[0].classes[k_class].net_frees(), 0U) << "its own block";
     set.drain_slots();
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_FALSE(caches[0].gate.enter());

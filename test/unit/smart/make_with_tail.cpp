@@ -421,6 +421,19 @@ TEST(object_with_a_tail, is_seen_as_its_class_by_every_pointer) {
 
 struct guard {};
 
+struct of_common_names {
+    int first = 1;
+    int count = 2;
+    int all = 3;
+    int m_count = 4;
+};
+
+TEST(object_with_a_tail, may_have_members_of_any_name) {
+    auto const p = pooled::make_shared_with_tail<of_common_names, double>(5);
+    EXPECT_EQ(p->first + p->count + p->all + p->m_count, 10);
+    EXPECT_EQ(pooled::tail(p).size(), 5U);
+}
+
 TEST(object_with_a_tail, is_trivially_destroyed_if_both_parts_are) {
     static_assert(std::is_trivially_destructible_v<pooled::with_tail<plain_header, int>>);
     static_assert(!std::is_trivially_destructible_v<pooled::with_tail<plain_header, std::string>>);
