@@ -19,7 +19,7 @@
 // Invariants: sizes ascend; each is a multiple of 8, of 64 above 512, and of a granule above 32 KiB; a block is aligned to its class's
 // `align`, which divides the size, and the offset of the slab's first block.
 //
-// A thread caches up to `cache_blocks` addresses of a class: 128 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
+// A thread caches up to `cache_blocks` addresses of a class: 384 KiB of blocks (64 KiB of blocks over 2 KiB, since a few of
 // those already hold much memory), but at least 2 and at most 256 blocks. It exchanges half of them with the central free list
 // at a time. Of a large class, it caches one (detail/thread_cache.hpp).
 //
@@ -58,7 +58,7 @@ inline constexpr class_index k_large = 255;
 static_assert(k_class_count < k_exact);
 
 [[nodiscard]] constexpr std::size_t cached_bytes_for(std::size_t block_bytes) noexcept {
-    return (block_bytes <= 2048 ? std::size_t{128} : std::size_t{64}) << 10;
+    return (block_bytes <= 2048 ? std::size_t{384} : std::size_t{64}) << 10;
 }
 inline constexpr std::uint32_t k_max_cached_blocks = 256;
 

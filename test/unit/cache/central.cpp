@@ -194,7 +194,7 @@ TEST_F(central_test, is_drained_when_nearly_all_blocks_of_a_large_class_came_bac
     constexpr std::uint32_t k_cached = k_geometry[k_class].cache_blocks;
     constexpr std::size_t k_large = std::size_t{64} * k_cached;
     EXPECT_FALSE(list->is_drained()) << "it was never large";
-    while (memory.bytes() / 1024 < k_large + k_per_slab)
+    while (memory.bytes() / 1024 < (k_large / k_per_slab + 2) * (k_per_slab + 1))
         ASSERT_TRUE(heap.grow(k_class));
     std::vector<void*> blocks = take(k_large);
     ASSERT_EQ(blocks.size(), k_large);
