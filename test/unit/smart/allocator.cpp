@@ -5,7 +5,7 @@
 
 #include "pooled/pooled.hpp"
 
-#include "support/lives.hpp"
+#include "support/pool_kinds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <optional>
 #include <scoped_allocator>
 #include <set>
 #include <string>
@@ -320,14 +319,7 @@ protected:
     Pool a;
     Pool b;
 };
-struct kind_names {
-    template <class P>
-    static std::string GetName(int) {
-        return std::is_same_v<P, pooled::pool> ? "pool" : "local_pool";
-    }
-};
-using kinds = testing::Types<pooled::pool, pooled::local_pool>;
-TYPED_TEST_SUITE(pool_allocator_on, kinds, kind_names);
+TYPED_TEST_SUITE(pool_allocator_on, test::pool_kinds, test::pool_kind_names);
 
 TYPED_TEST(pool_allocator_on, a_pool_is_one_pointer_and_equal_for_the_same_pool_only) {
     using ints = pooled::pool_allocator<int, TypeParam>;
@@ -394,13 +386,6 @@ TYPED_TEST(pool_allocator_on, a_pool_moves_element_by_element_into_another_pool)
     typename TestFixture::list const into(std::move(from), pooled::pool_allocator<int, TypeParam>(this->b));
     EXPECT_EQ(into.size(), 3U);
     EXPECT_TRUE(this->b.owns(&into.front()));
-}
-
-TYPED_TEST(pool_allocator_on, a_pool_splices_within_it) {
-    typename TestFixture::list x({1, 2}, this->a);
-    typename TestFixture::list y({3}, this->a);
-    x.splice(x.end(), y);
-    EXPECT_EQ(x.back(), 3);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 
 #include "pooled/pooled.hpp"
 
-#include "support/internals.hpp"
-#include "support/lives.hpp"
+#include "support/makers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,100 +27,6 @@
 
 namespace {
 
-struct by_shared_ptr {
-    template <class T, class U>
-    [[nodiscard]] static auto make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_shared_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_shared_with_tail_for_overwrite<T, U>(n,
-                                                                       std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_shared_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_shared_with_tail_for_overwrite<T, U>(
-            n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_by_default(std::size_t n, auto&&... args) {
-        return pooled::make_shared_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-};
-
-struct by_unique_ptr {
-    template <class T, class U>
-    [[nodiscard]] static auto make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_unique_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_unique_with_tail_for_overwrite<T, U>(n,
-                                                                       std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_unique_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_unique_with_tail_for_overwrite<T, U>(
-            n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_by_default(std::size_t n, auto&&... args) {
-        return pooled::make_unique_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-};
-
-struct by_rc_ptr {
-    template <class T, class U>
-    [[nodiscard]] static auto make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_rc_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template make_rc_with_tail_for_overwrite<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_rc_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto try_make_for_overwrite(auto& pool, std::size_t n, auto&&... args) {
-        return pool.template try_make_rc_with_tail_for_overwrite<T, U>(n,
-                                                                       std::forward<decltype(args)>(args)...);
-    }
-    template <class T, class U>
-    [[nodiscard]] static auto make_by_default(std::size_t n, auto&&... args) {
-        return pooled::make_rc_with_tail<T, U>(n, std::forward<decltype(args)>(args)...);
-    }
-};
-
-template <class Handle, class Pool>
-struct kind : Handle {
-    using handle = Handle;
-    using pool = Pool;
-};
-
-using kinds = testing::Types<kind<by_shared_ptr, pooled::pool>, kind<by_shared_ptr, pooled::local_pool>,
-                             kind<by_unique_ptr, pooled::pool>, kind<by_unique_ptr, pooled::local_pool>,
-                             kind<by_rc_ptr, pooled::pool>, kind<by_rc_ptr, pooled::local_pool>>;
-
-struct kind_names {
-    template <class Kind>
-    static std::string GetName(int) {
-        std::string const handle = std::same_as<typename Kind::handle, by_shared_ptr>   ? "shared_ptr"
-                                   : std::same_as<typename Kind::handle, by_unique_ptr> ? "unique_ptr"
-                                                                                        : "rc_ptr";
-        return handle + (std::same_as<typename Kind::pool, pooled::pool> ? "_of_pool" : "_of_local_pool");
-    }
-};
-
 struct header {
     explicit header(int n = -1, std::string text = "none") : number(n), name(std::move(text)) {}
     int number;
@@ -134,22 +39,13 @@ struct plain_header {
 };
 
 template <class Kind>
-class an_object_with_a_tail : public testing::Test {
-protected:
-    typename Kind::pool pool;
-    test::life_log log;
-    ~an_object_with_a_tail() override {
-        EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_TRUE(test::is_valid(pool));
-    }
-};
-TYPED_TEST_SUITE(an_object_with_a_tail, kinds, kind_names);
+class an_object_with_a_tail : public test::makers_test<Kind> {};
+TYPED_TEST_SUITE(an_object_with_a_tail, test::maker_kinds, test::maker_kind_names);
 
 TYPED_TEST(an_object_with_a_tail, is_made_of_arguments_and_value_initialised_elements) {
     for (std::size_t const n : {0U, 1U, 10U, 1000U, 100'000U}) {
         for (int i = 0; i < 20; ++i) {
-            auto const p = TypeParam::template make<header, int>(this->pool, n, 7, "text");
+            auto const p = TypeParam::template make_with_tail<header, int>(this->pool, n, 7, "text");
             ASSERT_EQ(p->number, 7);
             ASSERT_EQ(p->name, "text");
             std::span<int> const rest = tail(p);
@@ -158,17 +54,17 @@ TYPED_TEST(an_object_with_a_tail, is_made_of_arguments_and_value_initialised_ele
             std::fill(rest.begin(), rest.end(), -1);
         }
     }
-    auto const texts = TypeParam::template make<header, std::string>(this->pool, 3);
+    auto const texts = TypeParam::template make_with_tail<header, std::string>(this->pool, 3);
     EXPECT_EQ(texts->number, -1);
     EXPECT_TRUE(tail(texts)[2].empty());
     tail(texts)[2] = std::string(100, 'x');
 }
 
 TYPED_TEST(an_object_with_a_tail, takes_one_block_whose_size_follows_the_length) {
-    auto const p = TypeParam::template make<plain_header, std::byte>(this->pool, 64);
+    auto const p = TypeParam::template make_with_tail<plain_header, std::byte>(this->pool, 64);
     EXPECT_EQ(this->pool.stats().in_use, 1U);
     EXPECT_LE(this->pool.stats().bytes_in_use, 128U);
-    auto const q = TypeParam::template make<plain_header, std::byte>(this->pool, 1500);
+    auto const q = TypeParam::template make_with_tail<plain_header, std::byte>(this->pool, 1500);
     EXPECT_EQ(this->pool.stats().in_use, 2U);
     EXPECT_LE(this->pool.stats().bytes_in_use, 128U + 1792U);
     std::memset(tail(p).data(), 1, tail(p).size());
@@ -184,11 +80,11 @@ TYPED_TEST(an_object_with_a_tail, aligns_its_elements) {
         unsigned char bytes[8192];
     };
     for (std::size_t const n : {0U, 1U, 3U}) {
-        auto const p = TypeParam::template make<plain_header, line>(this->pool, n);
+        auto const p = TypeParam::template make_with_tail<plain_header, line>(this->pool, n);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tail(p).data()) % 64, 0U);
-        auto const q = TypeParam::template make<header, page>(this->pool, n);
+        auto const q = TypeParam::template make_with_tail<header, page>(this->pool, n);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tail(q).data()) % 8192, 0U);
-        auto const r = TypeParam::template make<line, char>(this->pool, n);
+        auto const r = TypeParam::template make_with_tail<line, char>(this->pool, n);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(r.get()) % 64, 0U);
     }
 }
@@ -219,10 +115,10 @@ protected:
         recorded::destroyed.clear();
     }
 };
-TYPED_TEST_SUITE(the_parts_of_an_object_with_a_tail, kinds, kind_names);
+TYPED_TEST_SUITE(the_parts_of_an_object_with_a_tail, test::maker_kinds, test::maker_kind_names);
 
 TYPED_TEST(the_parts_of_an_object_with_a_tail, are_destroyed_in_reverse_order) {
-    auto p = TypeParam::template make<recorded, recorded>(this->pool, 3);
+    auto p = TypeParam::template make_with_tail<recorded, recorded>(this->pool, 3);
     EXPECT_EQ(p->number, 0);
     EXPECT_EQ(tail(p)[2].number, 3);
     p.reset();
@@ -241,35 +137,43 @@ TYPED_TEST(the_parts_of_an_object_with_a_tail, are_destroyed_in_reverse_order_wh
         EXPECT_EQ(this->pool.stats().in_use, 0U);
     };
     for (int n = 0; n <= 4; ++n) {
-        expect_failure_at(n, [&] { return TypeParam::template make<recorded, recorded>(this->pool, 4); });
-        expect_failure_at(n, [&] { return TypeParam::template try_make<recorded, recorded>(this->pool, 4); });
         expect_failure_at(
-            n, [&] { return TypeParam::template make_for_overwrite<recorded, recorded>(this->pool, 4); });
+            n, [&] { return TypeParam::template make_with_tail<recorded, recorded>(this->pool, 4); });
         expect_failure_at(
-            n, [&] { return TypeParam::template try_make_for_overwrite<recorded, recorded>(this->pool, 4); });
-        expect_failure_at(n, [&] { return TypeParam::template make_by_default<recorded, recorded>(4); });
+            n, [&] { return TypeParam::template try_make_with_tail<recorded, recorded>(this->pool, 4); });
+        expect_failure_at(n, [&] {
+            return TypeParam::template make_with_tail_for_overwrite<recorded, recorded>(this->pool, 4);
+        });
+        expect_failure_at(n, [&] {
+            return TypeParam::template try_make_with_tail_for_overwrite<recorded, recorded>(this->pool, 4);
+        });
+        expect_failure_at(
+            n, [&] { return TypeParam::template make_with_tail_by_default<recorded, recorded>(4); });
     }
 }
 
 TYPED_TEST(an_object_with_a_tail, throws_when_the_pool_is_exhausted_or_the_length_is_no_size) {
     typename TypeParam::pool bounded{{.max_bytes = 64U << 10}};
-    EXPECT_THROW(static_cast<void>(TypeParam::template make<header, int>(bounded, 1U << 20)),
+    EXPECT_THROW(static_cast<void>(TypeParam::template make_with_tail<header, int>(bounded, 1U << 20)),
                  pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(TypeParam::template make_for_overwrite<header, int>(bounded, 1U << 20)),
-                 pooled::exhausted);
-    EXPECT_EQ((TypeParam::template try_make<header, int>(bounded, 1U << 20)), nullptr);
-    EXPECT_EQ((TypeParam::template try_make_for_overwrite<plain_header, int>(bounded, 1U << 20)), nullptr);
-    EXPECT_NE((TypeParam::template try_make<header, int>(bounded, 10)), nullptr);
+    EXPECT_THROW(
+        static_cast<void>(TypeParam::template make_with_tail_for_overwrite<header, int>(bounded, 1U << 20)),
+        pooled::exhausted);
+    EXPECT_EQ((TypeParam::template try_make_with_tail<header, int>(bounded, 1U << 20)), nullptr);
+    EXPECT_EQ((TypeParam::template try_make_with_tail_for_overwrite<plain_header, int>(bounded, 1U << 20)),
+              nullptr);
+    EXPECT_NE((TypeParam::template try_make_with_tail<header, int>(bounded, 10)), nullptr);
     constexpr std::size_t k_most = std::numeric_limits<std::size_t>::max();
     for (std::size_t const n : {k_most, k_most / sizeof(int) + 1, k_most / sizeof(int)}) {
-        EXPECT_THROW(static_cast<void>(TypeParam::template make<header, int>(this->pool, n)),
+        EXPECT_THROW(static_cast<void>(TypeParam::template make_with_tail<header, int>(this->pool, n)),
                      std::bad_array_new_length);
-        EXPECT_THROW(static_cast<void>(TypeParam::template make_by_default<header, int>(n)),
+        EXPECT_THROW(static_cast<void>(TypeParam::template make_with_tail_by_default<header, int>(n)),
                      std::bad_array_new_length);
-        EXPECT_EQ((TypeParam::template try_make<header, int>(this->pool, n)), nullptr);
+        EXPECT_EQ((TypeParam::template try_make_with_tail<header, int>(this->pool, n)), nullptr);
     }
     for (std::size_t less = 0; less <= 128; ++less)  // with what is in front of the elements
-        EXPECT_EQ((TypeParam::template try_make<plain_header, char>(this->pool, k_most - less)), nullptr)
+        EXPECT_EQ((TypeParam::template try_make_with_tail<plain_header, char>(this->pool, k_most - less)),
+                  nullptr)
             << less;
 }
 
@@ -277,17 +181,19 @@ TYPED_TEST(an_object_with_a_tail, refuses_by_an_empty_pointer_only_what_the_pool
     struct without_memory {
         without_memory() { throw std::bad_alloc(); }
     };
-    EXPECT_THROW(static_cast<void>(TypeParam::template try_make<without_memory, int>(this->pool, 1)),
-                 std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(TypeParam::template try_make<header, without_memory>(this->pool, 1)),
-                 std::bad_alloc);
+    EXPECT_THROW(
+        static_cast<void>(TypeParam::template try_make_with_tail<without_memory, int>(this->pool, 1)),
+        std::bad_alloc);
+    EXPECT_THROW(
+        static_cast<void>(TypeParam::template try_make_with_tail<header, without_memory>(this->pool, 1)),
+        std::bad_alloc);
 }
 
 TYPED_TEST(an_object_with_a_tail, may_be_const_as_a_whole_or_in_its_elements) {
-    auto const whole = TypeParam::template make<header const, int>(this->pool, 2, 1);
+    auto const whole = TypeParam::template make_with_tail<header const, int>(this->pool, 2, 1);
     static_assert(std::same_as<decltype(tail(whole)), std::span<int const>>);
     static_assert(std::is_const_v<std::remove_reference_t<decltype(*whole)>>);
-    auto const elements = TypeParam::template make<header, std::string const>(this->pool, 2, 1);
+    auto const elements = TypeParam::template make_with_tail<header, std::string const>(this->pool, 2, 1);
     static_assert(std::same_as<decltype(tail(elements)), std::span<std::string const>>);
     static_assert(std::same_as<decltype(tail(*elements)), std::span<std::string const>>);
     elements->number = 2;
@@ -301,40 +207,31 @@ TYPED_TEST(an_object_with_a_tail, for_overwrite_writes_neither_trivial_elements_
     constexpr std::size_t k_count = 4000;
     void const* before = nullptr;
     {
-        auto const p =
-            TypeParam::template make_for_overwrite<plain_header, unsigned char>(this->pool, k_count);
+        auto const p = TypeParam::template make_with_tail_for_overwrite<plain_header, unsigned char>(
+            this->pool, k_count);
         p->length = 0xA5A5A5A5U;
         std::memset(tail(p).data(), 0xA5, k_count);
         before = p.get();
         asm volatile("" : : "r"(before) : "memory");  // the compiler may omit stores before a drop
     }
-    auto const p =
-        TypeParam::template try_make_for_overwrite<plain_header, unsigned char>(this->pool, k_count);
+    auto const p = TypeParam::template try_make_with_tail_for_overwrite<plain_header, unsigned char>(
+        this->pool, k_count);
     EXPECT_EQ(p.get(), before);
     EXPECT_EQ(p->length, 0xA5A5A5A5U);
     EXPECT_TRUE(std::all_of(tail(p).begin(), tail(p).end(), [](unsigned char c) { return c == 0xA5; }));
-    auto const q = TypeParam::template make_for_overwrite<header, std::string>(this->pool, 3, 7);
+    auto const q = TypeParam::template make_with_tail_for_overwrite<header, std::string>(this->pool, 3, 7);
     EXPECT_EQ(q->number, 7);
     EXPECT_TRUE(tail(q)[2].empty());
 }
 
 TYPED_TEST(an_object_with_a_tail, has_an_empty_tail_if_there_is_no_object) {
-    auto p = TypeParam::template make<header, int>(this->pool, 3);
+    auto p = TypeParam::template make_with_tail<header, int>(this->pool, 3);
     p = nullptr;
     EXPECT_TRUE(tail(p).empty());
 }
 
-TYPED_TEST(an_object_with_a_tail, may_outlive_its_pool) {
-    auto p = [] {
-        typename TypeParam::pool gone;
-        return TypeParam::template make<header, std::string>(gone, 3, 1, std::string(100, 'x'));
-    }();
-    tail(p)[0] = p->name;
-    EXPECT_EQ(tail(p)[0].size(), 100U);
-}
-
 TYPED_TEST(an_object_with_a_tail, comes_from_the_default_pool_too) {
-    auto p = TypeParam::template make_by_default<header, std::string>(3, 5);
+    auto p = TypeParam::template make_with_tail_by_default<header, std::string>(3, 5);
     tail(p)[1] = std::string(50, 'y');
     EXPECT_EQ(p->number, 5);
     std::thread([p = std::move(p)]() mutable { p = nullptr; }).join();
@@ -353,7 +250,7 @@ TYPED_TEST(an_object_with_a_tail, is_torn_down_in_every_mode) {
         constexpr int k_length = 20'000;
         std::shared_ptr<void> first;
         for (int i = 0; i < k_length; ++i) {
-            auto p = TypeParam::template make<node, test::counted<>>(
+            auto p = TypeParam::template make_with_tail<node, test::counted<>>(
                 deferring, static_cast<std::size_t>(i % 5), this->log, std::move(first));
             if constexpr (std::constructible_from<std::shared_ptr<void>, decltype(p)>)
                 first = std::move(p);
@@ -373,17 +270,14 @@ TYPED_TEST(an_object_with_a_tail, is_torn_down_in_every_mode) {
 
 template <class Kind>
 class a_counted_object_with_a_tail : public an_object_with_a_tail<Kind> {};
-using counted_kinds =
-    testing::Types<kind<by_shared_ptr, pooled::pool>, kind<by_shared_ptr, pooled::local_pool>,
-                   kind<by_rc_ptr, pooled::pool>, kind<by_rc_ptr, pooled::local_pool>>;
-TYPED_TEST_SUITE(a_counted_object_with_a_tail, counted_kinds, kind_names);
+TYPED_TEST_SUITE(a_counted_object_with_a_tail, test::counted_maker_kinds, test::maker_kind_names);
 
 TYPED_TEST(a_counted_object_with_a_tail, is_observed_and_its_block_kept_by_weak_pointers) {
     for (auto const mode :
          {pooled::teardown::immediate, pooled::teardown::unordered, pooled::teardown::incremental}) {
         typename TypeParam::pool observed{{.teardown = mode}};
         test::life_log::scope const scope(this->log);
-        auto p = TypeParam::template make<test::counted<>, test::counted<>>(observed, 3, this->log);
+        auto p = TypeParam::template make_with_tail<test::counted<>, test::counted<>>(observed, 3, this->log);
         EXPECT_EQ(this->log.alive(), 4);
         typename decltype(p)::weak_type observer = p;
         EXPECT_EQ(tail(observer.lock()).data(), tail(p).data());

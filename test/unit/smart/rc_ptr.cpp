@@ -13,10 +13,7 @@
 #include <compare>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -248,22 +245,6 @@ TYPED_TEST(counted_pointer, points_to_const_and_volatile_objects_from_the_start)
     EXPECT_EQ(*q, 3);
 }
 
-TYPED_TEST(counted_pointer, stands_in_containers) {
-    using ptr = typename TypeParam::template ptr<test::counted<>>;
-    std::vector<ptr> all;
-    for (int i = 0; i < 1000; ++i)
-        all.push_back(this->template make<test::counted<>>(this->log));
-    auto copy = all;
-    all.erase(all.begin() + 10, all.begin() + 500);
-    EXPECT_EQ(this->log.alive(), 1000);
-    copy.clear();
-    EXPECT_EQ(this->log.alive(), 510);
-    std::map<ptr, int, std::less<>> by_address;
-    for (ptr& p : all)
-        by_address.emplace(std::move(p), 1);
-    EXPECT_EQ(by_address.size(), 510U);
-}
-
 TYPED_TEST(counted_pointer, takes_over_a_unique_ptr_without_an_allocation) {
     auto u = this->pool.template make_unique<test::counted<>>(this->log);
     auto const* const where = u.get();
@@ -304,75 +285,10 @@ TYPED_TEST(counted_pointer, takes_over_a_unique_ptr_to_const) {
     EXPECT_EQ(*p, "text");
 }
 
-TYPED_TEST(counted_pointer, does_not_call_the_classes_own_operators) {
-    struct own_operators {
-        static void* operator new(std::size_t) { throw std::bad_alloc(); }
-        static void operator delete(void*) { ADD_FAILURE() << "the class's operator delete was called"; }
-        own_operators* operator&() { return nullptr; }
-        int value = 1;
-    };
-    auto const p = this->template make<own_operators>();
-    auto const q = p;
-    EXPECT_EQ(q->value, 1);
-}
-
-TYPED_TEST(counted_pointer, keeps_custom_alignment) {
-    auto const check = [&]<std::size_t Align>(std::integral_constant<std::size_t, Align>) {
-        struct alignas(Align) aligned {
-            explicit aligned(test::life_log& l) : life(l) {}
-            test::counted<> life;
-        };
-        typename TypeParam::template weak<aligned> w;
-        {
-            auto const p = this->template make<aligned>(this->log);
-            auto const q = this->template make<aligned>(this->log);
-            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.get()) % Align, 0U);
-            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(q.get()) % Align, 0U);
-            w = q;
-            EXPECT_EQ(w.lock().use_count(), 2);
-        }
-        EXPECT_EQ(this->in_use(), 1U) << "observed";
-    };
-    check(std::integral_constant<std::size_t, 16>{});
-    check(std::integral_constant<std::size_t, 64>{});
-    check(std::integral_constant<std::size_t, 4096>{});
-    check(std::integral_constant<std::size_t, 8192>{});
-    check(std::integral_constant<std::size_t, 1048576>{});
-}
-
-TYPED_TEST(counted_pointer, holds_what_is_larger_than_any_size_class) {
-    struct huge {
-        explicit huge(test::life_log& l) : life(l) {}
-        test::counted<> life;
-        unsigned char bytes[100'000];
-    };
-    auto p = this->template make<huge>(this->log);
-    EXPECT_EQ(this->pool.stats().large_in_use, 1U);
-    p->bytes[99'999] = 1;
-    typename TypeParam::template weak<huge> const w = p;
-    auto const q = std::move(p);
-    EXPECT_EQ(w.lock(), q);
-}
-
 TYPED_TEST(counted_pointer, counts_each_pointer_of_many) {
     auto const p = this->template make<int>(1);
     std::vector<typename TypeParam::template ptr<int>> const many(100'000, p);
     EXPECT_EQ(p.use_count(), 100'001);
-}
-
-TYPED_TEST(counted_pointer, drops_a_list_of_any_length_without_recursion) {
-    struct link {
-        typename TypeParam::template ptr<link> next;
-    };
-    typename TypeParam::template ptr<link> head;
-    for (int i = 0; i < 500'000; ++i) {
-        auto front = this->template make<link>();
-        front->next = std::move(head);
-        head = std::move(front);
-    }
-    EXPECT_EQ(this->in_use(), 500'000U);
-    head.reset();
-    EXPECT_EQ(this->in_use(), 0U);
 }
 
 }  // namespace

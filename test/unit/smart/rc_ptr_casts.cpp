@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -276,6 +275,29 @@ TYPED_TEST(counted_pointer_to_base, converts_where_plain_pointers_do) {
     static_assert(!k_converts<pooled::unique_ptr<diamond const>, d>);
     static_assert(!k_converts<std::unique_ptr<diamond>, d>);
     static_assert(!k_converts<pooled::unique_ptr<int[]>, typename TypeParam::template ptr<int>>);
+}
+
+TYPED_TEST(counted_pointer_to_base, of_arrays_converts_as_std_shared_ptr_does) {
+    using many = typename TypeParam::template ptr<int[]>;
+    using constant = typename TypeParam::template ptr<int const[]>;
+    static_assert(std::same_as<typename many::element_type, int> && sizeof(many) == 8);
+    static_assert(std::convertible_to<typename TypeParam::template ptr<int[4]>, many>);
+    static_assert(!std::convertible_to<many, typename TypeParam::template ptr<int>>);
+    static_assert(!std::convertible_to<typename TypeParam::template ptr<int>, many>);
+    static_assert(!std::convertible_to<constant, many>);
+    struct derived : test::counted<> {};
+    static_assert(!std::convertible_to<typename TypeParam::template ptr<derived[]>,
+                                       typename TypeParam::template ptr<test::counted<>[]>>,
+                  "an element of another size");
+
+    many p = this->pool.template make_rc<int[4]>(5);
+    constant q = p;
+    typename TypeParam::template ptr<void> whole = q == nullptr ? nullptr : const_pointer_cast<int[]>(q);
+    EXPECT_EQ(p.use_count(), 3);
+    p.reset();
+    whole.reset();
+    EXPECT_EQ(q[3], 5);
+    EXPECT_EQ(std::hash<constant>()(q), std::hash<int const*>()(q.get()));
 }
 
 }  // namespace

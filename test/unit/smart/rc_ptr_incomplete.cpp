@@ -7,11 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <optional>
 #include <sstream>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -59,18 +56,6 @@ TEST(a_counted_pointer_to_an_incomplete_class, is_passed_compared_hashed_and_pri
     swap(p, p);
     p.reset();
     EXPECT_EQ(as_const.use_count(), 3);
-}
-
-TEST(a_counted_pointer_to_an_incomplete_class, stands_in_containers_and_is_observed) {
-    std::vector<pooled::rc_ptr<hidden>> all;
-    for (int i = 0; i < 100; ++i)
-        all.push_back(test_incomplete::make(i));
-    std::unordered_map<int, pooled::rc_ptr<hidden>> const by_number{{1, all[1]}, {2, all[2]}};
-    std::optional<pooled::weak_rc_ptr<hidden>> const w = all[5];
-    EXPECT_EQ(test_incomplete::value_of(w->lock()), 5);
-    all.clear();
-    EXPECT_TRUE(w->expired());
-    EXPECT_EQ(test_incomplete::alive(), 2);
 }
 
 TEST(a_counted_pointer_to_an_incomplete_class, comes_back_from_a_base_that_is_not_at_the_start) {

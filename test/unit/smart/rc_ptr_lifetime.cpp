@@ -14,10 +14,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -62,51 +60,6 @@ TEST(a_counted_object, outlives_its_pool_and_then_gives_everything_back) {
     EXPECT_GT(upstream.bytes(), 0U) << "one is observed";
     w.reset();
     EXPECT_EQ(upstream.bytes(), 0U);
-}
-
-TEST(a_counted_object, of_a_local_pool_outlives_it) {
-    test::life_log log;
-    pooled::local_rc_ptr<test::counted<>> p;
-    pooled::weak_local_rc_ptr<test::counted<>> w;
-    {
-        pooled::local_pool pool;
-        p = pool.make_rc<test::counted<>>(log);
-        w = p;
-    }
-    EXPECT_EQ(w.lock(), p);
-    p.reset();
-    EXPECT_EQ(log.alive(), 0);
-}
-
-TEST(a_counted_object, may_own_the_pool_it_came_from) {
-    struct owner {
-        explicit owner(test::life_log& log) : life(log) {}
-        test::counted<> life;
-        std::optional<pooled::pool> pool;
-        pooled::rc_ptr<owner> next;
-    };
-    test::counting_upstream upstream;
-    test::life_log log;
-    std::optional<pooled::pool> pool;
-    pool.emplace(pooled::pool_options{.upstream = &upstream});
-    auto p = pool->make_rc<owner>(log);
-    p->pool.emplace(pooled::pool_options{.upstream = &upstream});
-    p->next = p->pool->make_rc<owner>(log);
-    pool.reset();
-    p.reset();
-    EXPECT_EQ(log.alive(), 0);
-    EXPECT_EQ(upstream.bytes(), 0U);
-}
-
-TEST(a_counted_object, is_dropped_on_any_thread) {
-    pooled::pool pool;
-    test::life_log log;
-    std::vector<pooled::rc_ptr<test::counted<>>> all;
-    for (int i = 0; i < 2000; ++i)
-        all.push_back(pool.make_rc<test::counted<>>(log));
-    std::thread([all = std::move(all)]() mutable { all.clear(); }).join();
-    EXPECT_EQ(log.alive(), 0);
-    EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
 TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
@@ -156,19 +109,6 @@ TEST_F(at_the_end_of_the_process, counted_objects_are_made_and_dropped_in_static
             static thread_local makes_more const of_main;
             static_cast<void>(&of_main);
             std::thread([] { static thread_local makes_more const of_thread; }).join();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
-}
-
-TEST_F(at_the_end_of_the_process, a_static_pool_is_outlived_by_counted_objects) {
-    EXPECT_EXIT(
-        {
-            static pooled::rc_ptr<link> outlives;  // destroyed after the pool: constructed before
-            static pooled::weak_rc_ptr<link> observes;
-            static pooled::pool early{{.name = "early"}};
-            outlives = make_list(early, 10'000);
-            observes = outlives;
             std::exit(0);
         },
         testing::ExitedWithCode(0), "");

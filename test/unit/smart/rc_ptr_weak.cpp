@@ -71,15 +71,6 @@ TYPED_TEST(weak_pointer, keeps_the_block_but_not_the_object) {
     EXPECT_EQ(this->in_use(), 0U);
 }
 
-TYPED_TEST(weak_pointer, that_goes_first_leaves_the_object_alone) {
-    auto p = this->template make<test::counted<>>(this->log);
-    for (int i = 0; i < 3; ++i)
-        typename TypeParam::template weak<test::counted<>>{p}.reset();
-    EXPECT_EQ(this->log.alive(), 1);
-    p.reset();
-    EXPECT_EQ(this->in_use(), 0U);
-}
-
 TYPED_TEST(weak_pointer, is_copied_moved_and_assigned_as_a_value) {
     using weak = typename TypeParam::template weak<test::counted<>>;
     auto p = this->template make<test::counted<>>(this->log);
@@ -162,31 +153,6 @@ TYPED_TEST(weak_pointer, may_be_a_member_of_the_object_it_observes) {
     EXPECT_EQ(this->in_use(), 0U);
 }
 
-TYPED_TEST(weak_pointer, to_the_parent_lets_a_tree_go) {
-    struct tree {
-        explicit tree(test::life_log& log) : life(log) {}
-        ~tree() { EXPECT_EQ(parent.lock(), nullptr) << "the parent is being destroyed, or there is none"; }
-        test::counted<> life;
-        typename TypeParam::template weak<tree> parent;
-        std::vector<typename TypeParam::template ptr<tree>> children;
-    };
-    auto root = this->template make<tree>(this->log);
-    for (int i = 0; i < 10; ++i) {
-        auto child = this->template make<tree>(this->log);
-        child->parent = root;
-        for (int j = 0; j < 10; ++j) {
-            auto grandchild = this->template make<tree>(this->log);
-            grandchild->parent = child;
-            child->children.push_back(std::move(grandchild));
-        }
-        root->children.push_back(std::move(child));
-    }
-    EXPECT_EQ(root.use_count(), 1);
-    EXPECT_EQ(root->children[3]->children[4]->parent.lock()->parent.lock(), root);
-    root.reset();
-    EXPECT_EQ(this->log.alive(), 0);
-}
-
 TYPED_TEST(weak_pointer, of_each_node_does_not_bring_recursion_back) {
     struct link {
         typename TypeParam::template ptr<link> next;
@@ -219,17 +185,6 @@ TYPED_TEST(weak_pointer, is_a_key_that_stays_the_same_when_the_object_is_gone) {
     }
     for (std::size_t i = 0; i < keys.size(); ++i)
         EXPECT_EQ(map.at(keys[i]), static_cast<int>(i));
-}
-
-TYPED_TEST(weak_pointer, does_not_see_the_next_object_in_a_block) {
-    for (int i = 0; i < 1000; ++i) {
-        auto p = this->template make<int>(i);
-        typename TypeParam::template weak<int> const w = p;
-        p.reset();
-        p = this->template make<int>(-1);
-        ASSERT_TRUE(w.expired());
-        ASSERT_EQ(w.lock(), nullptr);
-    }
 }
 
 TYPED_TEST(weak_pointer, makes_an_owner_or_throws) {

@@ -20,15 +20,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -112,17 +109,6 @@ protected:
 };
 TYPED_TEST_SUITE(put_off, ways, way_names);
 
-TYPED_TEST(put_off, an_object_nobody_observes_waits_in_its_block) {
-    auto p = this->pool.template make_shared<item>(this->log);
-    this->while_waiting([&] { p.reset(); },
-                        [&] {
-                            EXPECT_EQ(this->log.destroyed(), 0);
-                            EXPECT_GE(this->in_use(), 1U);
-                        });
-    EXPECT_EQ(this->log.destroyed(), 1);
-    EXPECT_EQ(this->in_use(), 0U);
-}
-
 TYPED_TEST(put_off, an_object_that_is_observed_to_the_end_leaves_its_block_to_the_observer) {
     auto p = this->pool.template make_shared<item>(this->log);
     std::weak_ptr<item> observer = p;
@@ -156,13 +142,6 @@ TYPED_TEST(put_off, an_object_whose_observers_go_while_it_waits_waits_on) {
                         });
     EXPECT_EQ(this->log.destroyed(), 1);
     EXPECT_EQ(this->in_use(), 0U);
-}
-
-TYPED_TEST(put_off, an_object_whose_observers_went_before_is_unobserved) {
-    auto p = this->pool.template make_shared<item>(this->log);
-    std::weak_ptr<item>(p).reset();
-    this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(this->log.destroyed(), 0); });
-    EXPECT_EQ(this->log.destroyed(), 1);
 }
 
 // An object that holds its only observer, or one more of itself than its base does.
@@ -215,11 +194,9 @@ struct aware : std::enable_shared_from_this<aware> {
     aware& operator=(aware const&) = delete;
     ~aware() {
         EXPECT_TRUE(this->weak_from_this().expired());
-        if (outlives != nullptr) *outlives = this->weak_from_this();
         log.on_destroy();
     }
     test::life_log& log;
-    std::weak_ptr<aware>* outlives = nullptr;
 };
 
 TYPED_TEST(put_off, an_object_that_knows_itself_frees_its_block_when_it_is_done) {
@@ -227,16 +204,6 @@ TYPED_TEST(put_off, an_object_that_knows_itself_frees_its_block_when_it_is_done)
     this->while_waiting([&] { p.reset(); }, [&] { EXPECT_EQ(this->log.destroyed(), 0); });
     EXPECT_EQ(this->log.destroyed(), 1);
     EXPECT_EQ(this->in_use(), 0U);
-}
-
-TYPED_TEST(put_off, an_object_that_knows_itself_may_leave_an_observer_behind) {
-    std::weak_ptr<aware> saved;
-    auto p = this->pool.template make_shared<aware>(this->log);
-    p->outlives = &saved;
-    this->while_waiting([&] { p.reset(); });
-    EXPECT_EQ(saved.lock(), nullptr);
-    EXPECT_EQ(this->in_use(), 1U);
-    saved.reset();
 }
 
 TYPED_TEST(put_off, an_observer_may_be_held_by_another_object_that_waits) {
@@ -312,35 +279,6 @@ TYPED_TEST(put_off, a_graph_is_destroyed_each_object_once_and_after_its_owners) 
         EXPECT_EQ(this->log.alive(), 0);
         EXPECT_EQ(this->in_use(), 100U);
     }
-}
-
-// What a destructor finds of its siblings.
-struct sibling {
-    explicit sibling(test::life_log& l) : log(l) { log.on_construct(); }
-    sibling(sibling const&) = delete;
-    sibling& operator=(sibling const&) = delete;
-    ~sibling() {
-        is_alive = false;
-        for (auto const& other : others) {
-            EXPECT_TRUE(other.expired());
-            EXPECT_EQ(other.lock(), nullptr);
-        }
-        log.on_destroy();
-    }
-    test::life_log& log;
-    bool is_alive = true;
-    std::vector<std::weak_ptr<sibling>> others;
-};
-
-TYPED_TEST(put_off, siblings_that_wait_together_do_not_find_each_other) {
-    std::vector<std::shared_ptr<sibling>> all;
-    for (std::size_t i = 0; i < 60; ++i)
-        all.push_back(this->pool.template make_shared<sibling>(this->log));
-    for (auto const& p : all)
-        p->others.assign(all.begin(), all.end());
-    this->while_waiting([&] { all.clear(); });
-    EXPECT_EQ(this->log.destroyed(), 60);
-    EXPECT_EQ(this->in_use(), 0U);
 }
 
 TYPED_TEST(put_off, an_object_saved_by_a_destructor_lives_on_and_goes_later) {
@@ -469,11 +407,6 @@ struct alignas(Align) placed {
     unsigned char bytes[Bytes];
 };
 
-struct bare {
-    ~bare() { ++s_destroyed; }
-    static inline int s_destroyed = 0;
-};
-
 TYPED_TEST(put_off, objects_of_every_size_and_alignment_are_found_in_their_blocks) {
     auto const both = [&]<class T>(std::type_identity<T>) {
         auto p = this->pool.template make_shared<T>(this->log);
@@ -500,20 +433,6 @@ TYPED_TEST(put_off, objects_of_every_size_and_alignment_are_found_in_their_block
     both(std::type_identity<placed<40'000, 8>>{});
     both(std::type_identity<placed<40'000, 4096>>{});
     both(std::type_identity<placed<3'000'000, 64>>{});
-}
-
-TYPED_TEST(put_off, an_empty_object_is_destroyed_once) {
-    bare::s_destroyed = 0;
-    auto p = this->pool.template make_shared<bare>();
-    auto q = this->pool.template make_shared<bare>();
-    std::weak_ptr<bare> const observer = q;
-    this->while_waiting(
-        [&] {
-            p.reset();
-            q.reset();
-        },
-        [&] { EXPECT_EQ(bare::s_destroyed, 0); });
-    EXPECT_EQ(bare::s_destroyed, 2);
 }
 
 TYPED_TEST(put_off, an_object_held_by_a_base_in_its_midst_is_found) {
@@ -659,20 +578,6 @@ protected:
     }
 };
 TYPED_TEST_SUITE(outermost, test::pool_kinds, test::pool_kind_names);
-
-TYPED_TEST(outermost, drops_destroy_before_they_return) {
-    auto p = this->pool.template make_shared<item>(this->log);
-    auto q = this->pool.template make_shared<aware>(this->log);
-    auto r = this->pool.template make_shared<item>(this->log);
-    std::weak_ptr<item> const observer = r;
-    p.reset();
-    EXPECT_EQ(this->log.destroyed(), 1);
-    q.reset();
-    EXPECT_EQ(this->log.destroyed(), 2);
-    r.reset();
-    EXPECT_EQ(this->log.destroyed(), 3);
-    EXPECT_EQ(this->pool.stats().in_use, 1U);
-}
 
 TYPED_TEST(outermost, drops_destroy_all_that_the_object_alone_owns_before_they_return) {
     struct tree {

@@ -80,4 +80,11 @@ TEST(to_shared, of_a_local_rc_ptr_counts_with_it) {
     EXPECT_EQ(*shared, 3);
 }
 
+TEST(to_shared, takes_arrays) {
+    pooled::rc_ptr<int[]> numbers = pooled::make_rc_for_overwrite<int[]>(2);
+    numbers[1] = 4;
+    std::shared_ptr<int[]> const shared = pooled::to_shared(std::move(numbers));
+    EXPECT_EQ(shared[1], 4);
+}
+
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// make_unique and unique_ptr: 8 bytes, any base, any thread.
+// unique_ptr and its deleter: 8 bytes; any base finds the whole object, which is destroyed as its type requires. See make.cpp.
 
 #include "pooled/make_shared.hpp"
 #include "pooled/pooled.hpp"
@@ -13,9 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,16 +59,6 @@ TYPED_TEST(make_unique_from, a_pool_is_as_small_as_a_raw_pointer) {
     auto const p = this->pool.template make_unique<int>(7);
     EXPECT_EQ(*p, 7);
     EXPECT_EQ(this->pool.stats().bytes_in_use, 16U);
-}
-
-TYPED_TEST(make_unique_from, a_pool_destroys_once_and_frees) {
-    auto p = this->pool.template make_unique<test::counted<>>(this->log);
-    auto q = std::move(p);
-    EXPECT_EQ(p, nullptr);  // NOLINT: that is what is tested
-    EXPECT_EQ(this->log.alive(), 1);
-    q.reset();
-    EXPECT_EQ(this->log.destroyed(), 1);
-    EXPECT_EQ(this->pool.stats().in_use, 0U);
 }
 
 TYPED_TEST(make_unique_from, a_pool_gives_the_whole_block_back_through_any_base) {
@@ -128,92 +116,78 @@ TYPED_TEST(make_unique_from, a_pool_makes_const_objects) {
     EXPECT_EQ(r->first, 1);
 }
 
-TYPED_TEST(make_unique_from, a_pool_keeps_custom_alignment) {
-    struct alignas(64) line {
-        int value = 1;
-    };
-    struct alignas(4096) page {
-        int value = 2;
-    };
-    struct alignas(1048576) mebi {
-        int value = 3;
-    };
-    auto const a = this->pool.template make_unique<line>();
-    auto const b = this->pool.template make_unique<page>();
-    auto const c = this->pool.template make_unique<mebi>();
-    auto const d = this->pool.template make_unique<line[]>(5);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.get()) % 64, 0U);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.get()) % 4096, 0U);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.get()) % (std::size_t{1} << 20), 0U);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(d.get()) % 64, 0U);
-    EXPECT_EQ(a->value + b->value + c->value + d[4].value, 7);
-}
-
-TYPED_TEST(make_unique_from, a_pool_makes_arrays_of_any_length_and_destroys_each_element) {
-    test::life_log::scope const scope(this->log);
-    for (std::size_t const n : {0UL, 1UL, 2UL, 1000UL, 20'000UL}) {
-        auto p = this->pool.template make_unique<test::counted<>[]>(n);
-        EXPECT_EQ(this->log.alive(), static_cast<std::int64_t>(n));
-        p.reset();
-        EXPECT_EQ(this->log.alive(), 0);
-        auto const zeros = this->pool.template make_unique<char[]>(n);
-        for (std::size_t i = 0; i < n; ++i)
-            ASSERT_EQ(zeros[i], 0);
-    }
-}
-
-TYPED_TEST(make_unique_from, a_pool_destroys_an_unfinished_array_from_the_last_element_to_the_first) {
-    static int made;
-    static std::vector<int> destroyed;
-    struct fourth_fails {
-        int number = made++;
-        fourth_fails() {
-            if (number == 3) throw test::constructor_failed();
-        }
-        ~fourth_fails() { destroyed.push_back(number); }
-    };
-    for (bool const overwrites : {false, true}) {
-        made = 0;
-        destroyed.clear();
-        if (overwrites)
-            EXPECT_THROW(static_cast<void>(this->pool.template make_unique_for_overwrite<fourth_fails[]>(8)),
-                         test::constructor_failed);
-        else
-            EXPECT_THROW(static_cast<void>(this->pool.template make_unique<fourth_fails[]>(8)),
-                         test::constructor_failed);
-        EXPECT_EQ(destroyed, (std::vector<int>{2, 1, 0}));
-    }
-}
-
-TYPED_TEST(make_unique_from, a_pool_converts_an_array_to_one_of_const) {
-    pooled::unique_ptr<int const[]> const p = this->pool.template make_unique<int[]>(3);
-    EXPECT_EQ(p[2], 0);
-}
-
 TYPED_TEST(make_unique_from, a_pool_becomes_a_shared_ptr) {
     std::shared_ptr<first_base> const p = this->pool.template make_unique<diamond>(this->log);
     EXPECT_EQ(p->first, 1);
     EXPECT_EQ(this->log.alive(), 1);
 }
 
-TYPED_TEST(make_unique_from, a_pool_calls_no_operator_of_the_class) {
-    struct own_new {
-        static void* operator new(std::size_t) { throw std::bad_alloc(); }
-        static void operator delete(void*) { ADD_FAILURE() << "the class's operator delete was called"; }
-        int value = 1;
-    };
-    EXPECT_EQ(this->pool.template make_unique<own_new>()->value, 1);
+struct derived : first_base, second_base {};
+
+static_assert(std::is_empty_v<pooled::deleter<derived>> && std::is_empty_v<pooled::deleter<int[]>>);
+static_assert(sizeof(pooled::unique_ptr<derived>) == sizeof(void*));
+static_assert(std::is_nothrow_default_constructible_v<pooled::deleter<int>>);
+static_assert(std::is_nothrow_constructible_v<pooled::deleter<second_base>, pooled::deleter<derived>>);
+static_assert(!std::is_constructible_v<pooled::deleter<derived>, pooled::deleter<second_base>>);
+static_assert(!std::is_constructible_v<pooled::deleter<first_base[]>, pooled::deleter<derived[]>>);
+static_assert(pooled::detail::k_may_be_derived<first_base> && !pooled::detail::k_may_be_derived<int>);
+
+TEST(deleter, finds_the_start_of_the_object_from_any_base) {
+    derived const d;
+    EXPECT_EQ(pooled::detail::start_of(&d), &d);
+    EXPECT_EQ(pooled::detail::start_of(static_cast<second_base const*>(&d)), &d);
+    int const i = 1;
+    EXPECT_EQ(pooled::detail::start_of(&i), &i);
 }
 
-TEST(unique_ptr, is_dropped_on_any_thread) {
+TEST(deleter, gives_back_what_a_base_in_the_midst_of_an_object_owns) {
     pooled::pool pool;
     test::life_log log;
-    std::vector<pooled::unique_ptr<first_base>> all;
-    for (int i = 0; i < 2000; ++i)
-        all.push_back(pool.make_unique<diamond>(log));
-    std::thread([all = std::move(all)]() mutable { all.clear(); }).join();
-    EXPECT_EQ(log.alive(), 0);
+    struct item : first_base, second_base {
+        explicit item(test::life_log& l) : life(l) {}
+        test::counted<200> life;
+    };
+    pooled::deleter<second_base>()(pool.make_unique<item>(log).release());
+    EXPECT_EQ(log.destroyed(), 1);
+    pooled::deleter<int const>()(pool.make_unique<int const>(3).release());
     EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(deleter, of_an_array_finds_its_length_in_front_of_any_alignment) {
+    struct alignas(128) wide {
+        explicit wide(std::vector<wide const*>* to = nullptr) : order(to) {}
+        ~wide() {
+            if (order != nullptr) order->push_back(this);
+        }
+        std::vector<wide const*>* order;
+    };
+    static_assert(pooled::detail::counted_array<char>::k_offset == 8 &&
+                  pooled::detail::counted_array<wide>::k_offset == 128);
+    pooled::pool pool;
+    std::vector<wide const*> order;
+    auto p = pool.make_unique<wide[]>(3);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.get()) % 128, 0U);
+    for (std::size_t i = 0; i < 3; ++i)
+        p[i].order = &order;
+    std::vector<wide const*> const expected{&p[2], &p[1], &p[0]};
+    pooled::unique_ptr<wide const[]>(std::move(p)).reset();
+    EXPECT_EQ(order, expected);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TEST(unique_ptr, converts_to_public_bases_with_a_virtual_destructor_only) {
+    struct unrelated {};
+    using pooled::unique_ptr;
+    static_assert(std::is_convertible_v<unique_ptr<derived>, unique_ptr<second_base>>);
+    static_assert(std::is_convertible_v<unique_ptr<int>, unique_ptr<int const>>);
+    static_assert(!std::is_convertible_v<unique_ptr<int const>, unique_ptr<int>>);
+    static_assert(!std::is_convertible_v<unique_ptr<second_base>, unique_ptr<derived>>);
+    static_assert(!std::is_constructible_v<unique_ptr<derived>, unique_ptr<unrelated>>);
+    static_assert(!std::is_constructible_v<unique_ptr<int>, std::unique_ptr<int>>);
+    static_assert(!std::is_constructible_v<unique_ptr<int>, unique_ptr<int[]>>);
+    static_assert(!std::is_constructible_v<unique_ptr<first_base[]>, unique_ptr<derived[]>>);
+    static_assert(!std::is_copy_constructible_v<unique_ptr<int>>);
+    static_assert(std::is_nothrow_move_constructible_v<unique_ptr<int>>);
 }
 
 }  // namespace
