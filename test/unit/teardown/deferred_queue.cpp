@@ -73,21 +73,6 @@ protected:
     deferred_queue queue;
 };
 
-TEST_F(deferred_queue_test, knows_each_object_by_one_word) {
-    for (bool const is_observed : {false, true}) {
-        deferred const d(&objects[3], tag_of<k_type>(), is_observed);
-        EXPECT_FALSE(d.empty());
-        EXPECT_EQ(d.header(), &objects[3]);
-        EXPECT_EQ(d.object(), &objects[3].number);
-        EXPECT_EQ(&d.type(), &k_type);
-        EXPECT_EQ(d.is_observed(), is_observed);
-        EXPECT_EQ(deferred(d.word()).header(), d.header());
-        d.finish();
-    }
-    EXPECT_EQ(g_finished, std::vector<int>{3});
-    EXPECT_EQ(g_finished_observed, std::vector<int>{3});
-}
-
 TEST_F(deferred_queue_test, writes_into_no_object_while_there_is_memory) {
     push_all(objects.size());
     for (object const& o : objects)

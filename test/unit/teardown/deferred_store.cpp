@@ -82,32 +82,6 @@ protected:
     test::sleeper other;
 };
 
-TEST_F(deferred_store_test, gives_a_thread_one_place_for_what_it_defers) {
-    EXPECT_EQ(store.own(), nullptr);
-    thread_deferred* const mine = store.own_or_made();
-    ASSERT_NE(mine, nullptr);
-    EXPECT_EQ(store.own(), mine);
-    EXPECT_EQ(store.own_or_made(), mine);
-    other.run([&] { EXPECT_NE(store.own_or_made(), mine); });
-    void* const memory_of_second = g_metadata.allocate(sizeof(deferred_store));
-    auto& second = *::new (memory_of_second) deferred_store(memory_of_second, sizeof(deferred_store));
-    EXPECT_NE(second.own_or_made(), mine) << "another pool's";
-    EXPECT_EQ(store.own(), mine);
-    second.close();
-    second.release_reference();
-}
-
-TEST_F(deferred_store_test, destroys_one_object_at_a_time_for_its_owner) {
-    EXPECT_EQ(defer(0), 1U);
-    EXPECT_EQ(defer(1), 2U);
-    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
-    EXPECT_EQ(destroyed(), 1);
-    EXPECT_EQ(objects[0].destroyed, 1) << "what was deferred first";
-    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
-    EXPECT_FALSE(deferred_store::destroy_one(*store.own()));
-    EXPECT_EQ(destroyed(), 2);
-}
-
 TEST_F(deferred_store_test, tells_what_is_left_and_how_many_were_destroyed) {
     EXPECT_FALSE(store.look().is_any_left);
     static_cast<void>(defer(0));
@@ -137,21 +111,6 @@ TEST_F(deferred_store_test, does_not_count_on_what_a_waiting_thread_is_destroyin
     EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
 }
 
-TEST_F(deferred_store_test, lets_a_thread_collect_what_sleeping_threads_have_deferred) {
-    EXPECT_FALSE(store.collect(nullptr));
-    other.run([&] {
-        for (std::size_t i = 0; i < 50; ++i)
-            static_cast<void>(defer(i));
-    });
-    thread_deferred& mine = *store.own_or_made();
-    ASSERT_TRUE(store.collect(&mine));
-    EXPECT_EQ(mine.size, 50U);
-    while (deferred_store::destroy_one(mine)) {}
-    EXPECT_EQ(destroyed(), 50);
-    EXPECT_FALSE(store.collect(&mine));
-    other.run([&] { EXPECT_FALSE(deferred_store::destroy_one(*store.own())) << "they were collected"; });
-}
-
 TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) {
     other.run([&] { static_cast<void>(defer(0)); });
     EXPECT_FALSE(store.destroy_one_kept());
@@ -164,46 +123,6 @@ TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) 
     EXPECT_EQ(objects[0].destroyed, 1);
     EXPECT_EQ(store.look().destroyed, 1U);
     EXPECT_FALSE(store.destroy_one_kept());
-}
-
-TEST_F(deferred_store_test, gives_all_away_of_whichever_thread) {
-    EXPECT_EQ(store.take_all(), nullptr);
-    static_cast<void>(defer(0));
-    other.run([&] { static_cast<void>(defer(1)); });
-    std::size_t count = 0;
-    for (deferred_batch* batch = store.take_all(); batch != nullptr;) {
-        for (; !batch->queue.empty(); ++count)
-            batch->queue.pop().finish();
-        deferred_batch* const empty = batch;
-        batch = batch->next;
-        g_metadata.deallocate(empty, sizeof(deferred_batch));
-    }
-    EXPECT_EQ(count, 2U);
-    EXPECT_FALSE(store.look().is_any_left);
-    EXPECT_EQ(defer(2), 1U) << "the thread goes on";
-}
-
-TEST_F(deferred_store_test, of_a_thread_that_ends_destroys_what_it_deferred_and_what_that_defers) {
-    objects[0].in_destructor = [&] { EXPECT_NE(defer(1), 0U); };
-    other.run([&] { static_cast<void>(defer(0)); });
-    other.end();
-    EXPECT_EQ(objects[0].destroyed, 1);
-    EXPECT_EQ(objects[1].destroyed, 1);
-    EXPECT_EQ(store.look().destroyed, 2U);
-}
-
-TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is_closed) {
-    static_cast<void>(defer(0));
-    other.run([&] { static_cast<void>(defer(1)); });
-    close();
-    EXPECT_EQ(defer(2), 0U);
-    other.run([&] { EXPECT_EQ(defer(3), 0U); });
-    test::sleeper().run(
-        [&] { EXPECT_EQ(store.own_or_made(), nullptr) << "a thread that had deferred nothing"; });
-    EXPECT_TRUE(store.destroy_one_kept());
-    EXPECT_TRUE(store.destroy_one_kept());
-    EXPECT_FALSE(store.destroy_one_kept());
-    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
 }
 
 TEST_F(deferred_store_test, keeps_other_threads_out_while_one_forks) {

@@ -15,12 +15,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <latch>
 #include <memory>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,19 +54,6 @@ protected:
     test::life_log m_log;
 };
 TYPED_TEST_SUITE(any_incremental_pool, test::pool_kinds, test::pool_kind_names);
-
-TYPED_TEST(any_incremental_pool, a_drop_destroys_nothing) {
-    TypeParam pool(k_incremental);
-    auto flat = pool.template make_shared<node>(this->m_log);
-    auto deep = this->list(pool, 99);
-    flat.reset();
-    deep.reset();
-    EXPECT_EQ(this->alive(), 100U);
-    EXPECT_EQ(pool.drain(), 100U);
-    EXPECT_EQ(this->alive(), 0U);
-    EXPECT_EQ(pool.drain(), 0U);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
 
 TYPED_TEST(any_incremental_pool, each_allocation_destroys_a_few) {
     TypeParam pool(k_incremental);
@@ -136,18 +121,6 @@ TYPED_TEST(any_incremental_pool, a_part_that_a_drain_left_is_gone_on_with) {
     for (int i = 0; i < 1000 && this->alive() != 0; ++i)
         static_cast<void>(pool.allocate(24, 8));
     EXPECT_EQ(this->alive(), 0U);
-}
-
-TYPED_TEST(any_incremental_pool, observed_objects_wait_as_well) {
-    TypeParam pool(k_incremental);
-    auto object = pool.template make_shared<node>(this->m_log);
-    std::weak_ptr<node> const observer = object;
-    object.reset();
-    EXPECT_TRUE(observer.expired());
-    EXPECT_EQ(this->alive(), 1U);
-    EXPECT_EQ(pool.drain(), 1U);
-    EXPECT_EQ(this->alive(), 0U);
-    EXPECT_EQ(pool.stats().in_use, 1U);  // the control block
 }
 
 TYPED_TEST(any_incremental_pool, the_other_handles_wait_as_well) {

@@ -56,9 +56,4 @@ TEST_F(outermost_drops, are_found_across_the_border_of_two_locks) {
     EXPECT_EQ(table.find(border - 100), &above);
 }
 
-TEST_F(outermost_drops, are_not_found_once_they_have_ended) {
-    { record const one(table, k_stack); }
-    EXPECT_EQ(table.find(k_stack), nullptr);
-}
-
 }  // namespace

@@ -6,12 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace {
 
@@ -134,108 +130,6 @@ TEST_F(teardown_state_test, finds_the_innermost_of_several_on_the_threads_own_st
     state.end(inner);
     EXPECT_EQ(state.find(here - 128), &outer);
     state.end(outer);
-}
-
-// The functions that use the calling thread's state.
-
-struct node {
-    static constexpr int k_count = 20;
-    std::uint64_t header = 0;  // the queue's to write
-    int number = 0;
-    std::vector<int>* order = nullptr;
-    node* next = nullptr;
-    bool is_unordered = false;
-    ~node();
-};
-
-void finish_node(void* p) noexcept { std::destroy_at(static_cast<node*>(p)); }
-constexpr block_type k_node{.retire = nullptr,
-                            .retire_observed = nullptr,
-                            .finish = finish_node,
-                            .finish_observed = finish_node,
-                            .free = nullptr,
-                            .object_offset = 0,
-                            .object_bytes = sizeof(node)};
-
-// As a handle does that drops its object.
-void drop(node* n, bool is_unordered = false) {
-    if (!try_destroy(n, is_unordered))
-        defer_to_outermost(deferred(n, tag_of<k_node>(), false), n, sizeof(node));
-}
-node::~node() {
-    if (next != nullptr) drop(next, is_unordered);
-    order->push_back(number);
-}
-
-class drops : public testing::Test {
-protected:
-    // A chain in memory that outlives the objects.
-    node* make_chain(bool is_unordered = false) {
-        for (int i = node::k_count; i-- != 0;) {
-            auto* const n = ::new (memory[i]) node;
-            n->number = i;
-            n->order = &order;
-            n->next = i + 1 < node::k_count ? reinterpret_cast<node*>(memory[i + 1]) : nullptr;
-            n->is_unordered = is_unordered;
-        }
-        return reinterpret_cast<node*>(memory[0]);
-    }
-    alignas(node) std::byte memory[node::k_count][sizeof(node)];
-    std::vector<int> order;
-};
-
-TEST_F(drops, are_nested_as_the_standards_while_there_is_stack) {
-    drop(make_chain());
-    ASSERT_EQ(order.size(), std::size_t{node::k_count});
-    EXPECT_EQ(order.front(), node::k_count - 1) << "the last is destroyed within the others' destructors";
-    EXPECT_EQ(order.back(), 0);
-    EXPECT_EQ(find_outermost(), nullptr);
-}
-
-TEST_F(drops, of_an_unordered_pool_are_one_after_the_other) {
-    drop(make_chain(true), true);
-    ASSERT_EQ(order.size(), std::size_t{node::k_count});
-    for (int i = 0; i < node::k_count; ++i)
-        EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
-    EXPECT_EQ(find_outermost(), nullptr);
-}
-
-TEST_F(drops, within_a_gathering_drop_wait_until_it_ends) {
-    drop_outermost(outermost_kind::scope, [&] {
-        drop(make_chain());
-        EXPECT_TRUE(order.empty());
-    });
-    EXPECT_EQ(order.size(), std::size_t{node::k_count});
-}
-
-TEST_F(drops, that_wait_are_destroyed_for_an_allocation_without_memory) {
-    EXPECT_EQ(relieve_outermost(), 0U);
-    drop_outermost(outermost_kind::scope, [&] {
-        drop(make_chain());
-        EXPECT_EQ(relieve_outermost(), std::size_t{node::k_count});
-        EXPECT_EQ(order.size(), std::size_t{node::k_count});
-        EXPECT_EQ(relieve_outermost(), 0U);
-        drop(make_chain());
-        EXPECT_EQ(relieve_outermost(), std::size_t{node::k_count}) << "as often as need be";
-    });
-}
-
-TEST_F(drops, that_cannot_be_deferred_are_made_at_once) {
-    node* const n = make_chain();
-    n->next = nullptr;
-    defer_to_outermost(deferred(n, tag_of<k_node>(), false), n, sizeof(node));
-    EXPECT_EQ(order, std::vector<int>{0});
-}
-
-TEST_F(drops, forget_where_to_defer_an_object_when_that_ends) {
-    drop_outermost(outermost_kind::scope, [] { EXPECT_EQ(choose_way(false), drop_way::defer); });
-    EXPECT_EQ(t_teardown.take_recipient(), nullptr);
-}
-
-TEST_F(drops, install_what_the_pool_calls_before_the_first_is_deferred) {
-    drop_outermost(outermost_kind::scope, [] {});
-    EXPECT_EQ(g_pressure_hook.load(), &relieve_pressure);
-    EXPECT_EQ(g_exit_hook.load(), &finish_deferred_at_exit);
 }
 
 }  // namespace
