@@ -11,13 +11,6 @@
 
 namespace {
 
-TEST(exhausted, names_the_pool_the_request_and_the_bound) {
-    pooled::exhausted const error("packets", 1500, 1'000'000, 1'048'576);
-    std::string const what = error.what();
-    for (char const* part : {"'packets'", "1500", "1000000", "1048576", "max_bytes"})
-        EXPECT_NE(what.find(part), std::string::npos) << part << " is missing in: " << what;
-}
-
 TEST(exhausted, keeps_the_advice_with_the_longest_name) {
     pooled::exhausted const error(std::string(47, 'n').c_str(), ~std::size_t{0}, ~std::size_t{0},
                                   ~std::size_t{0});

@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
 
 namespace {
@@ -84,12 +82,6 @@ TEST(size_class, sends_what_no_class_aligns_upstream) {
     EXPECT_EQ(class_for(48, 0), k_large) << "no alignment at all";
 }
 
-TEST(size_class, sends_what_no_class_holds_upstream) {
-    for (std::size_t const bytes :
-         {k_max_block_bytes + 1, k_slab_bytes, k_size_max - 64, k_size_max - 1, k_size_max})
-        EXPECT_EQ(class_for(bytes, 1), k_large) << bytes;
-}
-
 TEST(size_class, wastes_an_eighth_at_most_up_to_4_kib) {
     for (std::size_t bytes = 129; bytes <= 4096; ++bytes)
         ASSERT_LE(k_geometry[class_for(bytes, 1)].block_bytes, bytes + bytes / 8 + 1) << bytes;
@@ -133,19 +125,6 @@ TEST(size_class, keeps_every_block_of_every_colour_in_its_slab_and_aligned) {
                 ASSERT_LE(colour + std::size_t{g.blocks_in(bytes)} * g.block_bytes, bytes) << g.block_bytes;
                 ASSERT_LT(colour, k_granule_bytes) << g.block_bytes;
             }
-}
-
-// A processor's cache of 64 sets keeps the first lines of such blocks only if they do not all map to the same few.
-TEST(size_class, spreads_the_first_lines_of_blocks_over_the_sets_of_a_cache) {
-    for (class_geometry const g : k_geometry) {
-        if (g.block_bytes < 256 || g.block_bytes > 4096 || g.align > k_cache_line) continue;
-        std::set<std::size_t> sets;
-        std::size_t const bytes = g.slab_granules * k_granule_bytes;
-        for (std::uintptr_t slab = 0; slab < 64 * bytes; slab += bytes)
-            for (std::size_t i = 0; i < g.blocks_in(bytes); ++i)
-                sets.insert((g.colour_of(slab, bytes) + i * g.block_bytes) / k_cache_line % 64);
-        EXPECT_EQ(sets.size(), 64U) << g.block_bytes;
-    }
 }
 
 TEST(size_class, finds_the_index_of_every_block_from_its_offset) {

@@ -10,7 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -78,24 +77,6 @@ TEST_F(cache_set_test, lets_the_array_of_a_class_grow_as_it_is_used) {
     EXPECT_LE(cache.classes[k_class].held(), k_geometry[k_class].cache_blocks + 1);
 }
 
-TEST_F(cache_set_test, serves_threads_without_a_cache) {
-    void* const p = set.allocate(k_class, nullptr);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(set[k_class].outside(), 1U);
-    EXPECT_TRUE(set.deallocate(k_class, nullptr, p));
-    EXPECT_EQ(set[k_class].outside(), 0U);
-}
-
-TEST_F(cache_set_test, has_no_block_when_the_heap_has_no_slab) {
-    std::vector<slab*> slabs;
-    while (slab* const s = heap.take(k_other))
-        slabs.push_back(s);
-    EXPECT_EQ(set.allocate(k_class, nullptr), nullptr);
-    EXPECT_EQ(set.allocate(k_class, &caches[0]), nullptr);
-    for (slab* const s : slabs)
-        heap.put(*s);
-}
-
 TEST_F(cache_set_test, uses_what_a_stopped_owner_has_cached) {
     auto const blocks = take(caches[0], k_class, 1);
     ASSERT_TRUE(caches[0].classes[k_class].push(blocks[0]));
@@ -105,22 +86,6 @@ TEST_F(cache_set_test, uses_what_a_stopped_owner_has_cached) {
     EXPECT_EQ(caches[0].classes[k_class].held(), held - 1);
     EXPECT_TRUE(set.deallocate(k_class, &caches[0], blocks[0]));
     EXPECT_EQ(caches[0].classes[k_class].held(), held);
-}
-
-TEST_F(cache_set_test, steals_one_class_of_all_owners) {
-    for (thread_cache& cache : caches) {
-        give_back(cache, k_class, take(cache, k_class, 100));
-        give_back(cache, k_other, take(cache, k_other, 10));
-    }
-    std::scoped_lock const lock(set.mutex());
-    EXPECT_GT(set.held_by_others(k_class), 0U);
-    EXPECT_TRUE(set.steal(k_class));
-    EXPECT_EQ(set.held_by_others(k_class), 0U);
-    EXPECT_EQ(set[k_class].outside(), 0U);
-    EXPECT_GT(set.held_by_others(k_other), 0U);
-    EXPECT_FALSE(set.steal(k_class)) << "there is nothing left";
-    EXPECT_TRUE(caches[0].gate.enter()) << "owners go on";
-    caches[0].gate.leave();
 }
 
 TEST_F(cache_set_test, steals_all_classes_at_one_moment) {
@@ -271,67 +236,6 @@ TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_nee
     for (int i = 0; i < 2; ++i)
         EXPECT_NE(set.allocate(k_class, nullptr), nullptr);
     give_back(caches[0], k_class, blocks);
-}
-
-TEST_F(cache_set_test, keeps_no_block_of_a_large_class_that_its_owner_does_not_keep_itself) {
-    void* const p = set.allocate(k_large_class, &caches[0]);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(caches[0].classes[k_large_class].capacity(), 0U);
-    EXPECT_TRUE(set.deallocate(k_large_class, &caches[0], p));
-    EXPECT_EQ(set[k_large_class].slab_bytes(), 0U) << "any size may use its span";
-    EXPECT_EQ(set[k_large_class].retired_remote_frees(), 0U);
-}
-
-TEST_F(cache_set_test, steals_the_large_block_of_an_owner) {
-    void* const p = set.allocate(k_large_class, &caches[0]);
-    ASSERT_TRUE(caches[0].push_large(k_large_class, p));
-    EXPECT_EQ(caches[0].large_bytes, k_geometry[k_large_class].block_bytes);
-    std::scoped_lock const lock(set.mutex());
-    EXPECT_TRUE(set.steal(k_large_class));
-    EXPECT_EQ(caches[0].large_bytes, 0U);
-    EXPECT_EQ(set[k_large_class].slab_bytes(), 0U);
-}
-
-TEST_F(cache_set_test, gives_closed_caches_to_their_owners_to_free) {
-    std::scoped_lock const lock(set.mutex());
-    set.steal_all([&] {
-        set.abandon_all();
-        return true;
-    });
-    EXPECT_EQ(set.first(), nullptr);
-    for (std::size_t i = 0; i < 2; ++i) {
-        EXPECT_TRUE(caches[i].gate.is_closed());
-        EXPECT_FALSE(caches[i].gate.enter());
-        EXPECT_EQ(caches[i].core, nullptr);
-        EXPECT_EQ(owners[i].closed.load(), &caches[i]);
-    }
-}
-
-TEST_F(cache_set_test, takes_no_block_into_a_cache_once_the_class_is_closed) {
-    auto const blocks = take(caches[0], k_class, 1);
-    give_back(caches[0], k_class, {});
-    {
-        std::scoped_lock const lock(set.mutex());
-        set.steal_all([&] {
-            for (class_index c = 0; c < k_class_count; ++c)
-                set[c].close();
-            return true;
-        });
-    }
-    EXPECT_FALSE(set.deallocate(k_class, &caches[0], blocks[0])) << "the caller counts it";
-    EXPECT_EQ(set[k_class].outside(), 0U);
-    EXPECT_EQ(caches[0].classes[k_class].held(), 0U);
-}
-
-TEST_F(cache_set_test, has_all_blocks_of_a_retired_cache_back) {
-    give_back(caches[0], k_class, take(caches[0], k_class, 100));
-    std::scoped_lock const lock(set.mutex());
-    set.retire(caches[0]);
-    EXPECT_EQ(set[k_class].outside(), 0U);
-    EXPECT_EQ(caches[0].classes[k_class].capacity(), 0U);
-    std::size_t count = 0;
-    set.for_each([&](thread_cache&) { ++count; });
-    EXPECT_EQ(count, 1U);
 }
 
 }  // namespace

@@ -125,11 +125,6 @@ TEST_F(central_test, returns_a_slab_to_the_heap_as_soon_as_it_is_empty) {
     EXPECT_EQ(heap.release_chunks(), 4 * k_slab_bytes);
 }
 
-TEST_F(central_test, returns_a_slab_whose_blocks_all_come_back_in_one_flush) {
-    flush(take(k_per_slab));
-    EXPECT_EQ(list->slab_bytes(), 0U);
-}
-
 TEST_F(central_test, uses_the_slab_first_that_was_freed_into_last) {
     auto const blocks = take(4 * k_per_slab);
     flush_to_slabs({blocks[3]});
@@ -166,30 +161,6 @@ TEST_F(central_test, takes_the_older_half_of_a_full_cache) {
     list->flush(std::vector<void*>(blocks.begin() + 8, blocks.end()));
 }
 
-TEST_F(central_test, collects_all_of_a_cache_and_its_hot_block) {
-    for (void* const p : take(17))
-        ASSERT_TRUE(cache.push(p));
-    std::scoped_lock const lock(*list);
-    list->collect(cache);
-    EXPECT_EQ(cache.held(), 0U);
-    EXPECT_EQ(cache.pop(), nullptr);
-    EXPECT_EQ(list->outside(), 0U);
-}
-
-TEST_F(central_test, takes_from_a_cache_what_it_did_not_need_since_the_last_exchange) {
-    auto const blocks = take(17);
-    for (void* const p : blocks)
-        ASSERT_TRUE(cache.push(p));
-    cache.begin_interval();
-    for (int i = 0; i < 7; ++i)
-        static_cast<void>(cache.pop());  // the hot block and six of the array
-    std::scoped_lock const lock(*list);
-    list->flush_unused(cache);
-    EXPECT_EQ(cache.held(), 0U) << "ten were never needed";
-    EXPECT_EQ(list->outside(), 7U);
-    list->flush(std::vector<void*>(blocks.begin() + 10, blocks.end()));
-}
-
 TEST_F(central_test, is_drained_when_nearly_all_blocks_of_a_large_class_came_back) {
     constexpr std::uint32_t k_cached = k_geometry[k_class].cache_blocks;
     constexpr std::size_t k_large = std::size_t{64} * k_cached;
@@ -221,24 +192,6 @@ TEST_F(central_test, was_not_large_with_fewer_blocks) {
     EXPECT_FALSE(list->is_drained());
 }
 
-TEST_F(central_test, counts_what_a_thread_freed_for_others_also_when_that_ended) {
-    auto const blocks = take(5);
-    for (void* const p : blocks)
-        ASSERT_TRUE(cache.push(p));
-    std::scoped_lock const lock(*list);
-    list->retire(cache);
-    EXPECT_EQ(list->retired_remote_frees(), 5U);
-    EXPECT_EQ(cache.capacity(), 0U);
-    EXPECT_EQ(cache.net_taken(), 0);
-}
-
-TEST_F(central_test, knows_the_most_blocks_that_were_outside) {
-    auto const blocks = take(100);
-    flush(blocks);
-    std::scoped_lock const lock(*list);
-    EXPECT_EQ(list->note_high_water(0), 100U);
-}
-
 TEST_F(central_test, knows_how_many_requests_it_has_served_since_it_had_nothing) {
     auto const blocks = take(4 * k_per_slab);
     EXPECT_EQ(list->served(), 4 * k_per_slab);
@@ -266,16 +219,6 @@ TEST_F(central_test, fills_a_cache_with_the_newest_blocks_in_front_of_those_of_a
         filled.push_back(p);
     EXPECT_EQ(filled, (std::vector<void*>{blocks[200], blocks[100], blocks[7], blocks[8], blocks[9],
                                           blocks[10], blocks[11], blocks[12]}));
-    flush(blocks);
-}
-
-TEST_F(central_test, counts_recent_blocks_as_free) {
-    auto const blocks = take(4 * k_per_slab);
-    flush({blocks[3], blocks[2 * k_per_slab]});
-    EXPECT_TRUE(list->has_recent());
-    EXPECT_EQ(list->free(), 2U);
-    EXPECT_EQ(list->outside(), 4 * k_per_slab - 2);
-    EXPECT_EQ(take(2), (std::vector<void*>{blocks[2 * k_per_slab], blocks[3]}));
     flush(blocks);
 }
 
@@ -359,13 +302,6 @@ TEST_F(central_test, keeps_no_recent_block_at_the_bound) {
 
 using central_death_test = central_test;
 
-TEST_F(central_death_test, reports_a_block_that_is_free_already) {
-    auto const blocks = take(2);
-    EXPECT_DEATH(flush({blocks[0], blocks[0]}),
-                 "bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*double free");
-    flush(blocks);
-}
-
 // A batch that returns the last blocks in use, and then one of them again, or an address between them.
 TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empty) {
     auto const blocks = take(2);
@@ -375,22 +311,11 @@ TEST_F(central_death_test, says_what_is_wrong_also_when_the_slab_has_become_empt
     flush(blocks);
 }
 
-TEST_F(central_death_test, reports_a_block_of_an_empty_slab) {
-    auto const blocks = take(1);
-    flush(blocks);
-    EXPECT_DEATH(flush(blocks), "bad deallocation of 0x[0-9a-f]+ into pool 'packets': .*double free");
-}
-
 TEST_F(central_death_test, reports_what_is_no_start_of_a_block) {
     auto const blocks = take(1);
     EXPECT_DEATH(flush({static_cast<std::byte*>(blocks[0]) + 16}),
                  "into pool 'packets': no block starts there");
     flush(blocks);
-}
-
-TEST_F(central_death_test, reports_memory_of_no_pool) {
-    static std::uint64_t foreign = 0;
-    EXPECT_DEATH(flush({&foreign}), "into pool 'packets': it does not belong to this pool");
 }
 
 TEST_F(central_death_test, reports_an_address_behind_the_end_of_a_short_slab) {

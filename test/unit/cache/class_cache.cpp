@@ -88,25 +88,6 @@ TEST_F(class_cache_test, gives_up_the_oldest_of_the_array_first) {
     EXPECT_EQ(cache.pop(), nullptr);
 }
 
-TEST_F(class_cache_test, keeps_the_order_of_the_rest_when_the_oldest_go) {
-    ASSERT_TRUE(cache.reserve(8));
-    push(0, 8);
-    static_cast<void>(cache.drop_oldest(4));
-    for (std::size_t i = 8; i-- != 4;)
-        EXPECT_EQ(cache.pop(), block(i));
-    EXPECT_EQ(cache.pop(), nullptr);
-}
-
-TEST_F(class_cache_test, uses_an_array_that_was_filled_from_its_end) {
-    ASSERT_TRUE(cache.reserve(4));
-    void** const array = cache.fill(3);
-    for (std::size_t i = 0; i < 3; ++i)
-        array[i] = block(2 - i);
-    EXPECT_EQ(cache.held(), 3U);
-    for (std::size_t i = 0; i < 3; ++i)
-        EXPECT_EQ(cache.pop_cold(), block(i));
-}
-
 TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
     ASSERT_TRUE(cache.reserve(2));
     push(0, 3);
@@ -115,15 +96,6 @@ TEST_F(class_cache_test, keeps_its_blocks_when_the_array_grows) {
     push(3, 9);
     for (std::size_t i = 9; i-- != 0;)
         EXPECT_EQ(cache.pop(), block(i));
-}
-
-TEST_F(class_cache_test, can_be_used_again_after_its_array_was_released) {
-    ASSERT_TRUE(cache.reserve(2));
-    cache.release();
-    EXPECT_EQ(cache.capacity(), 0U);
-    EXPECT_TRUE(cache.is_valid());
-    ASSERT_TRUE(cache.reserve(2));
-    push(0, 3);
 }
 
 TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
@@ -139,19 +111,6 @@ TEST_F(class_cache_test, knows_the_fewest_blocks_it_held_in_an_interval) {
     EXPECT_EQ(cache.least_held(), 4U);
     while (cache.pop() != nullptr) {}
     EXPECT_EQ(cache.least_held(), 0U);
-}
-
-TEST_F(class_cache_test, counts_the_blocks_that_other_threads_allocated_and_this_one_freed) {
-    ASSERT_TRUE(cache.reserve(8));
-    cache.add_net_taken(3);  // taken from the central free list, and in use
-    EXPECT_EQ(cache.net_frees(), 0U);
-    push(0, 3);
-    EXPECT_EQ(cache.net_frees(), 0U) << "these are its own";
-    push(3, 5);
-    EXPECT_EQ(cache.net_frees(), 2U);
-    static_cast<void>(cache.drop_oldest(4));
-    cache.add_net_taken(-4);
-    EXPECT_EQ(cache.net_frees(), 2U) << "also after a flush";
 }
 
 }  // namespace

@@ -34,32 +34,6 @@ std::vector<void*> drain(recent_blocks& from, std::size_t kept) {
     return drained;
 }
 
-TEST(recent_blocks, has_no_room_and_no_address_at_first) {
-    recent_blocks recent;
-    EXPECT_EQ(recent.capacity(), 0U);
-    EXPECT_EQ(recent.count(), 0U);
-    EXPECT_TRUE(pop(recent, 4).empty());
-    EXPECT_TRUE(drain(recent, 0).empty());
-}
-
-TEST(recent_blocks, pops_the_newest_the_newest_last) {
-    recent_blocks recent;
-    recent.reserve(1);
-    recent.push(addresses(1, 6));
-    EXPECT_EQ(pop(recent, 2), addresses(5, 2));
-    EXPECT_EQ(pop(recent, 9), addresses(1, 4));
-    EXPECT_EQ(recent.count(), 0U);
-}
-
-TEST(recent_blocks, drains_the_oldest_in_order_down_to_what_is_kept) {
-    recent_blocks recent;
-    recent.reserve(1);
-    recent.push(addresses(1, 6));
-    EXPECT_EQ(drain(recent, 4), addresses(1, 2));
-    EXPECT_EQ(drain(recent, 4), addresses(0, 0));
-    EXPECT_EQ(pop(recent, 9), addresses(3, 4));
-}
-
 TEST(recent_blocks, keeps_its_addresses_when_it_gets_more_room) {
     recent_blocks recent;
     recent.reserve(1);

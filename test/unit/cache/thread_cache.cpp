@@ -7,36 +7,11 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
 namespace {
 
 using namespace pooled::detail;
-
-TEST(thread_state, has_no_cache_at_first) {
-    thread_state state;
-    for (std::uint32_t const id : {0U, 1U, k_far_slot, k_max_pools - 1}) {
-        EXPECT_EQ(state.find(id), nullptr);
-        EXPECT_EQ(state.find_recent(id), nullptr);
-    }
-}
-
-TEST(thread_state, finds_near_and_far_caches_by_the_pools_id) {
-    thread_state state;
-    std::array<thread_cache, 3> caches;
-    far_arrays all;
-    state.near_caches[7] = &caches[0];
-    *all.entry(state, k_far_slot) = &caches[1];
-    *all.entry(state, k_far_slot + 1) = &caches[2];
-    EXPECT_EQ(state.find(7), &caches[0]);
-    EXPECT_EQ(state.find(k_far_slot), &caches[1]);
-    EXPECT_EQ(state.find(k_far_slot + 1), &caches[2]);
-    EXPECT_EQ(state.find(k_far_slot + 2), nullptr);
-    EXPECT_EQ(state.near_caches[near_slot(k_far_slot + 1)], nullptr)
-        << "the slot that all far pools share stays empty";
-    all.remove(*state.far_caches);
-}
 
 TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
     auto const cache = std::make_unique<thread_cache>();
@@ -54,20 +29,6 @@ TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
     EXPECT_EQ(cache->pop_large(k_12m), &blocks[0]);
     EXPECT_EQ(cache->pop_large(k_4m), &blocks[3]);
     EXPECT_EQ(cache->large_bytes, 0U);
-}
-
-TEST(far_arrays, keep_what_is_in_them_when_they_grow) {
-    thread_state state;
-    thread_cache cache;
-    far_arrays all;
-    *all.entry(state, k_far_slot) = &cache;
-    *all.entry(state, k_far_slot + 1000) = &cache;
-    EXPECT_EQ(state.find(k_far_slot), &cache);
-    EXPECT_EQ(state.find(k_far_slot + 999), nullptr);
-    EXPECT_EQ(all.first(), state.far_caches);
-    EXPECT_EQ(state.far_caches->next, nullptr) << "the smaller one is gone";
-    all.remove(*state.far_caches);
-    EXPECT_EQ(all.first(), nullptr);
 }
 
 TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {

@@ -130,13 +130,6 @@ TEST_F(chunk_source_test, takes_no_chunk_that_is_smaller_than_a_block) {
     EXPECT_EQ(memory.allocations(), 0U);
 }
 
-TEST_F(chunk_source_test, uses_a_bound_under_a_granule_to_the_smallest_block) {
-    upstream bounded(&memory, 1000, false);
-    tested_source source(shape_of(k_granule_bytes), bounded);
-    EXPECT_EQ(source.take()->bytes, 992U);
-    EXPECT_EQ(source.take(16), nullptr);
-}
-
 TEST_F(chunk_source_test, gives_memory_back_that_the_page_map_cannot_hold) {
     struct : std::pmr::memory_resource {
         int out = 0;

@@ -35,25 +35,6 @@ TEST(map_entry, keeps_pool_descriptor_and_flags_apart) {
             }
 }
 
-TEST(page_map, knows_no_address_at_first) {
-    static page_map map;
-    for (std::uintptr_t const address :
-         {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{1} << 47, (std::uintptr_t{1} << 48) - 1,
-          std::uintptr_t{1} << 48, ~std::uintptr_t{0}})
-        EXPECT_TRUE(map.find(at(address)).empty()) << address;
-}
-
-TEST(page_map, finds_every_byte_of_a_range_and_none_beside_it) {
-    static page_map map;
-    std::uintptr_t const base = 0x7f12'3456'4000;
-    ASSERT_TRUE(map.prepare(at(base), 3 * k_granule_bytes));
-    map.assign(at(base), 3 * k_granule_bytes, entry(7));
-    EXPECT_EQ(map.find(at(base)).pool_id(), 7U);
-    EXPECT_EQ(map.find(at(base + 3 * k_granule_bytes - 1)).bits(), entry(7).bits());
-    EXPECT_TRUE(map.find(at(base - 1)).empty());
-    EXPECT_TRUE(map.find(at(base + 3 * k_granule_bytes)).empty());
-}
-
 TEST(page_map, holds_a_range_across_4_gib) {
     static page_map map;
     std::uintptr_t const base = (std::uintptr_t{0x123} << 32) - k_granule_bytes;
@@ -63,15 +44,6 @@ TEST(page_map, holds_a_range_across_4_gib) {
         EXPECT_EQ(map.find(at(base + offset)).pool_id(), 9U);
         EXPECT_EQ(map.find_owned(at(base + offset)).pool_id(), 9U);
     }
-}
-
-TEST(page_map, forgets_a_range_that_is_given_back) {
-    static page_map map;
-    std::uintptr_t const base = 0x5555'0000'0000;
-    ASSERT_TRUE(map.prepare(at(base), k_granule_bytes));
-    map.assign(at(base), k_granule_bytes, entry(1));
-    map.assign(at(base), k_granule_bytes, {});
-    EXPECT_TRUE(map.find(at(base)).empty());
 }
 
 TEST(page_map, holds_the_highest_address_and_refuses_what_lies_beyond) {

@@ -159,17 +159,6 @@ TEST_F(slab_test, refuses_what_lies_behind_its_last_block_also_next_to_that) {
     EXPECT_TRUE(one.is_valid());
 }
 
-TEST_F(slab_test, knows_the_runs_of_its_free_blocks) {
-    make(k_48);
-    auto const blocks = take(one.total);
-    for (std::size_t const i : {0U, 1U, 5U, 63U, 64U, 65U})
-        ASSERT_EQ(put(blocks[i]), 1U);
-    std::vector<std::pair<std::size_t, std::size_t>> runs;
-    one.for_each_free_run(
-        [&](std::size_t first, std::size_t end) { runs.emplace_back(first / 48, end / 48); });
-    EXPECT_EQ(runs, (std::vector<std::pair<std::size_t, std::size_t>>{{0, 2}, {5, 6}, {63, 66}}));
-}
-
 TEST_F(slab_test, counts_the_runs_of_its_free_blocks_from_its_first_byte) {
     make(class_for(1500, 8));
     ASSERT_NE(one.colour(), 0U) << "another base is needed";

@@ -97,60 +97,6 @@ TEST_F(slab_heap_test, takes_a_chunk_and_gives_its_slabs_lowest_first) {
     EXPECT_EQ(memory.allocations(), 1U);
 }
 
-TEST_F(slab_heap_test, gives_an_empty_span_to_any_other_class) {
-    slab_heap heap(shape_of(k_max_large_block_bytes), from);
-    for (class_index c = 0; c < k_class_count; ++c) {
-        slab& s = take_or_grow(heap, c);
-        EXPECT_EQ(s.size_class, c);
-        EXPECT_EQ(s.total, k_geometry[c].blocks_in(s.bytes()));
-        heap.put(s);
-        EXPECT_TRUE(heap.is_valid());
-    }
-    EXPECT_EQ(memory.allocations(), 1U);
-}
-
-TEST_F(slab_heap_test, joins_empty_slabs_for_a_large_block_and_divides_its_span_again) {
-    slab_heap heap(shape_of(4 * k_slab_bytes), from);
-    for (int round = 0; round < 3; ++round) {
-        std::vector<slab*> small;
-        for (int i = 0; i < 4; ++i)
-            small.push_back(&take_or_grow(heap, k_1500));
-        EXPECT_FALSE(heap.has_free(k_256k));
-        for (std::size_t const i : {2U, 0U, 3U, 1U})
-            heap.put(*small[i]);
-        slab& large = take_or_grow(heap, k_256k);
-        EXPECT_EQ(large.total, 1U);
-        EXPECT_EQ(g_page_map.find(large.memory() + 4 * k_slab_bytes - 1).slab_at(), &large);
-        heap.put(large);
-    }
-    EXPECT_EQ(memory.allocations(), 1U);
-}
-
-TEST_F(slab_heap_test, makes_small_slabs_of_granules_in_a_small_pool) {
-    slab_heap heap(shape_of(k_granule_bytes, true), from);
-    slab& small = take_or_grow(heap, k_48);
-    EXPECT_EQ(small.bytes(), k_granule_bytes);
-    heap.put(small);
-    slab& large = take_or_grow(heap, k_32k);
-    EXPECT_EQ(large.bytes(), 2 * k_granule_bytes) << "a chunk of its own";
-    EXPECT_EQ(large.total, 1U);
-}
-
-// A remainder of three granules: a seventh of it or none is left over, or a third.
-TEST_F(slab_heap_test, makes_a_shorter_slab_where_little_is_left_over_or_the_bound_allows_no_more) {
-    slab_heap heap(shape_of(7 * k_granule_bytes), from);
-    static_cast<void>(take_or_grow(heap, k_48));
-    EXPECT_FALSE(heap.has_free(k_32k));
-    EXPECT_EQ(take_or_grow(heap, k_48).bytes(), 3 * k_granule_bytes);
-
-    upstream bounded(&memory, 7 * k_granule_bytes, false);
-    slab_heap tight(shape_of(7 * k_granule_bytes), bounded);
-    static_cast<void>(take_or_grow(tight, k_48));
-    slab& s = take_or_grow(tight, k_32k);
-    EXPECT_EQ(s.bytes(), 3 * k_granule_bytes);
-    EXPECT_EQ(s.total, 1U);
-}
-
 // Refuses what is over 40,000 bytes, as fragmented memory does.
 TEST_F(slab_heap_test, makes_a_slab_of_the_chunk_that_an_upstream_has_for_any_class) {
     struct : std::pmr::memory_resource {
@@ -197,55 +143,6 @@ TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_ali
     EXPECT_EQ(heap.count_exact().high_water, used.size());
     EXPECT_EQ(heap.release_chunks(), memory.most_bytes()) << "all of it was in use at once";
     EXPECT_EQ(memory.bytes(), 0U);
-}
-
-TEST_F(slab_heap_test, uses_the_span_of_a_freed_block_again_for_any_size) {
-    slab_heap heap(shape_of(k_mib), from);
-    slab& s = take_exact_or_grow(heap, 20 * k_mib, 16);
-    std::byte* const at = s.blocks;
-    EXPECT_TRUE(put_exact(heap, s));
-    EXPECT_EQ(take_exact_or_grow(heap, 5 * k_mib, 32'768).memory(), at + free_spans::skip_to(s, 32'768));
-    EXPECT_NE(heap.take(k_256k), nullptr);
-    EXPECT_EQ(memory.allocations(), 1U);
-}
-
-TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
-    slab_heap heap(shape_of(k_mib), from);
-    slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
-    slab& b = take_exact_or_grow(heap, 20 * k_mib, 16);
-    EXPECT_TRUE(put_exact(heap, a));
-    heap.put_exact(b);
-    EXPECT_EQ(heap.close(), 1U) << "it counts until its thread is done with the heap";
-    EXPECT_FALSE(heap.end_exact()) << "the caller counts it";
-}
-
-TEST_F(slab_heap_test, returns_only_chunks_without_a_slab_in_use) {
-    slab_heap heap(shape_of(2 * k_slab_bytes), from);
-    slab& a = take_or_grow(heap, k_48);
-    slab& b = take_or_grow(heap, k_48);
-    slab& c = take_or_grow(heap, k_1500);
-    EXPECT_EQ(heap.release_chunks(), 0U);
-    heap.put(a);
-    EXPECT_EQ(heap.release_chunks(), 0U) << "the chunk's other slab is in use";
-    heap.put(b);
-    EXPECT_EQ(heap.release_chunks(k_slab_bytes), 0U) << "no more than asked for";
-    EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
-    EXPECT_TRUE(heap.is_valid());
-    EXPECT_EQ(memory.bytes(), 2 * k_slab_bytes);
-    heap.put(c);
-    EXPECT_EQ(heap.release_chunks(), 2 * k_slab_bytes);
-    EXPECT_EQ(memory.bytes(), 0U);
-    EXPECT_TRUE(heap.is_valid());
-}
-
-TEST_F(slab_heap_test, returns_everything_when_destroyed_also_slabs_in_use) {
-    {
-        slab_heap heap(shape_of(k_mib), from);
-        static_cast<void>(take_or_grow(heap, k_48));
-        ASSERT_TRUE(reserve(heap, for_classes(k_1500, k_1500), k_1500, 500, false));
-    }
-    EXPECT_EQ(memory.bytes(), 0U);
-    EXPECT_EQ(from.used(), 0U);
 }
 
 TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
@@ -302,20 +199,6 @@ TEST(slab_heap_of_system_memory, gives_the_pages_of_free_spans_back_once) {
     EXPECT_EQ(again.put(&block, &block + 1, k_geometry[k_48]), &block + 1);
     heap.put(again);
     EXPECT_EQ(heap.purge(), platform::k_page_bytes) << "one page was used since";
-}
-
-// Of those that the system has: it would not give back a part of one.
-TEST(slab_heap_of_system_memory, counts_whole_pages_alone_as_given_back) {
-    upstream from(nullptr, 0, false);
-    slab_heap heap(shape_of(k_slab_bytes), from);
-    ASSERT_TRUE(heap.grow(k_1500));
-    slab& s = *heap.take(k_1500);
-    auto const [first, end] =
-        platform::whole_pages(address_of(s.memory()) + 6144, k_slab_bytes - 6144, platform::page_bytes());
-    std::size_t const whole = first < end ? end - first : 0;
-    EXPECT_EQ(heap.purge(s, 6144, k_slab_bytes), whole);
-    EXPECT_EQ(purged_pages(s), whole / platform::k_page_bytes);
-    heap.put(s);
 }
 
 TEST(slab_heap_of_system_memory, gives_the_pages_of_a_slab_in_use_back_once) {
@@ -385,21 +268,6 @@ TEST_F(slab_heap_test, forgets_a_reservation_of_slabs_in_use) {
     EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it now";
 }
 
-TEST_F(slab_heap_test, reserves_a_slab_in_use_only_as_long_as_the_attempt_may_succeed) {
-    slab_heap heap(shape_of(k_slab_bytes), from);
-    slab& used = take_or_grow(heap, k_48);
-    {
-        slab_heap::attempt fails(heap, for_classes(k_48, k_48));
-        EXPECT_TRUE(heap.reserve_in_use(fails, used));
-        slab_heap::attempt other(heap, for_classes(k_48, k_48));
-        EXPECT_TRUE(heap.reserve_in_use(other, used)) << "it serves both";
-    }
-    EXPECT_FALSE(heap.has_reservations());
-    EXPECT_TRUE(heap.is_valid());
-    heap.put(used);
-    EXPECT_NE(heap.take(k_32k), nullptr) << "any class may have it";
-}
-
 TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails) {
     slab_heap heap(shape_of(k_slab_bytes), from);
     {
@@ -413,16 +281,6 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
     EXPECT_EQ(memory.bytes(), k_slab_bytes);
     EXPECT_EQ(heap.take(k_32k), nullptr);
     EXPECT_NE(heap.take(k_48), nullptr);
-}
-
-TEST_F(slab_heap_test, joins_what_is_reserved_for_the_same_classes) {
-    slab_heap heap(shape_of(k_slab_bytes), from);
-    for (std::size_t slabs = 1; slabs <= 3; ++slabs)
-        ASSERT_TRUE(reserve(heap, for_classes(k_48, k_1500), k_1500, slabs * (k_slab_bytes / 1536), false));
-    EXPECT_EQ(memory.bytes(), 3 * k_slab_bytes);
-    for (int i = 0; i < 3; ++i)
-        EXPECT_NE(heap.take(k_48), nullptr);
-    EXPECT_TRUE(heap.is_valid());
 }
 
 // Of blocks that no class serves.

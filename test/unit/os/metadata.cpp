@@ -40,13 +40,6 @@ TEST(metadata, gives_pieces_of_any_size_that_do_not_overlap) {
         arena.deallocate(p, bytes);
 }
 
-TEST(metadata, uses_a_piece_again) {
-    static metadata_arena arena;
-    void* const first = arena.allocate(1000);
-    arena.deallocate(first, 1000);
-    EXPECT_EQ(arena.allocate(1000), first);
-}
-
 TEST(metadata, gives_back_the_region_that_has_no_piece_in_use) {
     static metadata_arena arena;
     constexpr std::size_t k_piece = 1000;

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <thread>
@@ -53,21 +52,6 @@ TEST(mutex, that_a_thread_does_not_get_leaves_it_outside_the_fork_gate) {
     }).join();
     lock.unlock();
     EXPECT_EQ(held, 0U) << "a fork would wait for this thread for ever";
-}
-
-TEST(mutex, wakes_who_waits_for_it) {
-    pooled::detail::mutex lock;
-    bool done = false;
-    lock.lock();
-    std::thread waiter([&] {
-        std::scoped_lock const held(lock);
-        done = true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_FALSE(done);
-    lock.unlock();
-    waiter.join();
-    EXPECT_TRUE(done);
 }
 
 }  // namespace

@@ -86,11 +86,6 @@ TEST(platform, arms_no_hook_that_was_never_created) {
     EXPECT_FALSE(hook.arm(&unused));
 }
 
-TEST(platform, passes_its_own_barrier) {
-    if (!platform::has_heavy_barrier()) GTEST_SKIP() << "this system has no membarrier";
-    platform::heavy_barrier();
-}
-
 TEST(platform, has_an_answer_about_the_barrier_that_does_not_change) {
     EXPECT_EQ(platform::has_heavy_barrier(), platform::enable_heavy_barrier()) << "enabling twice is allowed";
     EXPECT_EQ(platform::has_heavy_barrier(), platform::has_heavy_barrier());

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <memory>
 #include <thread>
 
@@ -30,25 +29,6 @@ TEST(default_pool, is_the_same_on_every_thread) {
 TEST(default_pool, cannot_be_configured_once_an_object_was_made) {
     EXPECT_FALSE(pooled::configure_default_pool({.max_bytes = 1 << 20}));
     EXPECT_EQ(pooled::default_pool().stats().max_bytes, 0U);
-}
-
-TEST(default_pool, serves_the_free_functions) {
-    pooled::pool& pool = pooled::default_pool();
-    auto const before = pool.stats().in_use;
-    auto const a = pooled::make_shared<int>(1);
-    auto const b = pooled::make_unique<int>(2);
-    auto const c = pooled::make_shared<int[]>(10);
-    auto const d = pooled::make_shared<int[]>(10, 7);
-    auto const e = pooled::make_unique<int[]>(10);
-    auto const f = pooled::make_shared_for_overwrite<int>();
-    auto const g = pooled::make_shared_for_overwrite<int[]>(10);
-    for (void const* const p : {static_cast<void const*>(a.get()), static_cast<void const*>(b.get()),
-                                static_cast<void const*>(c.get()), static_cast<void const*>(d.get()),
-                                static_cast<void const*>(e.get()), static_cast<void const*>(f.get()),
-                                static_cast<void const*>(g.get())})
-        EXPECT_TRUE(pool.owns(p));
-    EXPECT_EQ(pool.stats().in_use, before + 7);
-    EXPECT_EQ(*a + *b + c[9] + d[9] + e[9], 10);
 }
 
 TEST(default_pool, can_be_trimmed_and_asked_like_any_other) {

@@ -5,7 +5,6 @@
 #include "pooled/impl/pool/memory.hpp"
 
 #include "support/counting_upstream.hpp"
-#include "support/death_tests.hpp"
 #include "support/failing_upstream.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <vector>
 
@@ -183,65 +181,6 @@ TEST_F(bounded_pool_memory, does_not_leave_that_mode_while_requests_fail) {
     give_all(0, k_48, all);
 }
 
-TEST_F(bounded_pool_memory, finds_memory_of_any_size_that_becomes_free_at_the_bound) {
-    auto small = take_all(0, k_48);
-    give_all(1, k_48, small);
-    EXPECT_TRUE(memory->caches().is_at_bound());
-    void* const large = take_large(0);
-    ASSERT_NE(large, nullptr);
-    auto const packets = take_all(1, k_1500);
-    EXPECT_GE(packets.size() * 1536 + k_geometry[k_large_class].block_bytes, k_mib * 9 / 10);
-    give_large(0, large);
-    void* const again = take_large(1);
-    EXPECT_NE(again, nullptr);
-    EXPECT_EQ(take_large(1), nullptr);
-    give_large(1, again);
-    give_all(0, k_1500, packets);
-}
-
-TEST_F(pool_memory_test, takes_an_upstream_that_throws_for_a_bound) {
-    std::vector<void*> all;
-    while (upstream_memory.allocations() < 2)
-        all.push_back(take(0, k_1500));
-    give_all(1, k_1500, all);
-    failing.fail_always(true);
-    void* const p = take(0, k_48);  // all slabs have blocks in the other cache
-    ASSERT_NE(p, nullptr);
-    give(0, k_48, p);
-    failing.fail_always(false);
-    void* const large = take_large(0);
-    give_large(1, large);
-    failing.fail_always(true);
-    void* const again = take_large(0);
-    ASSERT_NE(again, nullptr) << "the one that the other thread freed";
-    failing.fail_always(false);
-    void* const next = take_large(0);
-    ASSERT_NE(next, nullptr) << "upstream has memory again";
-    give_large(0, next);
-    give_large(0, again);
-}
-
-TEST_F(pool_memory_test, keeps_the_large_block_that_a_thread_freed_last_for_it_alone) {
-    auto const take_cached = [&](std::size_t bytes, std::size_t align, thread_cache* cache) {
-        return pool_memory::take_cached(bytes, align, cache);
-    };
-    void* const p = take_large(0);
-    give_large(0, p);
-    EXPECT_EQ(stats().large_in_use, 0U);
-    EXPECT_GE(stats().large_cached_bytes, k_large_bytes);
-    EXPECT_EQ(take_cached(k_large_bytes, 16, &caches[1]), nullptr);
-    EXPECT_EQ(take_cached(2 * k_large_bytes, 16, &caches[0]), nullptr);
-    EXPECT_EQ(take_cached(k_large_bytes, 16, nullptr), nullptr);
-    EXPECT_EQ(take_cached(k_large_bytes, k_mib, &caches[0]), nullptr) << "it stays when it does not fit";
-    EXPECT_EQ(take_cached(k_large_bytes, 16, &caches[0]), p);
-    EXPECT_EQ(stats().large_in_use, 1U);
-    give_large(0, p);
-    std::size_t const calls = failing.calls();
-    void* const next = take_large(1);
-    EXPECT_EQ(failing.calls(), calls) << "what another thread keeps is used before upstream is asked";
-    give_large(1, next);
-}
-
 TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_spans_of_their_own) {
     for (std::size_t const count : {2U, 4U, 12U}) {
         std::vector<void*> all;
@@ -266,14 +205,6 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
         all.push_back(take(0, k_1500));
     give(0, k_48, small);
     give_all(0, k_1500, all);
-}
-
-TEST_F(pool_memory_test, ends_the_process_for_an_address_that_is_no_large_block_in_use) {
-    test::start_death_tests_anew();
-    void* const p = take_large(0);
-    EXPECT_DEATH(give_large(0, static_cast<std::byte*>(p) + 16), "'packets': no large block in use");
-    give_large(0, p);
-    EXPECT_DEATH(give_large(0, p), "'packets': no large block in use starts there \\(double free");
 }
 
 }  // namespace

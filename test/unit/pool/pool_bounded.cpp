@@ -3,7 +3,6 @@
 
 #include "pooled/pooled.hpp"
 
-#include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/internals.hpp"
 #include "support/pool_kinds.hpp"
@@ -12,8 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -143,58 +140,6 @@ TYPED_TEST(bounded, pool_takes_back_the_large_blocks_that_it_keeps) {
     give_back(pool, blocks, 48);
     pool.deallocate(other, 300 * k_kib);
     EXPECT_TRUE(test::is_valid(pool));
-}
-
-TYPED_TEST(bounded, pool_frees_small_chunks_to_make_room_for_a_large_block) {
-    TypeParam pool{{.max_bytes = k_mib}};
-    auto blocks = take_all(pool, 48);
-    give_back(pool, blocks, 48);
-    void* const large = pool.try_allocate(900 * k_kib);
-    EXPECT_NE(large, nullptr);
-    pool.deallocate(large, 900 * k_kib);
-}
-
-TYPED_TEST(bounded, pool_gives_empty_pointers_from_try_forms_and_throws_from_others) {
-    TypeParam pool{{.max_bytes = 64 * k_kib}};
-    auto blocks = take_all(pool, 8);
-    for (std::size_t bytes = 16; bytes <= 64; bytes += 8) {
-        auto more = take_all(pool, bytes);
-        blocks.insert(blocks.end(), more.begin(), more.end());
-    }
-    EXPECT_EQ(pool.template try_make_shared<int>(1), nullptr);
-    EXPECT_EQ(pool.template try_make_unique<int>(1), nullptr);
-    EXPECT_EQ(pool.template try_make_shared<int[]>(4), nullptr);
-    EXPECT_THROW(static_cast<void>(pool.template make_shared<int>(1)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_unique<int>(1)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_shared<int[]>(4)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_shared<int[]>(4, 1)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_unique<int[]>(4)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<int>()), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<int[]>(4)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.resource()->allocate(32)), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>((pooled::pool_allocator<int, TypeParam>(pool).allocate(1))),
-                 pooled::exhausted);
-    EXPECT_THROW(static_cast<void>((pooled::pool_allocator<int, TypeParam>(pool).allocate(10))),
-                 pooled::exhausted);
-    EXPECT_TRUE(test::is_valid(pool));
-    EXPECT_EQ(pool.stats().in_use, blocks.size());
-    // 8 and 16 bytes are of one class; the others were all taken in vain.
-    give_back(pool, blocks, 16);
-}
-
-TYPED_TEST(bounded, pool_is_exhausted_to_the_object_and_recovers) {
-    TypeParam pool{{.max_bytes = 128 * k_kib}};
-    std::vector<std::shared_ptr<int>> all;
-    while (auto p = pool.template try_make_shared<int>(static_cast<int>(all.size())))
-        all.push_back(std::move(p));
-    EXPECT_GT(all.size(), 1000U);
-    for (std::size_t i = 0; i < all.size(); ++i)
-        ASSERT_EQ(*all[i], static_cast<int>(i));
-    std::size_t const count = all.size();
-    all.clear();
-    while (auto p = pool.template try_make_shared<int>(0))
-        all.push_back(std::move(p));
-    EXPECT_EQ(all.size(), count);
 }
 
 TEST(bounded_pool, finds_blocks_that_a_sleeping_thread_has_cached) {

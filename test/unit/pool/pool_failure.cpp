@@ -14,12 +14,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -145,141 +143,6 @@ TYPED_TEST(failure_in, upstream_is_passed_on_as_it_is_and_null_from_try_allocate
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-// The constructor that is called `at`-th fails.
-template <class Make>
-void expect_failure(test::life_log& log, std::int64_t at, Make make) {
-    log.throw_at(at);
-    EXPECT_THROW(static_cast<void>(make()), test::constructor_failed);
-}
-
-TYPED_TEST(failure_in, constructor_gives_the_block_of_a_single_object_back) {
-    TypeParam pool;
-    test::life_log log;
-    using counted = test::counted<>;
-    test::life_log::scope const scope(log);
-    expect_failure(log, 1, [&] { return pool.template make_shared<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template make_unique<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template make_rc<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template try_make_shared<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template try_make_unique<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template try_make_rc<counted>(log); });
-    expect_failure(log, 1, [&] { return pool.template make_shared_for_overwrite<counted>(); });
-    EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_EQ(log.alive(), 0);
-    EXPECT_TRUE(test::is_valid(pool));
-}
-
-TYPED_TEST(failure_in, constructor_of_a_base_or_member_unwinds_what_was_made) {
-    struct two {
-        explicit two(test::life_log& log) : a(log), b(log) {}
-        test::counted<> a;
-        test::counted<> b;
-    };
-    TypeParam pool;
-    test::life_log log;
-    for (int at = 1; at <= 2; ++at) {
-        expect_failure(log, at, [&] { return pool.template make_shared<two>(log); });
-        expect_failure(log, at, [&] { return pool.template make_unique<two>(log); });
-    }
-    EXPECT_EQ(log.alive(), 0);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
-TYPED_TEST(failure_in, constructor_of_any_element_destroys_the_elements_before_it) {
-    TypeParam pool;
-    test::life_log log;
-    test::life_log::scope const scope(log);
-    using counted = test::counted<>;
-    for (std::int64_t at = 1; at <= 20; ++at) {
-        expect_failure(log, at, [&] { return pool.template make_shared<counted[]>(20); });
-        expect_failure(log, at, [&] { return pool.template make_unique<counted[]>(20); });
-        expect_failure(log, at, [&] { return pool.template make_shared_for_overwrite<counted[]>(20); });
-        expect_failure(log, at, [&] { return pool.template try_make_shared<counted[]>(20); });
-        log.throw_at(0);
-        counted const model(log);
-        expect_failure(log, at, [&] { return pool.template make_shared<counted[]>(20, model); });
-        log.throw_at(0);
-    }
-    EXPECT_EQ(log.alive(), 0);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-    EXPECT_TRUE(test::is_valid(pool));
-}
-
-TYPED_TEST(failure_in, constructor_that_throws_bad_alloc_is_not_taken_for_exhaustion) {
-    struct greedy {
-        greedy() { throw std::bad_alloc(); }
-    };
-    struct tired {
-        tired() { throw pooled::exhausted("another", 1, 2, 3); }
-    };
-    TypeParam pool;
-    EXPECT_THROW(static_cast<void>(pool.template try_make_shared<greedy>()), std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(pool.template try_make_unique<greedy>()), std::bad_alloc);
-    EXPECT_THROW(static_cast<void>(pool.template try_make_shared<tired>()), pooled::exhausted);
-    EXPECT_THROW(static_cast<void>(pool.template try_make_unique<tired>()), pooled::exhausted);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
-TYPED_TEST(failure_in, arrays_that_overflow_is_reported_before_anything_is_taken) {
-    TypeParam pool;
-    constexpr std::size_t max = ~std::size_t{0};
-    for (std::size_t const count : {max, max / 2, max / 8, max / 8 + 1, max / 8 - 1}) {
-        EXPECT_THROW(static_cast<void>(pool.template make_unique<double[]>(count)), std::bad_alloc) << count;
-        EXPECT_THROW(static_cast<void>((pooled::pool_allocator<double, TypeParam>(pool).allocate(count))),
-                     std::bad_alloc)
-            << count;
-        EXPECT_THROW(static_cast<void>(pooled::allocator<double>().allocate(count)), std::bad_alloc) << count;
-        EXPECT_THROW(static_cast<void>(pool.template make_shared<double[]>(count)), std::bad_alloc) << count;
-        EXPECT_THROW(static_cast<void>(pool.template make_shared<double[]>(count, 1.0)), std::bad_alloc);
-        EXPECT_THROW(static_cast<void>(pool.template make_shared_for_overwrite<double[]>(count)),
-                     std::bad_alloc);
-        EXPECT_EQ(pool.template try_make_shared<double[]>(count), nullptr) << count;
-        EXPECT_THROW(static_cast<void>(pooled::make_shared<double[]>(count)), std::bad_alloc) << count;
-        EXPECT_THROW(static_cast<void>(pooled::make_shared_for_overwrite<double[]>(count)), std::bad_alloc);
-    }
-    EXPECT_THROW(static_cast<void>((pooled::pool_allocator<double, TypeParam>(pool).allocate(max / 8 + 1))),
-                 std::bad_array_new_length);
-    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
-TYPED_TEST(failure_in, a_nested_constructor_leaves_outer_and_inner_pool_as_they_were) {
-    struct inner {
-        explicit inner(bool is_bad) {
-            if (is_bad) throw test::constructor_failed();
-        }
-    };
-    struct outer {
-        outer(TypeParam& other, bool is_bad)
-            : first(other.template make_shared<inner>(false)),
-              second(other.template make_shared<inner>(is_bad)) {}
-        std::shared_ptr<inner> first;
-        std::shared_ptr<inner> second;
-    };
-    TypeParam a;
-    TypeParam b;
-    EXPECT_THROW(static_cast<void>(a.template make_shared<outer>(b, true)), test::constructor_failed);
-    EXPECT_EQ(a.stats().in_use + b.stats().in_use, 0U);
-    auto const good = a.template make_shared<outer>(b, false);
-    EXPECT_EQ(a.stats().in_use, 1U);
-    EXPECT_EQ(b.stats().in_use, 2U);
-}
-
-TYPED_TEST(failure_in, arrays_of_all_addresses_gives_empty_pointers_from_every_try_form) {
-    TypeParam pool;
-    for (std::size_t below = 0; below < 100; ++below) {
-        std::size_t const count = ~std::size_t{0} - below;
-        EXPECT_EQ(pool.template try_make_unique<char[]>(count), nullptr) << below;
-        EXPECT_EQ(pool.template try_make_unique_for_overwrite<char[]>(count), nullptr) << below;
-        EXPECT_EQ(pool.template try_make_unique<double[]>(count / 8), nullptr) << below;
-        EXPECT_EQ(pool.template try_make_unique<int[]>(count / 4), nullptr) << below;
-        EXPECT_EQ(pool.template try_make_shared<char[]>(count), nullptr) << below;
-        EXPECT_EQ(pool.try_allocate(count), nullptr) << below;
-        EXPECT_THROW(static_cast<void>(pool.template make_unique<char[]>(count)), std::bad_alloc) << below;
-    }
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
 TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_exhaustion) {
     struct child {
         char bytes[200];
@@ -299,17 +162,6 @@ TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_
     EXPECT_THROW(static_cast<void>(pool.template try_make_shared<parent>(pool)), pooled::exhausted);
     EXPECT_THROW(static_cast<void>(pool.template try_make_unique<parent>(pool)), pooled::exhausted);
     EXPECT_EQ(pool.stats().in_use, before);
-}
-
-TYPED_TEST(failure_in, upstream_gives_empty_pointers_from_every_try_form) {
-    test::counting_upstream books;
-    test::failing_upstream upstream(books);
-    upstream.fail_always(true);
-    TypeParam pool{{.upstream = &upstream}};
-    EXPECT_EQ(pool.try_allocate(48), nullptr);
-    EXPECT_EQ(pool.template try_make_shared<int>(1), nullptr);
-    EXPECT_EQ(pool.template try_make_shared<int[]>(10), nullptr);
-    EXPECT_EQ(pool.template try_make_unique<int>(1), nullptr);
 }
 
 TEST(failure, of_upstream_is_survived_by_free_blocks_in_a_sleeping_thread) {

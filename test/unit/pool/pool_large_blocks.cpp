@@ -62,15 +62,6 @@ TEST(large_blocks, that_were_reserved_stay_reserved_when_they_come_back) {
     EXPECT_EQ(pool.stats().upstream_bytes, 0U);
 }
 
-TEST(large_blocks, arrays_that_cannot_be_had_give_an_empty_unique_ptr) {
-    pooled::pool pool{{.max_bytes = 1 << 20}};
-    EXPECT_EQ(pool.try_make_unique<int[]>(1'000'000), nullptr);
-    EXPECT_EQ(pool.try_make_unique<int[]>(~std::size_t{0}), nullptr);
-    auto const p = pool.try_make_unique<int[]>(100);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(p[99], 0);
-}
-
 // Runs `work` on a thread that has its own cache, and does not end before `after`.
 template <class Work, class After>
 void on_a_thread_that_goes_on(Work&& work, After&& after) {
@@ -85,16 +76,6 @@ void on_a_thread_that_goes_on(Work&& work, After&& after) {
     after();
     end.set_value();
     other.join();
-}
-
-TEST(large_blocks, that_a_thread_keeps_are_counted_as_cached) {
-    pooled::pool pool;
-    pool.deallocate(pool.allocate(100'000), 100'000);
-    pooled::pool_stats const stats = pool.stats();
-    EXPECT_EQ(stats.in_use, 0U);
-    EXPECT_EQ(stats.large_in_use, 0U);
-    EXPECT_EQ(stats.large_bytes, 0U);
-    EXPECT_GE(stats.large_cached_bytes, 100'000U);
 }
 
 TEST(large_blocks, that_a_thread_keeps_serve_its_next_request_of_that_size) {
@@ -128,16 +109,6 @@ TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) 
                                  EXPECT_EQ(pool.stats().upstream_calls, calls);
                              });
     pool.deallocate(p, 100'000);
-}
-
-TEST(large_blocks, that_another_thread_keeps_are_within_a_bound) {
-    pooled::pool pool{{.name = "bounded", .max_bytes = std::size_t{1} << 20}};
-    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(900'000), 900'000); },
-                             [&] {
-                                 void* const other_size = pool.try_allocate(800'000);
-                                 EXPECT_NE(other_size, nullptr);
-                                 pool.deallocate(other_size, 800'000);
-                             });
 }
 
 TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {

@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <new>
 #include <string>
 #include <utility>
@@ -120,34 +119,6 @@ TYPED_TEST(reserved, blocks_are_enough_at_their_alignment) {
         this->pool.deallocate(p, 100, 256);
 }
 
-TYPED_TEST(reserved, memory_is_not_touched) {
-    class unreadable_bytes : public std::pmr::memory_resource {
-    public:
-        std::size_t touched = 0;
-
-    private:
-        void* do_allocate(std::size_t bytes, std::size_t align) override {
-            auto* const p = static_cast<unsigned char*>(::operator new(bytes, std::align_val_t{align}));
-            for (std::size_t i = 0; i < bytes; ++i)
-                p[i] = 0x5a;
-            return p;
-        }
-        void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
-            for (std::size_t i = 0; i < bytes; ++i)
-                touched += static_cast<unsigned char*>(p)[i] != 0x5a ? 1 : 0;
-            ::operator delete(p, std::align_val_t{align});
-        }
-        [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-            return this == &other;
-        }
-    } source;
-    {
-        TypeParam painted{{.upstream = &source}};
-        painted.template reserve<word>(100'000);
-    }
-    EXPECT_EQ(source.touched, 0U);
-}
-
 // As many of make_shared's blocks fill a slab at least: word and control block are 24, 32 or 64 bytes.
 std::size_t bytes_of_shared_word() {
     return std::bit_ceil(pooled::detail::standard_control_block::k_bytes<word>);
@@ -190,26 +161,6 @@ TYPED_TEST(reserved, memory_serves_objects_beyond_the_largest_class) {
         char bytes[50'000];
     };
     this->template expect_no_call_for<huge>(3);
-}
-
-TYPED_TEST(reserved, memory_beyond_the_bound_is_refused) {
-    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
-    EXPECT_THROW(tight.template reserve<word>(10'000'000), pooled::exhausted);
-    EXPECT_THROW(tight.reserve_bytes(100, 100'000), pooled::exhausted);
-    EXPECT_TRUE(test::is_valid(tight));
-    EXPECT_EQ(*tight.template make_shared<int>(1), 1);
-}
-
-TYPED_TEST(reserved, memory_that_was_refused_is_free_for_other_sizes) {
-    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
-    std::vector<std::shared_ptr<word>> all;
-    for (std::size_t i = 0; i < 960'000 / bytes_of_shared_word(); ++i)
-        all.push_back(tight.template make_shared<word>());
-    EXPECT_THROW(tight.template reserve<word>(100'000), pooled::exhausted);
-    all.clear();
-    void* const large = tight.try_allocate(900'000);
-    EXPECT_NE(large, nullptr);
-    tight.deallocate(large, 900'000);
 }
 
 TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {
