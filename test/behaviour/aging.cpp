@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory_resource>
 #include <new>
 #include <random>
@@ -166,6 +165,7 @@ TYPED_TEST(aged, pool_has_written_to_none_of_its_blocks) {
     painted_upstream memory;
     {
         TypeParam painted{{.upstream = &memory}};
+        painted.reserve_bytes(1000, 48);
         std::vector<std::pair<void*, std::size_t>> blocks;
         for (std::size_t i = 0; i < 30'000; ++i) {
             std::size_t const bytes = i % 500 == 0 ? 50'000 : 1 + i * 37 % 4000;

@@ -26,10 +26,6 @@ namespace {
 struct packet {
     char bytes[72];
 };
-struct session {
-    explicit session(pooled::pool& from) : own(from.make_shared<packet>()) {}
-    std::shared_ptr<packet> own;
-};
 
 template <class Pool>
 std::string report_of(Pool const& pool) {
@@ -177,14 +173,6 @@ TEST(live_report, forgets_what_was_returned_on_any_thread) {
         pool.deallocate(large, 100'000);
     }).join();
     EXPECT_EQ(report_of(pool), "pool 'packets': 0 blocks in use, 0 bytes\n");
-}
-
-TEST(live_report, lists_what_a_constructor_acquires_by_itself) {
-    pooled::pool pool{{.name = "packets"}};
-    auto const object = pool.make_unique<session>(pool);
-    std::string const report = report_of(pool);
-    EXPECT_NE(line_with(report, "session"), "") << report;
-    EXPECT_NE(line_with(report, "packet, "), "") << report;
 }
 
 TEST(live_report, names_what_is_acquired_while_upstream_is_a_pool_itself) {

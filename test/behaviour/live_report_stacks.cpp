@@ -8,8 +8,6 @@
 
 #include "pooled/pooled.hpp"
 
-#include "support/internals.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,14 +85,6 @@ TEST(live_report_with_stacks, has_them_for_allocate_and_for_memory_resources) {
     pool.deallocate(raw, 100);
     std::pmr::vector<packet> const of_container(3, pool.resource());
     EXPECT_EQ(count_with(lines_of(pool), "called from"), 4U);
-}
-
-TEST(live_report_with_stacks, has_them_for_what_the_library_allocates_without_saying_for_whom) {
-    pooled::pool pool{{.name = "packets"}};
-    pooled::detail::in_pool<pooled::detail::sharing::shared> const place(test::core_of(pool));
-    void* const raw = pooled::detail::allocate_bytes(place, 48, 16);
-    EXPECT_EQ(count_with(lines_of(pool), "called from"), 4U);
-    pooled::detail::deallocate_bytes(place, raw, 48, 16);
 }
 
 TEST(live_report_with_stacks, has_them_for_objects_of_an_object_pool) {

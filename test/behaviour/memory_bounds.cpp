@@ -126,29 +126,6 @@ TEST(exhausted_pool, with_half_of_its_blocks_free_refuses_another_size_and_chang
         pool.deallocate(p, 48, 8);
 }
 
-TEST(idle_thread, has_its_cached_blocks_used_before_upstream_is_asked) {
-    test::counting_upstream upstream;
-    pooled::pool pool{{.chunk_bytes = 64 * k_kib, .upstream = &upstream}};
-    test::sleeper idle;
-    std::size_t const count = 64 * k_kib / 640;
-    idle.run([&] {
-        std::vector<void*> blocks;
-        for (std::size_t i = 0; i < count; ++i)
-            blocks.push_back(pool.allocate(640));
-        for (void* const p : blocks)
-            pool.deallocate(p, 640);
-    });
-    ASSERT_GT(pool.stats().cached, 0U);
-    std::size_t const calls = upstream.allocations();
-    std::vector<void*> blocks;
-    for (std::size_t i = 0; i < count; ++i)
-        blocks.push_back(pool.allocate(640));
-    EXPECT_EQ(upstream.allocations(), calls);
-    EXPECT_EQ(pool.stats().cached, 0U);
-    for (void* const p : blocks)
-        pool.deallocate(p, 640);
-}
-
 TEST(pools, of_which_ten_thousand_came_and_went_leave_at_most_4_mib) {
     if (test::k_sanitized) GTEST_SKIP() << "a sanitizer's own memory is resident, too";
     auto const once = [] {

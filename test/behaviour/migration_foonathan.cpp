@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // What foonathan/memory documents of memory_pool, allocate_shared, allocate_unique and std_allocator, on that library where it is
-// installed and on what docs/migration/foonathan-memory.md puts in its place; then each difference that the page lists.
+// installed and on what docs/migration/foonathan-memory.md puts in its place. The differences that the page lists are tests of our pools: documented.md.
 
 #include "pooled/pooled.hpp"
 
@@ -19,7 +19,6 @@
 #include <foonathan/memory/std_allocator.hpp>
 #endif
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -391,125 +390,6 @@ TYPED_TEST(node_arrays, that_no_memory_holds_are_refused_with_a_bad_alloc) {
     void* const p = pool.allocate();
     EXPECT_THROW(static_cast<void>(pool.allocate(std::size_t{1} << 52)), std::bad_alloc);
     pool.deallocate(p);
-}
-
-// The differences, on our side.
-
-TEST(in_place_of_memory_pool, a_pool_serves_every_size_and_alignment) {
-    // There: bad_node_size and bad_alignment.
-    pooled::pool pool;
-    struct alignas(256) wide {
-        char bytes[512];
-    };
-    auto const one = pool.make_shared<wide>();
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.get()) % 256, 0U);
-    std::vector<int, pooled::pool_allocator<int>> numbers(100'000, 7, pool);
-    EXPECT_EQ(numbers.back(), 7);
-}
-
-TEST(in_place_of_memory_pool, try_allocate_grows_and_is_null_at_the_bound_only) {
-    // There: try_allocate_node() never grows.
-    pooled::pool pool({.name = "bounded", .max_bytes = 1 << 20});
-    std::vector<void*> out;
-    while (void* const p = pool.try_allocate(1000))
-        out.push_back(p);
-    EXPECT_GT(out.size(), 500U);
-    for (void* const p : out)
-        pool.deallocate(p, 1000);
-}
-
-TEST(in_place_of_a_fixed_block_allocator, max_bytes_is_a_bound_whose_excess_throws_and_which_is_free_again) {
-    // There: out_of_fixed_memory, derived from out_of_memory and std::bad_alloc.
-    pooled::pool pool({.name = "bounded", .max_bytes = 1 << 20});
-    std::vector<std::shared_ptr<std::array<char, 1000>>> out;
-    EXPECT_THROW(for (;;) out.push_back((pool.make_shared<std::array<char, 1000>>())), pooled::exhausted);
-    static_assert(std::is_base_of_v<std::bad_alloc, pooled::exhausted>);
-    out.pop_back();
-    out.push_back(pool.make_shared<std::array<char, 1000>>());
-}
-
-TEST(in_place_of_a_handler_of_out_of_memory, on_exhausted_is_called_before_the_exception) {
-    int calls = 0;
-    pooled::pool pool({.name = "bounded",
-                       .max_bytes = 1 << 20,
-                       .on_exhausted = {[](std::size_t bytes, void* context) noexcept {
-                                            EXPECT_GE(bytes, 1000U);
-                                            ++*static_cast<int*>(context);
-                                        },
-                                        &calls}});
-    std::vector<void*> out;
-    EXPECT_THROW(for (;;) out.push_back(pool.allocate(1000)), pooled::exhausted);
-    EXPECT_EQ(calls, 1);
-    for (void* const p : out)
-        pool.deallocate(p, 1000);
-}
-
-TEST(in_place_of_a_moved_memory_pool, a_pool_stays_where_it_is_and_is_handed_over_by_a_unique_ptr) {
-    static_assert(!std::is_move_constructible_v<pooled::pool> && !std::is_move_assignable_v<pooled::pool>);
-    auto pool = std::make_unique<pooled::pool>(pooled::pool_options{.name = "handed over"});
-    std::list<int, pooled::pool_allocator<int>> list({1, 2, 3}, *pool);
-    auto const owner = std::move(pool);
-    list.push_back(4);
-    EXPECT_EQ(owner->stats().in_use, 4U);
-}
-
-TEST(in_place_of_capacity_left, stats_tell_free_and_cached_blocks_of_a_size_that_was_used) {
-    pooled::pool pool;
-    pool.reserve_bytes(1000, 256);
-    EXPECT_GE(pool.stats().upstream_bytes, 1000U * 256U);
-    auto const left = [&] {
-        pooled::pool_stats const all = pool.stats();
-        for (pooled::size_class_stats const& each : all.classes)
-            if (each.block_bytes == 256) return each.free + each.cached;
-        return std::uint64_t{0};
-    };
-    void* const one = pool.allocate(256);
-    std::uint64_t const before = left();
-    EXPECT_NE(before, 0U);
-    void* const other = pool.allocate(256);
-    EXPECT_EQ(left(), before - 1);
-    pool.deallocate(other, 256);
-    EXPECT_EQ(left(), before);
-    pool.deallocate(one, 256);
-}
-
-TEST(in_place_of_a_leak_handler, stats_and_live_report_count_what_is_in_use) {
-    pooled::pool pool;
-    void* const p = pool.allocate(256);
-    EXPECT_EQ(pool.stats().in_use, 1U);
-    pool.deallocate(p, 256);
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
-TEST(in_place_of_memory_pool, a_pool_may_be_destroyed_before_what_it_allocated) {
-    test::counting_upstream upstream;
-    std::shared_ptr<std::string> kept;
-    {
-        pooled::pool pool({.name = "short-lived", .upstream = &upstream});
-        kept = pool.make_shared<std::string>("kept beyond the end of its pool");
-    }
-    EXPECT_EQ(*kept, "kept beyond the end of its pool");
-    EXPECT_NE(upstream.bytes(), 0U);
-    kept.reset();
-    EXPECT_EQ(upstream.bytes(), 0U);
-}
-
-TEST(in_place_of_unique_base_ptr, a_unique_ptr_of_eight_bytes_converts_to_one_of_its_base) {
-    struct base {
-        virtual ~base() = default;
-    };
-    struct derived : base {
-        explicit derived(bool& flag) : is_gone(flag) {}
-        ~derived() override { is_gone = true; }
-        bool& is_gone;
-    };
-    static_assert(sizeof(pooled::unique_ptr<base>) == sizeof(void*));
-    pooled::pool pool;
-    bool is_gone = false;
-    pooled::unique_ptr<base> one = pool.make_unique<derived>(is_gone);
-    one.reset();
-    EXPECT_TRUE(is_gone);
-    EXPECT_EQ(pool.stats().in_use, 0U);
 }
 
 }  // namespace

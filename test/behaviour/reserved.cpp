@@ -8,7 +8,6 @@
 #include "support/internals.hpp"
 #include "support/malloc_counter.hpp"
 #include "support/pool_kinds.hpp"
-#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
@@ -157,24 +156,6 @@ TYPED_TEST(reservation, that_counted_free_blocks_is_kept_when_their_slabs_empty)
         pool.deallocate(p, 1500);
     for (void* const p : blocks)
         pool.deallocate(p, 48, 8);
-}
-
-TEST(reservation_of_a_pool, counts_free_blocks_in_another_threads_cache) {
-    test::counting_upstream upstream;
-    pooled::pool pool{{.chunk_bytes = 64 << 10, .upstream = &upstream}};
-    test::sleeper other;
-    other.run([&] {
-        std::vector<pooled::unique_ptr<packet>> few;
-        for (int i = 0; i < 100; ++i)
-            few.push_back(pool.make_unique<packet>());
-    });
-    ASSERT_GT(pool.stats().cached, 50U);
-    pool.reserve<packet>(100);
-    std::size_t const calls = upstream.allocations();
-    std::vector<pooled::unique_ptr<packet>> mine;
-    for (int i = 0; i < 100; ++i)
-        mine.push_back(pool.make_unique<packet>());
-    EXPECT_EQ(upstream.allocations(), calls);
 }
 
 long page_faults() {

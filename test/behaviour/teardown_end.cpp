@@ -15,7 +15,6 @@
 #include <memory>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -69,14 +68,6 @@ class teardown_end : public testing::Test {
 protected:
     teardown_end() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
-
-TEST_F(teardown_end, a_thread_local_list_is_destroyed_with_its_thread) {
-    test::on_small_stack([] {
-        static thread_local std::shared_ptr<node> owned;
-        owned = list();
-    });
-    EXPECT_EQ(g_alive, 0);
-}
 
 struct keeper {
     std::shared_ptr<node> owned = list();
@@ -151,17 +142,6 @@ TEST_F(teardown_end, a_thread_local_that_owns_objects_of_an_incremental_pool_end
     slow.drain();
     EXPECT_EQ(g_alive, 0);
     EXPECT_EQ(slow.stats().in_use, 0U);
-}
-
-TEST_F(teardown_end, static_lists_are_destroyed_when_the_process_ends) {
-    EXPECT_EXIT(
-        {
-            static keeper const owner;
-            static pooled::pool pool;
-            static auto const of_a_pool = list(k_length, [] { return pool.make_shared<node>(); });
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
 }
 
 TEST_F(teardown_end, static_lists_outlive_their_pools_when_the_process_ends) {

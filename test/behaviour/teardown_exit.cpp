@@ -85,18 +85,6 @@ TEST_F(exit_within, a_destructor_that_had_to_wait) {
         testing::ExitedWithCode(0), "");
 }
 
-TEST_F(exit_within, a_scope) {
-    EXPECT_EXIT(
-        {
-            expect_nothing_alive();
-            static auto kept = list(1000, k_from_default);
-            pooled::reclaim_scope const scope;
-            list(1000, k_from_default).reset();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
-}
-
 TEST_F(exit_within, a_scope_older_than_what_is_static) {
     EXPECT_EXIT(
         {

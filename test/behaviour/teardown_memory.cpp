@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -96,47 +95,29 @@ TEST_F(without_memory, a_scope_keeps_what_it_can_and_destroys_the_rest) {
         testing::ExitedWithCode(0), "");
 }
 
-TEST_F(without_memory, an_incremental_pool_destroys_outside_of_its_gate) {
-    EXPECT_EXIT(
-        {
-            alarm(60);
-            pooled::pool pool({.teardown = pooled::teardown::incremental});
-            trimmer trims(pool);
-            std::vector<std::shared_ptr<node>> all;
-            std::vector<std::weak_ptr<node>> observers;
-            for (int i = 0; i < 500; ++i) {
-                all.push_back(pool.make_shared<node>(&trims));
-                observers.emplace_back(all.back());
-            }
-            auto first = pool.make_shared<node>(&trims);
-            first.reset();  // the thread's list of deferred objects is created
-            test::end_metadata();
-            for (auto& each : all)
-                each.reset();
-            pool.drain();
-            expect_alive(0);
-            std::_Exit(0);
-        },
-        testing::ExitedWithCode(0), "");
-}
-
-TEST_F(without_memory, an_incremental_pool_destroys_at_once) {
-    EXPECT_EXIT(
-        {
-            alarm(60);
-            pooled::pool pool({.teardown = pooled::teardown::incremental});
-            trimmer trims(pool);
-            std::vector<std::shared_ptr<node>> all;
-            for (int i = 0; i < 500; ++i)
-                all.push_back(pool.make_shared<node>(&trims));
-            test::end_metadata();
-            for (auto& each : all)
-                each.reset();
-            pool.drain();
-            expect_alive(0);
-            std::_Exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+// With a list of deferred objects that is there already, and without one.
+TEST_F(without_memory, an_incremental_pool_destroys_at_once_and_outside_of_its_gate) {
+    for (bool const has_list : {true, false})
+        EXPECT_EXIT(
+            {
+                alarm(60);
+                pooled::pool pool({.teardown = pooled::teardown::incremental});
+                trimmer trims(pool);
+                std::vector<std::shared_ptr<node>> all;
+                std::vector<std::weak_ptr<node>> observers;
+                for (int i = 0; i < 500; ++i) {
+                    all.push_back(pool.make_shared<node>(&trims));
+                    if (has_list) observers.emplace_back(all.back());
+                }
+                if (has_list) pool.make_shared<node>(&trims).reset();
+                test::end_metadata();
+                for (auto& each : all)
+                    each.reset();
+                pool.drain();
+                expect_alive(0);
+                std::_Exit(0);
+            },
+            testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

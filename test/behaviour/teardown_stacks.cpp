@@ -16,7 +16,6 @@
 #include <ucontext.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -258,12 +257,7 @@ TEST(on_a_fibre, destructors_may_switch_to_another_fibre) {
         std::size_t const bytes = 64 << 10;
         std::vector<std::byte> stacks(2 * bytes);
         auto const work = [count](fibre& self) {
-            auto head = list<switches>(0);
-            for (std::size_t i = 0; i < count; ++i) {
-                auto front = pooled::make_shared<switches>();
-                front->next = std::move(head);
-                head = std::move(front);
-            }
+            auto head = list<switches>(count);
             g_current = &self;
             head.reset();
         };
@@ -283,12 +277,7 @@ TEST(on_a_fibre, destructors_may_switch_to_another_fibre) {
 TEST(on_a_fibre, a_destructor_may_move_to_another_thread) {
     std::size_t const count = test::depth(100);
     fibre on(64 << 10, [count](fibre& self) {
-        std::shared_ptr<switches> head;
-        for (std::size_t i = 0; i < count; ++i) {
-            auto front = pooled::make_shared<switches>();
-            front->next = std::move(head);
-            head = std::move(front);
-        }
+        auto head = list<switches>(count);
         g_current = &self;
         head.reset();
         g_current = nullptr;
@@ -313,12 +302,7 @@ TEST(on_a_fibre, a_drop_does_not_wait_for_another_fibre) {
             EXPECT_EQ(g_alive, before - 1);
         });
         fibre above(stacks.data() + bytes, bytes, [&](fibre& self) {
-            std::shared_ptr<switches> head;
-            for (int i = 0; i < 1000; ++i) {
-                auto front = pooled::make_shared<switches>();
-                front->next = std::move(head);
-                head = std::move(front);
-            }
+            auto head = list<switches>(1000);
             g_current = &self;
             head.reset();
         });

@@ -48,30 +48,6 @@ private:
     Before m_before;
 };
 
-TEST(upstream_that_is_a_pool, has_everything_back_and_is_valid) {
-    test::counting_upstream memory;
-    pooled::pool below{{.name = "below", .upstream = &memory}};
-    {
-        pooled::pool above{{.name = "above", .upstream = below.resource()}};
-        std::vector<std::pair<void*, std::size_t>> blocks;
-        for (std::size_t i = 0; i < 5000; ++i) {
-            std::size_t const bytes = i % 100 == 0 ? 60'000 : i % 3000;
-            blocks.emplace_back(above.allocate(bytes), bytes);
-            ASSERT_TRUE(above.owns(blocks.back().first));
-            ASSERT_FALSE(below.owns(blocks.back().first));
-        }
-        EXPECT_TRUE(test::is_valid(above));
-        EXPECT_TRUE(test::is_valid(below));
-        for (auto const& [p, bytes] : blocks)
-            above.deallocate(p, bytes);
-        above.trim();
-        EXPECT_EQ(above.stats().upstream_bytes, 0U);
-        EXPECT_EQ(below.stats().in_use, 0U);
-    }
-    below.trim();
-    EXPECT_EQ(memory.bytes(), 0U);
-}
-
 TEST(upstream_that_uses_its_own_pool, finds_no_lock_held) {
     test::counting_upstream memory;
     pooled::pool* self = nullptr;

@@ -95,14 +95,4 @@ TEST(hand_off_stress, memory_does_not_grow_with_what_passes_from_thread_to_threa
     EXPECT_TRUE(test::is_valid(pool));
 }
 
-TEST(hand_off_stress, the_default_pool_does_not_grow_either) {
-    std::size_t const before = resident_bytes();
-    hand_off(scaled(5'000'000, 200'000), [] { return pooled::make_shared<payload>(); });
-    std::size_t const after = resident_bytes();
-    if (!POOLED_STRESS_SANITIZED) {
-        EXPECT_LT(after - std::min(after, before), std::size_t{24} << 20);
-    }
-    EXPECT_LT(pooled::default_pool().stats().upstream_bytes, std::size_t{24} << 20);
-}
-
 }  // namespace

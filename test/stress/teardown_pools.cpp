@@ -54,24 +54,6 @@ std::shared_ptr<node> try_list(pooled::pool& pool, std::size_t length, pooled::p
     return head;
 }
 
-TEST(a_bounded_incremental_pool, refuses_nothing_while_objects_are_deferred_or_being_destroyed) {
-    pooled::pool pool{{.max_bytes = 256 << 10, .teardown = pooled::teardown::incremental}};
-    std::atomic<std::size_t> refused{0};
-    std::atomic<std::size_t> made{0};
-    auto const end = end_of_test();
-    stress::on_threads(k_threads, [&](std::size_t me) {
-        stress::dice random(me + 1);
-        while (std::chrono::steady_clock::now() < end) {
-            auto const list = try_list(pool, 1 + random.below(100), nullptr);
-            if (list == nullptr) ++refused;
-            ++made;
-        }
-    });
-    EXPECT_EQ(refused, 0U) << "of " << made << " lists";
-    pool.drain();
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
 TEST(a_bounded_incremental_pool, refuses_nothing_when_destructors_allocate) {
     pooled::pool pool{{.max_bytes = 512 << 10, .teardown = pooled::teardown::incremental}};
     std::atomic<std::size_t> refused{0};
