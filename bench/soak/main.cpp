@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 // pooled-soak: how much memory a pool holds for what is alive, over minutes of mixed use.
 //
-// Eight threads replace random blocks of 1 B to 40 KiB (logarithmically uniform), all of which are written. How much each
+// Eight threads replace random blocks of 1 B to 40 KiB, or --largest (logarithmically uniform), all of which are written. How much each
 // keeps alive changes every second or so; one block in eight is handed to another thread, which frees it; a thread ends
 // after a few seconds, and another one takes over what it had. Ten times a second the resident memory, less that of the
 // empty process, is divided by the live bytes.
 //
-//   pooled-soak --seconds 600 [--contender pooled|malloc]     with malloc, LD_PRELOAD says which
+// A block whose first or last byte another one has overwritten is counted as lost.
+//
+//   pooled-soak --seconds 600 [--largest 40960] [--contender pooled|malloc|new]     with malloc and new, LD_PRELOAD says which
 //
 // Result: one JSON object on standard output. Progress on standard error.
 
@@ -30,6 +32,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -39,7 +42,6 @@
 namespace {
 
 constexpr std::size_t k_threads = 8;
-constexpr double k_largest = 40 << 10;
 constexpr std::size_t k_most_live = std::size_t{24} << 20;  // of a thread
 
 struct block {
@@ -48,22 +50,36 @@ struct block {
 };
 
 struct memory_source {
-    bool is_pool;
+    std::string contender;
+    double largest;
     std::atomic<std::int64_t> live{0};
+    std::atomic<std::uint64_t> lost{0};
 
     block allocate(std::size_t bytes) {
-        void* const p = is_pool ? pooled::default_pool().allocate(bytes) : std::malloc(bytes);
+        void* const p = is("pooled") ? pooled::default_pool().allocate(bytes)
+                        : is("new")  ? ::operator new(bytes)
+                                     : std::malloc(bytes);
         if (p == nullptr) throw std::bad_alloc();
-        std::memset(p, 1, bytes);
+        std::memset(p, tag({p, bytes}), bytes);
         live.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
         return {p, bytes};
     }
     void deallocate(block b) {
+        auto const* const bytes = static_cast<unsigned char const*>(b.at);
+        if (bytes[0] != tag(b) || bytes[b.bytes - 1] != tag(b)) ++lost;
         live.fetch_sub(static_cast<std::int64_t>(b.bytes), std::memory_order_relaxed);
-        if (is_pool)
+        if (is("pooled"))
             pooled::default_pool().deallocate(b.at, b.bytes);
+        else if (is("new"))
+            ::operator delete(b.at, b.bytes);
         else
             std::free(b.at);
+    }
+
+private:
+    bool is(char const* name) const { return contender == name; }
+    static unsigned char tag(block b) {
+        return static_cast<unsigned char>(b.bytes ^ reinterpret_cast<std::uintptr_t>(b.at) >> 3);
     }
 };
 
@@ -120,7 +136,7 @@ struct soak {
                     from.deallocate(mine.back());
                 mine.pop_back();
             }
-            auto const size = static_cast<std::size_t>(std::exp(part(random) * std::log(k_largest)));
+            auto const size = static_cast<std::size_t>(std::exp(part(random) * std::log(from.largest)));
             mine.push_back(from.allocate(std::max<std::size_t>(size, 1)));
             bytes += mine.back().bytes;
         }
@@ -163,7 +179,15 @@ nlohmann::json measure(soak& s, double seconds) {
     s.stop = true;
     for (std::thread& one : threads)
         one.join();
+    for (std::size_t i = 0; i < k_threads; ++i) {
+        for (block const b : s.mail[i].take())
+            s.from.deallocate(b);
+        for (block const b : s.held[i])
+            s.from.deallocate(b);
+    }
     return {{"seconds", seconds},
+            {"lost", s.from.lost.load()},
+            {"live_at_end", s.from.live.load()},
             {"samples", count},
             {"average", sum / static_cast<double>(count)},
             {"worst", worst}};
@@ -174,15 +198,20 @@ nlohmann::json measure(soak& s, double seconds) {
 int main(int argc, char** argv) {
     CLI::App app("Resident memory for what is alive, over minutes of mixed use");
     double seconds = 600;
+    double largest = 40 << 10;
     std::string contender = "pooled";
     app.add_option("--seconds", seconds, "how long")->check(CLI::Range(1.0, 1e6));
-    app.add_option("--contender", contender, "whose memory")->check(CLI::IsMember({"pooled", "malloc"}));
+    app.add_option("--largest", largest, "bytes of the largest block")->check(CLI::Range(1.0, 1e7));
+    app.add_option("--contender", contender, "whose memory")
+        ->check(CLI::IsMember({"pooled", "malloc", "new"}));
     CLI11_PARSE(app, argc, argv);
 
     auto const s = std::make_unique<soak>();
-    s->from.is_pool = contender == "pooled";
+    s->from.contender = contender;
+    s->from.largest = largest;
     nlohmann::json result = measure(*s, seconds);
     result["contender"] = contender;
+    result["largest"] = largest;
     char const* const preloaded = std::getenv("LD_PRELOAD");
     result["preload"] = preloaded != nullptr ? preloaded : "";
     std::cout << result.dump() << '\n';
