@@ -4,6 +4,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/death_tests.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -44,100 +46,74 @@ struct uses_at_end {
 
 uses_at_end g_before_main;  // destroyed after everything that main has used
 
-class at_exit : public testing::Test {
-protected:
-    at_exit() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-};
-
-TEST_F(at_exit, the_default_pool_works_in_static_destructors) {
-    EXPECT_EXIT(
-        {
-            static uses_at_end const late;
-            use_default_pool("before");
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, the_default_pool_works_in_static_destructors) {
+    test::expect_good_end([] {
+        static uses_at_end const late;
+        use_default_pool("before");
+    });
 }
 
-TEST_F(at_exit, the_default_pool_works_in_atexit_handlers) {
-    EXPECT_EXIT(
-        {
-            std::atexit([] { use_default_pool("in an early handler"); });
-            use_default_pool("before");
-            std::atexit([] { use_default_pool("in a late handler"); });
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, the_default_pool_works_in_atexit_handlers) {
+    test::expect_good_end([] {
+        std::atexit([] { use_default_pool("in an early handler"); });
+        use_default_pool("before");
+        std::atexit([] { use_default_pool("in a late handler"); });
+    });
 }
 
-TEST_F(at_exit, the_default_pool_works_in_thread_local_destructors) {
-    EXPECT_EXIT(
-        {
-            std::thread([] {
-                static thread_local uses_at_end const before_the_pools_own_hook;
-                use_default_pool("on the thread");
-            }).join();
-            static thread_local uses_at_end const of_the_main_thread;
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, the_default_pool_works_in_thread_local_destructors) {
+    test::expect_good_end([] {
+        std::thread([] {
+            static thread_local uses_at_end const before_the_pools_own_hook;
+            use_default_pool("on the thread");
+        }).join();
+        static thread_local uses_at_end const of_the_main_thread;
+    });
 }
 
-TEST_F(at_exit, a_static_pool_is_outlived_by_static_objects_of_it) {
-    EXPECT_EXIT(
-        {
-            static std::shared_ptr<int> outlives;  // destroyed after the pool: constructed before
-            static std::vector<pooled::unique_ptr<int>> many;
-            static pooled::pool early{{.name = "early"}};
-            outlives = early.make_shared<int>(1);
-            for (int i = 0; i < 1000; ++i)
-                many.push_back(early.make_unique<int>(i));
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, a_static_pool_is_outlived_by_static_objects_of_it) {
+    test::expect_good_end([] {
+        static std::shared_ptr<int> outlives;  // destroyed after the pool: constructed before
+        static std::vector<pooled::unique_ptr<int>> many;
+        static pooled::pool early{{.name = "early"}};
+        outlives = early.make_shared<int>(1);
+        for (int i = 0; i < 1000; ++i)
+            many.push_back(early.make_unique<int>(i));
+    });
 }
 
-TEST_F(at_exit, a_threads_objects_are_dropped_after_main_has_returned) {
-    EXPECT_EXIT(
-        {
-            static std::shared_ptr<int> from_thread;
-            std::thread([] { from_thread = pooled::make_shared<int>(1); }).join();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, a_threads_objects_are_dropped_after_main_has_returned) {
+    test::expect_good_end([] {
+        static std::shared_ptr<int> from_thread;
+        std::thread([] { from_thread = pooled::make_shared<int>(1); }).join();
+    });
 }
 
-TEST_F(at_exit, a_thread_local_local_pool_is_outlived_by_its_objects) {
-    EXPECT_EXIT(
-        {
-            std::thread([] {
-                static thread_local std::shared_ptr<int> outlives;
-                static thread_local pooled::local_pool mine;
-                outlives = mine.make_shared<int>(1);
-            }).join();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, a_thread_local_local_pool_is_outlived_by_its_objects) {
+    test::expect_good_end([] {
+        std::thread([] {
+            static thread_local std::shared_ptr<int> outlives;
+            static thread_local pooled::local_pool mine;
+            outlives = mine.make_shared<int>(1);
+        }).join();
+    });
 }
 
-TEST_F(at_exit, a_pthread_key_destructor_that_runs_last_may_use_the_pool) {
-    EXPECT_EXIT(
-        {
-            static pthread_key_t key;
-            // Registers itself again and again, so that it runs after the library's own hook.
-            pthread_key_create(&key, [](void* rounds) {
-                use_default_pool("in a key's destructor");
-                auto const left = reinterpret_cast<std::uintptr_t>(rounds) - 1;
-                if (left != 0) pthread_setspecific(key, reinterpret_cast<void*>(left));
-            });
-            std::thread([] {
-                use_default_pool("on the thread");
-                pthread_setspecific(key, reinterpret_cast<void*>(std::uintptr_t{3}));
-            }).join();
-            if (pooled::default_pool().stats().in_use != 1) give_up("blocks were lost");  // g_before_main's
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_exit, a_pthread_key_destructor_that_runs_last_may_use_the_pool) {
+    test::expect_good_end([] {
+        static pthread_key_t key;
+        // Registers itself again and again, so that it runs after the library's own hook.
+        pthread_key_create(&key, [](void* rounds) {
+            use_default_pool("in a key's destructor");
+            auto const left = reinterpret_cast<std::uintptr_t>(rounds) - 1;
+            if (left != 0) pthread_setspecific(key, reinterpret_cast<void*>(left));
+        });
+        std::thread([] {
+            use_default_pool("on the thread");
+            pthread_setspecific(key, reinterpret_cast<void*>(std::uintptr_t{3}));
+        }).join();
+        if (pooled::default_pool().stats().in_use != 1) give_up("blocks were lost");  // g_before_main's
+    });
 }
 
 }  // namespace

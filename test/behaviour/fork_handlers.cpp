@@ -96,19 +96,6 @@ protected:
     pooled::pool pool{{.name = "forked"}};
 };
 
-TEST_F(fork_handlers, of_a_program_use_pools_while_the_library_holds_its_locks) {
-    g_handlers.prepare = g_handlers.parent = g_handlers.child = [this] { use_everything(pool); };
-    for (int i = 0; i < 3; ++i)
-        ASSERT_EQ(in_child([&] {
-                      use_everything(pool);
-                      return test::is_valid(pool) ? 0 : 1;
-                  }),
-                  0);
-    use_everything(pool);
-    EXPECT_TRUE(test::is_valid(pool));
-    EXPECT_EQ(pool.stats().in_use, 0U);
-}
-
 TEST_F(fork_handlers, of_a_program_use_pools_while_other_threads_do) {
     g_handlers.prepare = g_handlers.parent = g_handlers.child = [this] { use_everything(pool); };
     pooled::pool bounded{{.name = "bounded", .max_bytes = 4U << 20}};

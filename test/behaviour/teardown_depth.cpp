@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -259,28 +258,6 @@ TEST_F(teardown_depth, a_tree_as_deep_as_a_list_needs_no_stack_on_either_side) {
         root = std::move(node);
     }
     expect_gone(root);
-}
-
-TEST_F(teardown_depth, a_random_tree_is_torn_down) {
-    std::vector<std::shared_ptr<twig>> roots;
-    std::uint64_t state = 1;
-    for (std::size_t i = 0; i < test::depth(2); ++i) {
-        auto node = pooled::make_shared<twig>();
-        state = state * 6364136223846793005U + 1442695040888963407U;
-        std::size_t const from = roots.size() < 16 ? 0 : roots.size() - 16;
-        if (roots.size() > from + 2) {
-            std::size_t const at = from + (state >> 33) % (roots.size() - from - 1);
-            node->left = std::move(roots[at]);
-            node->right = std::move(roots.back());
-            roots.pop_back();
-            roots[at] = std::move(node);
-        } else {
-            roots.push_back(std::move(node));
-        }
-        if (state >> 62 == 0) roots.push_back(pooled::make_shared<twig>());
-    }
-    auto all = pooled::make_shared<std::vector<std::shared_ptr<twig>>>(std::move(roots));
-    expect_gone(all);
 }
 
 // Large, and no node near the next.

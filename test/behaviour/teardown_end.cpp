@@ -4,6 +4,7 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/death_tests.hpp"
 #include "support/small_stack.hpp"
 
 #include <gtest/gtest.h>
@@ -64,11 +65,6 @@ struct expects_nothing_alive {
 };
 expects_nothing_alive const g_last;  // destroyed after everything that a test makes
 
-class teardown_end : public testing::Test {
-protected:
-    teardown_end() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-};
-
 struct keeper {
     std::shared_ptr<node> owned = list();
 };
@@ -77,7 +73,7 @@ keeper& of_this_thread() {
     return made_when_first_used;
 }
 
-TEST_F(teardown_end, a_thread_local_made_in_the_midst_of_a_teardown_ends_with_its_thread) {
+TEST(teardown_end, a_thread_local_made_in_the_midst_of_a_teardown_ends_with_its_thread) {
     test::on_small_stack([] {
         auto head = list();
         head->next->next->on_destroy = [] { static_cast<void>(of_this_thread()); };
@@ -87,7 +83,7 @@ TEST_F(teardown_end, a_thread_local_made_in_the_midst_of_a_teardown_ends_with_it
     EXPECT_EQ(g_alive, 0);
 }
 
-TEST_F(teardown_end, a_thread_local_dropped_in_the_midst_of_a_teardown_goes_with_it) {
+TEST(teardown_end, a_thread_local_dropped_in_the_midst_of_a_teardown_goes_with_it) {
     test::on_small_stack([] {
         static_cast<void>(of_this_thread());
         auto head = list();
@@ -110,7 +106,7 @@ struct ends_late {
     }
 };
 
-TEST_F(teardown_end, a_thread_local_destructor_may_make_and_gather_and_drop) {
+TEST(teardown_end, a_thread_local_destructor_may_make_and_gather_and_drop) {
     test::on_small_stack([] {
         static thread_local ends_late const before_the_pools_own_hook;
         static_cast<void>(&before_the_pools_own_hook);
@@ -119,7 +115,7 @@ TEST_F(teardown_end, a_thread_local_destructor_may_make_and_gather_and_drop) {
     EXPECT_EQ(g_alive, 0);
 }
 
-TEST_F(teardown_end, a_thread_local_that_owns_objects_of_a_pool_that_is_gone_ends_with_its_thread) {
+TEST(teardown_end, a_thread_local_that_owns_objects_of_a_pool_that_is_gone_ends_with_its_thread) {
     test::on_small_stack([] {
         static thread_local std::shared_ptr<node> owned;
         pooled::pool pool;
@@ -131,7 +127,7 @@ TEST_F(teardown_end, a_thread_local_that_owns_objects_of_a_pool_that_is_gone_end
     EXPECT_EQ(g_alive, 0);
 }
 
-TEST_F(teardown_end, a_thread_local_that_owns_objects_of_an_incremental_pool_ends_with_its_thread) {
+TEST(teardown_end, a_thread_local_that_owns_objects_of_an_incremental_pool_ends_with_its_thread) {
     pooled::pool slow{{.teardown = pooled::teardown::incremental}};
     test::on_small_stack([&] {
         static thread_local std::shared_ptr<node> owned;
@@ -144,40 +140,31 @@ TEST_F(teardown_end, a_thread_local_that_owns_objects_of_an_incremental_pool_end
     EXPECT_EQ(slow.stats().in_use, 0U);
 }
 
-TEST_F(teardown_end, static_lists_outlive_their_pools_when_the_process_ends) {
-    EXPECT_EXIT(
-        {
-            static std::shared_ptr<node> owned;
-            static pooled::pool pool;
-            static pooled::pool slow{{.teardown = pooled::teardown::incremental}};
-            std::size_t made = 0;
-            owned = list(k_length, [&] { return (made++ % 2 == 0 ? pool : slow).make_shared<node>(); });
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(teardown_end, static_lists_outlive_their_pools_when_the_process_ends) {
+    test::expect_good_end([] {
+        static std::shared_ptr<node> owned;
+        static pooled::pool pool;
+        static pooled::pool slow{{.teardown = pooled::teardown::incremental}};
+        std::size_t made = 0;
+        owned = list(k_length, [&] { return (made++ % 2 == 0 ? pool : slow).make_shared<node>(); });
+    });
 }
 
-TEST_F(teardown_end, what_waits_in_a_static_incremental_pool_is_destroyed_when_the_process_ends) {
-    EXPECT_EXIT(
-        {
-            static pooled::pool slow{{.teardown = pooled::teardown::incremental}};
-            list(k_length, [] { return slow.make_shared<node>(); }).reset();
-            if (g_alive == 0) give_up("nothing waits");
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(teardown_end, what_waits_in_a_static_incremental_pool_is_destroyed_when_the_process_ends) {
+    test::expect_good_end([] {
+        static pooled::pool slow{{.teardown = pooled::teardown::incremental}};
+        list(k_length, [] { return slow.make_shared<node>(); }).reset();
+        if (g_alive == 0) give_up("nothing waits");
+    });
 }
 
-TEST_F(teardown_end, a_static_made_in_the_midst_of_a_teardown_is_destroyed_when_the_process_ends) {
-    EXPECT_EXIT(
-        {
-            auto head = list();
-            head->next->on_destroy = [] { static keeper const made_here; };
-            head.reset();
-            if (g_alive != static_cast<long>(k_length)) give_up("not what the static owns");
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(teardown_end, a_static_made_in_the_midst_of_a_teardown_is_destroyed_when_the_process_ends) {
+    test::expect_good_end([] {
+        auto head = list();
+        head->next->on_destroy = [] { static keeper const made_here; };
+        head.reset();
+        if (g_alive != static_cast<long>(k_length)) give_up("not what the static owns");
+    });
 }
 
 struct exits_late {
@@ -193,14 +180,11 @@ struct exits_late {
     }
 };
 
-TEST_F(teardown_end, a_static_destructor_may_make_and_gather_and_drop) {
-    EXPECT_EXIT(
-        {
-            static exits_late const late;
-            std::thread([] { list().reset(); }).join();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(teardown_end, a_static_destructor_may_make_and_gather_and_drop) {
+    test::expect_good_end([] {
+        static exits_late const late;
+        std::thread([] { list().reset(); }).join();
+    });
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include "pooled/pooled.hpp"
 
+#include "support/death_tests.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -53,61 +55,48 @@ struct exits {
         list(100, k_from_default);  // destroyed by nobody: its destructor never begins
 };
 
-class exit_within : public testing::Test {
-protected:
-    exit_within() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-};
-
-TEST_F(exit_within, a_destructor) {
-    EXPECT_EXIT(
-        {
-            expect_nothing_alive(100);
-            static auto kept = list(100'000, k_from_default);
-            pooled::make_shared<exits>().reset();
-        },
-        testing::ExitedWithCode(0), "");
+TEST(exit_within, a_destructor) {
+    test::expect_good_end([] {
+        expect_nothing_alive(100);
+        static auto kept = list(100'000, k_from_default);
+        pooled::make_shared<exits>().reset();
+    });
 }
 
-TEST_F(exit_within, a_destructor_that_had_to_wait) {
-    EXPECT_EXIT(
-        {
-            expect_nothing_alive(100);
-            static auto kept = list(1000, k_from_default);
-            pooled::reclaim_scope const scope;
-            auto last = pooled::make_shared<exits>();
-            list(1000, k_from_default).reset();
-            last.reset();
-            pooled::pool bounded({.max_bytes = 4096});  // it makes the scope destroy what it gathered
-            std::vector<void*> all;
-            while (void* const p = bounded.try_allocate(64))
-                all.push_back(p);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(exit_within, a_destructor_that_had_to_wait) {
+    test::expect_good_end([] {
+        expect_nothing_alive(100);
+        static auto kept = list(1000, k_from_default);
+        pooled::reclaim_scope const scope;
+        auto last = pooled::make_shared<exits>();
+        list(1000, k_from_default).reset();
+        last.reset();
+        pooled::pool bounded({.max_bytes = 4096});  // it makes the scope destroy what it gathered
+        std::vector<void*> all;
+        while (void* const p = bounded.try_allocate(64))
+            all.push_back(p);
+    });
 }
 
-TEST_F(exit_within, a_scope_older_than_what_is_static) {
-    EXPECT_EXIT(
-        {
-            expect_nothing_alive();
-            pooled::reclaim_scope const scope;
-            list(1000, k_from_default).reset();
-            static auto kept = list(1000, k_from_default);
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(exit_within, a_scope_older_than_what_is_static) {
+    test::expect_good_end([] {
+        expect_nothing_alive();
+        pooled::reclaim_scope const scope;
+        list(1000, k_from_default).reset();
+        static auto kept = list(1000, k_from_default);
+        std::exit(0);
+    });
 }
 
-TEST_F(exit_within, a_drain) {
-    EXPECT_EXIT(
-        {
-            expect_nothing_alive(100);
-            static pooled::pool pool({.teardown = pooled::teardown::incremental});
-            static auto kept = list(1000, [] { return pool.make_shared<node>(); });
-            pool.make_shared<exits>().reset();
-            list(1000, [] { return pool.make_shared<node>(); }).reset();
-            pool.drain();
-        },
-        testing::ExitedWithCode(0), "");
+TEST(exit_within, a_drain) {
+    test::expect_good_end([] {
+        expect_nothing_alive(100);
+        static pooled::pool pool({.teardown = pooled::teardown::incremental});
+        static auto kept = list(1000, [] { return pool.make_shared<node>(); });
+        pool.make_shared<exits>().reset();
+        list(1000, [] { return pool.make_shared<node>(); }).reset();
+        pool.drain();
+    });
 }
 
 }  // namespace

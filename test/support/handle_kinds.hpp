@@ -10,6 +10,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/internals.hpp"
+#include "support/lives.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,13 +46,15 @@ struct handle_kind_names {
     }
 };
 
-// Both kinds with a pool that must be as it was when the test ends.
+// Both kinds with a pool and a log that must be as they were when the test ends.
 template <class Kind>
 class handles_test : public testing::Test {
 protected:
     typename Kind::pool pool;
+    life_log log;
 
     ~handles_test() override {
+        EXPECT_EQ(log.alive(), 0);
         EXPECT_EQ(pool.stats().in_use, 0U);
         EXPECT_TRUE(test::is_valid(pool));
     }

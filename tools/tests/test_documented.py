@@ -11,7 +11,6 @@ PAGE = (ROOT / "test/documented.md").read_text(encoding="utf-8")
 TEST = re.compile(r"^(?:TYPED_TEST|TEST|TEST_F)\((\w+), (\w+)\)", re.MULTILINE)
 # Files whose every test is of a sentence of an original.
 OF_SENTENCES = [
-    "behaviour/migration_bde.cpp",
     "behaviour/migration_foonathan.cpp",
     "unit/compat/boost_pool_documented.cpp",
 ]

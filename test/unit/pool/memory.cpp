@@ -128,20 +128,6 @@ protected:
 
 // The pool's mode at its bound.
 
-TEST_F(bounded_pool_memory, keeps_no_block_in_a_cache_once_it_has_reported_exhaustion) {
-    auto const all = take_all(0, k_48);
-    EXPECT_TRUE(memory->caches().is_at_bound());
-    for (std::size_t i = 0; i < 100; ++i)
-        give(i % 2, k_48, all[i]);
-    EXPECT_EQ(stats().cached, 0U);
-    EXPECT_EQ(stats().free, 100U);
-    void* const p = take(1, k_48);
-    EXPECT_EQ(stats().cached, 0U) << "none in advance";
-    give(0, k_48, p);
-    for (std::size_t i = 100; i < all.size(); ++i)
-        give(0, k_48, all[i]);
-}
-
 // The first report stops all threads; the others are one look each.
 TEST_F(bounded_pool_memory, asks_nobody_when_it_reports_exhaustion_again) {
     auto const all = take_all(0, k_48);

@@ -32,13 +32,6 @@ protected:
 };
 TYPED_TEST_SUITE(destroyed, test::pool_kinds, test::pool_kind_names);
 
-TYPED_TEST(destroyed, pool_without_blocks_gives_all_memory_back_at_once) {
-    this->pool->deallocate(this->pool->allocate(48), 48);
-    this->pool->deallocate(this->pool->allocate(1 << 20), 1 << 20);
-    this->pool.reset();
-    EXPECT_EQ(this->upstream.bytes(), 0U);
-}
-
 TYPED_TEST(destroyed, pool_keeps_the_memory_of_a_shared_ptr) {
     auto p = this->pool->template make_shared<test::counted<>>(this->log);
     std::weak_ptr<test::counted<>> const weak = p;

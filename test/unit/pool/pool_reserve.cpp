@@ -156,13 +156,6 @@ TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks
     EXPECT_EQ(upstream.allocations(), calls);
 }
 
-TYPED_TEST(reserved, memory_serves_objects_beyond_the_largest_class) {
-    struct huge {
-        char bytes[50'000];
-    };
-    this->template expect_no_call_for<huge>(3);
-}
-
 TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {
     for (std::size_t const count : {~std::size_t{0}, ~std::size_t{0} / 2, ~std::size_t{0} / 24}) {
         EXPECT_THROW(this->pool.template reserve<word>(count), std::bad_alloc) << count;

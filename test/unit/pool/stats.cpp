@@ -12,9 +12,6 @@
 // Tests do not depend on it; where the benchmark has brought it along, the JSON is read by an independent parser.
 #if __has_include(<nlohmann/json.hpp>)
 #include <nlohmann/json.hpp>
-#define POOLED_TEST_HAS_JSON 1
-#else
-#define POOLED_TEST_HAS_JSON 0
 #endif
 
 #include <gtest/gtest.h>
@@ -23,6 +20,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -210,63 +208,6 @@ TYPED_TEST(stats_of, one_thread_know_no_remote_frees) {
     EXPECT_EQ(pool.stats().remote_frees, 0U);
 }
 
-TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
-#if !POOLED_TEST_HAS_JSON
-    GTEST_SKIP() << "nlohmann-json is not installed";
-#else
-    TypeParam pool{{.name = "a \"quoted\" \\ name\n\t\x01 of mine", .max_bytes = 1 << 20}};
-    auto blocks = take(pool, 100);
-    pooled::pool_stats const s = pool.stats();
-    auto const json = nlohmann::json::parse(s.to_json());
-    EXPECT_EQ(json.at("name").get<std::string>(), "a \"quoted\" \\ name\n\t\x01 of mine");
-    EXPECT_EQ(json.at("in_use"), s.in_use);
-    EXPECT_EQ(json.at("free"), s.free);
-    EXPECT_EQ(json.at("cached"), s.cached);
-    EXPECT_EQ(json.at("high_water"), s.high_water);
-    EXPECT_EQ(json.at("refills"), s.refills);
-    EXPECT_EQ(json.at("flushes"), s.flushes);
-    EXPECT_EQ(json.at("remote_frees"), s.remote_frees);
-    EXPECT_EQ(json.at("bytes_in_use"), s.bytes_in_use);
-    EXPECT_EQ(json.at("upstream_bytes"), s.upstream_bytes);
-    EXPECT_EQ(json.at("upstream_calls"), s.upstream_calls);
-    EXPECT_EQ(json.at("max_bytes"), s.max_bytes);
-    EXPECT_EQ(json.at("threads"), s.threads);
-    EXPECT_EQ(json.at("large_in_use"), s.large_in_use);
-    EXPECT_EQ(json.at("large_bytes"), s.large_bytes);
-    EXPECT_EQ(json.at("large_cached_bytes"), s.large_cached_bytes);
-    ASSERT_EQ(json.at("classes").size(), 1U);
-    EXPECT_EQ(json["classes"][0].at("block_bytes"), k_shape.block_bytes);
-    EXPECT_EQ(json["classes"][0].at("in_use"), 100U);
-    EXPECT_EQ(json["classes"][0].at("slab_bytes"), s.classes[k_class].slab_bytes);
-    give_back(pool, blocks, 100);
-#endif
-}
-
-TYPED_TEST(stats_of, name_of_any_bytes_are_valid_json) {
-#if !POOLED_TEST_HAS_JSON
-    GTEST_SKIP() << "nlohmann-json is not installed";
-#else
-    struct {
-        std::string_view name;
-        std::string_view in_json;
-    } const cases[] = {
-        {"\xff", "\ufffd"},                                // no byte of any character
-        {"a\x80z", "a\ufffdz"},                            // a later byte alone
-        {"\xc3(", "\ufffd("},                              // begun, not continued
-        {"\xe2\x82", "\ufffd\ufffd"},                      // cut off
-        {"\xc0\xaf", "\ufffd\ufffd"},                      // an overlong slash
-        {"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},            // overlong, too
-        {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
-        {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},  // over U+10FFFF
-        {"\u00e9\u20ac\U0001f600\x7f", "\u00e9\u20ac\U0001f600\x7f"},
-    };
-    for (auto const& [name, in_json] : cases) {
-        auto const json = nlohmann::json::parse(TypeParam{{.name = name}}.stats().to_json());
-        EXPECT_EQ(json.at("name").template get<std::string>(), in_json);
-    }
-#endif
-}
-
 TYPED_TEST(stats_of, any_pool_print_as_a_table) {
     TypeParam pool{{.name = "packets"}};
     auto blocks = take(pool, 3);
@@ -350,18 +291,6 @@ TYPED_TEST(stats_of, high_water_covers_large_allocations) {
     pool.deallocate(other, k_large_bytes);
 }
 
-TYPED_TEST(stats_of, name_that_is_cut_within_a_character_is_still_valid_json) {
-#if !POOLED_TEST_HAS_JSON
-    GTEST_SKIP() << "nlohmann-json is not installed";
-#else
-    std::string name;
-    for (int i = 0; i < 40; ++i)
-        name += "\xc3\xa9";
-    TypeParam pool{{.name = name}};
-    EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(pool.stats().to_json()).empty()));
-#endif
-}
-
 TEST(pool_stats, count_no_remote_free_when_a_thread_frees_what_it_found_in_anothers_cache) {
     pooled::pool pool{{.max_bytes = 64 << 10}};
     auto const take_rest = [&] {
@@ -381,5 +310,64 @@ TEST(pool_stats, count_no_remote_free_when_a_thread_frees_what_it_found_in_anoth
     }
     EXPECT_EQ(pool.stats().remote_frees, 0U);
 }
+
+#if __has_include(<nlohmann/json.hpp>)
+TYPED_TEST(stats_of, any_pool_are_valid_json_with_every_field) {
+    TypeParam pool{{.name = "a \"quoted\" \\ name\n\t\x01 of mine", .max_bytes = 1 << 20}};
+    auto blocks = take(pool, 100);
+    pooled::pool_stats const s = pool.stats();
+    auto const json = nlohmann::json::parse(s.to_json());
+    EXPECT_EQ(json.at("name").get<std::string>(), "a \"quoted\" \\ name\n\t\x01 of mine");
+    EXPECT_EQ(json.at("in_use"), s.in_use);
+    EXPECT_EQ(json.at("free"), s.free);
+    EXPECT_EQ(json.at("cached"), s.cached);
+    EXPECT_EQ(json.at("high_water"), s.high_water);
+    EXPECT_EQ(json.at("refills"), s.refills);
+    EXPECT_EQ(json.at("flushes"), s.flushes);
+    EXPECT_EQ(json.at("remote_frees"), s.remote_frees);
+    EXPECT_EQ(json.at("bytes_in_use"), s.bytes_in_use);
+    EXPECT_EQ(json.at("upstream_bytes"), s.upstream_bytes);
+    EXPECT_EQ(json.at("upstream_calls"), s.upstream_calls);
+    EXPECT_EQ(json.at("max_bytes"), s.max_bytes);
+    EXPECT_EQ(json.at("threads"), s.threads);
+    EXPECT_EQ(json.at("large_in_use"), s.large_in_use);
+    EXPECT_EQ(json.at("large_bytes"), s.large_bytes);
+    EXPECT_EQ(json.at("large_cached_bytes"), s.large_cached_bytes);
+    ASSERT_EQ(json.at("classes").size(), 1U);
+    EXPECT_EQ(json["classes"][0].at("block_bytes"), k_shape.block_bytes);
+    EXPECT_EQ(json["classes"][0].at("in_use"), 100U);
+    EXPECT_EQ(json["classes"][0].at("slab_bytes"), s.classes[k_class].slab_bytes);
+    give_back(pool, blocks, 100);
+}
+
+TYPED_TEST(stats_of, name_of_any_bytes_are_valid_json) {
+    struct {
+        std::string_view name;
+        std::string_view in_json;
+    } const cases[] = {
+        {"\xff", "\ufffd"},                                // no byte of any character
+        {"a\x80z", "a\ufffdz"},                            // a later byte alone
+        {"\xc3(", "\ufffd("},                              // begun, not continued
+        {"\xe2\x82", "\ufffd\ufffd"},                      // cut off
+        {"\xc0\xaf", "\ufffd\ufffd"},                      // an overlong slash
+        {"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},            // overlong, too
+        {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
+        {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},  // over U+10FFFF
+        {"\u00e9\u20ac\U0001f600\x7f", "\u00e9\u20ac\U0001f600\x7f"},
+    };
+    for (auto const& [name, in_json] : cases) {
+        auto const json = nlohmann::json::parse(TypeParam{{.name = name}}.stats().to_json());
+        EXPECT_EQ(json.at("name").template get<std::string>(), in_json);
+    }
+}
+
+TYPED_TEST(stats_of, name_that_is_cut_within_a_character_is_still_valid_json) {
+    std::string name;
+    for (int i = 0; i < 40; ++i)
+        name += "\xc3\xa9";
+    TypeParam pool{{.name = name}};
+    EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(pool.stats().to_json()).empty()));
+}
+#endif
 
 }  // namespace

@@ -326,6 +326,8 @@ TYPED_TEST(pool_allocator_on, a_pool_is_one_pointer_and_equal_for_the_same_pool_
     static_assert(sizeof(ints) == sizeof(void*));
     static_assert(!std::is_default_constructible_v<ints>);
     static_assert(std::is_convertible_v<TypeParam&, ints>);
+    static_assert(!std::is_constructible_v<local_alloc<int>, shared_alloc<int>> &&
+                  !std::is_constructible_v<shared_alloc<int>, local_alloc<int>>);
     EXPECT_TRUE(ints(this->a) == ints(this->a));
     EXPECT_TRUE(ints(this->a) != ints(this->b));
     EXPECT_TRUE((ints(this->a) == pooled::pool_allocator<long, TypeParam>(this->a)));

@@ -120,14 +120,6 @@ TEST_F(a_plain_object, goes_whole_by_a_handle_to_a_base) {
     EXPECT_TRUE(nothing);
 }
 
-TEST_F(a_plain_object, goes_by_the_last_of_several_handles) {
-    auto p = pooled::make_rc<plain_base>();
-    auto const q = p;
-    pooled::weak_rc_ptr<plain_base> w = p;
-    p.reset();
-    EXPECT_EQ(w.lock(), q);
-}
-
 TEST_F(a_plain_object, stays_while_it_is_observed) {
     auto p = pooled::make_rc<plain_base>();
     pooled::weak_rc_ptr<plain_base> const w = p;

@@ -5,15 +5,13 @@
 
 #include "pooled/pooled.hpp"
 
-#include "support/internals.hpp"
+#include "support/handle_kinds.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
 
 #include <concepts>
 #include <memory>
-#include <thread>
-#include <type_traits>
 #include <utility>
 
 namespace {
@@ -24,16 +22,7 @@ struct session : pooled::enable_rc_from_this<session> {
     int value = 7;
 };
 
-class rc_from_this : public testing::Test {
-protected:
-    ~rc_from_this() override {
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(test::is_valid(pool));
-    }
-    pooled::pool pool;
-    test::life_log log;
-};
+class rc_from_this : public test::handles_test<test::counted_among_threads> {};
 
 TEST_F(rc_from_this, gives_one_more_owner) {
     auto p = pool.make_rc<session>(log);
@@ -51,16 +40,6 @@ TEST_F(rc_from_this, gives_a_pointer_to_const_from_a_const_object) {
     static_assert(std::same_as<decltype(p->weak_rc_from_this()), pooled::weak_rc_ptr<session const>>);
     EXPECT_EQ(p->rc_from_this(), p);
     EXPECT_EQ(p->weak_rc_from_this().lock(), p);
-}
-
-TEST_F(rc_from_this, gives_an_observer) {
-    auto p = pool.make_rc<session>(log);
-    pooled::weak_rc_ptr<session> const w = p->weak_rc_from_this();
-    EXPECT_EQ(p.use_count(), 1);
-    EXPECT_EQ(w.lock(), p);
-    p.reset();
-    EXPECT_TRUE(w.expired());
-    EXPECT_EQ(pool.stats().in_use, 1U);
 }
 
 TEST_F(rc_from_this, works_for_objects_counted_on_one_thread) {
@@ -129,20 +108,6 @@ TEST_F(rc_from_this, throws_in_the_constructor_and_in_the_destructor) {
     EXPECT_EQ(refused, 4) << "by a local_rc_ptr";
 }
 
-TEST_F(rc_from_this, throws_in_the_destructor_that_was_put_off) {
-    struct holder {
-        pooled::rc_ptr<asks_early_and_late> held;
-    };
-    int refused = 0;
-    {
-        pooled::reclaim_scope const scope;
-        auto p = pool.make_rc<holder>();
-        p->held = pool.make_rc<asks_early_and_late>(refused);
-        auto q = pool.make_rc<asks_early_and_late>(refused);
-    }
-    EXPECT_EQ(refused, 8);
-}
-
 TEST_F(rc_from_this, is_not_copied_with_the_object) {
     struct copyable : pooled::enable_rc_from_this<copyable> {
         int value = 1;
@@ -189,22 +154,6 @@ TEST_F(rc_from_this, works_in_a_virtual_base) {
     EXPECT_EQ(dynamic_pointer_cast<both>(base), p);
 }
 
-TEST_F(rc_from_this, keeps_the_object_alive_in_its_own_member_function) {
-    struct resets : pooled::enable_rc_from_this<resets> {
-        explicit resets(test::life_log& log) : life(log) {}
-        void drop(pooled::rc_ptr<resets>& last) {
-            auto const self = rc_from_this();
-            last.reset();
-            value = 2;
-        }
-        test::counted<> life;
-        int value = 1;
-    };
-    auto p = pool.make_rc<resets>(log);
-    p->drop(p);
-    EXPECT_EQ(log.alive(), 0);
-}
-
 TEST_F(rc_from_this, costs_eight_bytes_in_the_object) {
     struct without {
         double value;
@@ -213,21 +162,6 @@ TEST_F(rc_from_this, costs_eight_bytes_in_the_object) {
         double value;
     };
     static_assert(sizeof(with) == sizeof(without) + 8);
-}
-
-TEST_F(rc_from_this, is_asked_by_other_threads_while_owners_come_and_go) {
-    auto const p = pool.make_rc<session>(log);
-    auto const ask = [p] {
-        for (int i = 0; i < 10'000; ++i) {
-            auto const strong = p->rc_from_this();
-            auto const weak = p->weak_rc_from_this();
-            ASSERT_EQ(weak.lock(), strong);
-        }
-    };
-    std::thread other(ask);
-    ask();
-    other.join();
-    EXPECT_EQ(p.use_count(), 2) << "p and the one in `ask`";
 }
 
 }  // namespace

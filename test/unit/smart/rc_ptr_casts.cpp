@@ -52,13 +52,10 @@ struct stranger {
 template <class Kind>
 class counted_pointer_to_base : public test::handles_test<Kind> {
 protected:
-    test::life_log log;
-    ~counted_pointer_to_base() override { EXPECT_EQ(log.alive(), 0); }
-
     // The whole object is destroyed once by a pointer to its `Base`, which may be the last; its block is returned.
     template <class Base, class Object>
     void destroys_the_whole_object() {
-        auto p = this->template make<Object>(log);
+        auto p = this->template make<Object>(this->log);
         Object* const where = p.get();
         {
             typename Kind::template ptr<Base> const copy = p;
@@ -68,16 +65,16 @@ protected:
         typename Kind::template ptr<Base> last = std::move(p);
         EXPECT_EQ(p, nullptr);  // NOLINT: that is what is tested
         EXPECT_EQ(last.use_count(), 1);
-        EXPECT_EQ(log.alive(), 1);
+        EXPECT_EQ(this->log.alive(), 1);
         last.reset();
-        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(this->log.alive(), 0);
         EXPECT_EQ(this->in_use(), 0U);
 
         // Observed: the object is destroyed first, its block is freed with the observer.
-        last = this->template make<Object>(log);
+        last = this->template make<Object>(this->log);
         typename Kind::template weak<Base> observer = last;
         last.reset();
-        EXPECT_EQ(log.alive(), 0);
+        EXPECT_EQ(this->log.alive(), 0);
         EXPECT_EQ(this->in_use(), 1U);
         observer.reset();
         EXPECT_EQ(this->in_use(), 0U);
@@ -85,26 +82,15 @@ protected:
 };
 TYPED_TEST_SUITE(counted_pointer_to_base, test::handle_kinds, test::handle_kind_names);
 
-TYPED_TEST(counted_pointer_to_base, that_lies_at_the_start_destroys_the_whole_object) {
+// At the start, further in, without a virtual function, virtual, and void.
+TYPED_TEST(counted_pointer_to_base, destroys_the_whole_object_wherever_the_base_lies) {
     this->template destroys_the_whole_object<first_base, diamond>();
     this->template destroys_the_whole_object<plain_base, plain_derived>();
-}
-
-TYPED_TEST(counted_pointer_to_base, that_lies_further_in_destroys_the_whole_object) {
     this->template destroys_the_whole_object<second_base, diamond>();
-}
-
-TYPED_TEST(counted_pointer_to_base, without_a_virtual_function_destroys_the_whole_object) {
     this->template destroys_the_whole_object<other_plain_base, plain_derived>();
     this->template destroys_the_whole_object<other_plain_base, diamond>();
-}
-
-TYPED_TEST(counted_pointer_to_base, that_is_virtual_destroys_the_whole_object) {
     this->template destroys_the_whole_object<virtual_base, diamond>();
     this->template destroys_the_whole_object<right, diamond>();
-}
-
-TYPED_TEST(counted_pointer_to_base, void_destroys_the_whole_object) {
     this->template destroys_the_whole_object<void, diamond>();
     this->template destroys_the_whole_object<void const, plain_derived>();
 }

@@ -83,11 +83,6 @@ TEST(a_counted_object, is_dropped_by_thread_local_destructors) {
     std::_Exit(13);
 }
 
-class at_the_end_of_the_process : public testing::Test {
-protected:
-    at_the_end_of_the_process() { test::start_death_tests_anew(); }
-};
-
 struct makes_more {
     ~makes_more() {
         auto p = pooled::make_rc<int>(1);
@@ -102,16 +97,13 @@ struct makes_more {
     pooled::weak_rc_ptr<link> observer = list;
 };
 
-TEST_F(at_the_end_of_the_process, counted_objects_are_made_and_dropped_in_static_destructors) {
-    EXPECT_EXIT(
-        {
-            static makes_more const at_exit;
-            static thread_local makes_more const of_main;
-            static_cast<void>(&of_main);
-            std::thread([] { static thread_local makes_more const of_thread; }).join();
-            std::exit(0);
-        },
-        testing::ExitedWithCode(0), "");
+TEST(at_the_end_of_the_process, counted_objects_are_made_and_dropped_in_static_destructors) {
+    test::expect_good_end([] {
+        static makes_more const at_exit;
+        static thread_local makes_more const of_main;
+        static_cast<void>(&of_main);
+        std::thread([] { static thread_local makes_more const of_thread; }).join();
+    });
 }
 
 TEST(a_forked_child, uses_and_drops_what_its_parent_made) {

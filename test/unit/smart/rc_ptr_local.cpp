@@ -5,6 +5,7 @@
 #include "pooled/rc_ptr.hpp"
 
 #include "support/death_tests.hpp"
+#include "support/handle_kinds.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
@@ -26,15 +27,9 @@ struct derived : base, second {
     test::counted<> life;
 };
 
-class a_change_of_counting : public testing::Test {
+class a_change_of_counting : public test::handles_test<test::counted_among_threads> {
 protected:
     a_change_of_counting() { test::start_death_tests_anew(); }
-    ~a_change_of_counting() override {
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_EQ(pool.stats().in_use, 0U);
-    }
-    pooled::pool pool;
-    test::life_log log;
 };
 
 TEST_F(a_change_of_counting, is_made_by_a_sole_owner_both_ways) {

@@ -145,20 +145,15 @@ TYPED_TEST(put_off, an_object_whose_observers_go_while_it_waits_waits_on) {
 }
 
 // An object that holds its only observer, or one more of itself than its base does.
-struct self_observer {
-    explicit self_observer(test::life_log& l) : log(l) { log.on_construct(); }
-    self_observer(self_observer const&) = delete;
-    self_observer& operator=(self_observer const&) = delete;
-    ~self_observer() {
+struct self_observer : item {
+    using item::item;
+    ~self_observer() override {
         EXPECT_TRUE(self.expired());
         EXPECT_EQ(self.use_count(), 0);
         EXPECT_EQ(self.lock(), nullptr);
         if (drops_itself) self.reset();
         if (outlives != nullptr) *outlives = self;
-        log.on_destroy();
     }
-
-    test::life_log& log;
     std::weak_ptr<self_observer> self;
     bool drops_itself = false;
     std::weak_ptr<self_observer>* outlives = nullptr;
@@ -188,15 +183,9 @@ TYPED_TEST(put_off, an_observer_made_in_the_destructor_keeps_the_block_and_not_t
     EXPECT_EQ(this->in_use(), 0U);
 }
 
-struct aware : std::enable_shared_from_this<aware> {
-    explicit aware(test::life_log& l) : log(l) { log.on_construct(); }
-    aware(aware const&) = delete;
-    aware& operator=(aware const&) = delete;
-    ~aware() {
-        EXPECT_TRUE(this->weak_from_this().expired());
-        log.on_destroy();
-    }
-    test::life_log& log;
+struct aware : item, std::enable_shared_from_this<aware> {
+    using item::item;
+    ~aware() override { EXPECT_TRUE(this->weak_from_this().expired()); }
 };
 
 TYPED_TEST(put_off, an_object_that_knows_itself_frees_its_block_when_it_is_done) {
@@ -226,11 +215,9 @@ TYPED_TEST(put_off, an_observer_may_be_held_by_another_object_that_waits) {
 }
 
 // Nodes with random owners and observers; for each block it is known when it may be freed.
-struct node {
-    explicit node(test::life_log& l) : log(l) { log.on_construct(); }
-    node(node const&) = delete;
-    node& operator=(node const&) = delete;
-    ~node() {
+struct node : item {
+    using item::item;
+    ~node() override {
         EXPECT_EQ(owners, 0U) << "destroyed before an owner let go";
         EXPECT_EQ(mark, k_alive) << "destroyed twice, or something else was written there";
         mark = ~k_alive;
@@ -243,11 +230,9 @@ struct node {
             --child->owners;
             child.reset();
         }
-        log.on_destroy();
     }
 
     static constexpr std::uint64_t k_alive = 0x616c697665;
-    test::life_log& log;
     std::uint64_t mark = k_alive;
     std::size_t owners = 0;
     std::vector<std::shared_ptr<node>> owned;

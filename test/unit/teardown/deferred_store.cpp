@@ -125,6 +125,20 @@ TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) 
     EXPECT_FALSE(store.destroy_one_kept());
 }
 
+TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is_closed) {
+    static_cast<void>(defer(0));
+    other.run([&] { static_cast<void>(defer(1)); });
+    close();
+    EXPECT_EQ(defer(2), 0U);
+    other.run([&] { EXPECT_EQ(defer(3), 0U); });
+    test::sleeper().run(
+        [&] { EXPECT_EQ(store.own_or_made(), nullptr) << "a thread that had deferred nothing"; });
+    EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_TRUE(store.destroy_one_kept());
+    EXPECT_FALSE(store.destroy_one_kept());
+    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
+}
+
 TEST_F(deferred_store_test, keeps_other_threads_out_while_one_forks) {
     static_cast<void>(defer(0));
     g_fork_gate.begin();

@@ -12,6 +12,7 @@
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
+#include "support/handle_kinds.hpp"
 #include "support/makers.hpp"
 #include "support/sleeper.hpp"
 
@@ -102,13 +103,8 @@ using item = test::counted<>;
 
 // Detects that it outlives an object that it must not outlive.
 template <class Maker>
-struct link {
-    explicit link(test::life_log& l) : log(l) { log.on_construct(); }
-    link(link const&) = delete;
-    link& operator=(link const&) = delete;
-    ~link() { log.on_destroy(); }
-
-    test::life_log& log;
+struct link : item {
+    using item::item;
     typename Maker::template ptr<link> next;
 };
 
@@ -201,18 +197,12 @@ TYPED_TEST(any_pointer, to_an_object_of_any_shape_or_to_a_base_is_gathered) {
 
 // Its destructor creates objects of the same kind, and drops them.
 template <class Maker>
-struct fertile {
-    fertile(Maker& m, test::life_log& l, unsigned g) : maker(m), log(l), generations(g) {
-        log.on_construct();
-    }
-    fertile(fertile const&) = delete;
-    fertile& operator=(fertile const&) = delete;
-    ~fertile() {
-        if (generations != 0) {
-            auto const child = maker.template make<fertile>(maker, log, generations - 1);
-            static_cast<void>(maker.template make<fertile>(maker, log, generations - 1));
-        }
-        log.on_destroy();
+struct fertile : item {
+    fertile(Maker& m, test::life_log& l, unsigned g) : item(l), maker(m), log(l), generations(g) {}
+    ~fertile() override {
+        if (generations == 0) return;
+        auto const child = maker.template make<fertile>(maker, log, generations - 1);
+        static_cast<void>(maker.template make<fertile>(maker, log, generations - 1));
     }
 
     Maker& maker;
@@ -333,17 +323,7 @@ TYPED_TEST(any_pointer, goes_at_once_in_a_destructor_after_the_scope_there) {
     EXPECT_EQ(after_scope, 1) << "not part of a teardown: this scope is the outermost";
 }
 
-class reclaim_scope_test : public testing::Test {
-protected:
-    pooled::pool pool;
-    test::life_log log;
-
-    ~reclaim_scope_test() override {
-        EXPECT_EQ(log.alive(), 0);
-        EXPECT_EQ(pool.stats().in_use, 0U);
-        EXPECT_TRUE(test::is_valid(pool));
-    }
-};
+class reclaim_scope_test : public test::handles_test<test::counted_among_threads> {};
 
 template <class T>
 concept on_the_heap = requires { new T; } || requires { new T[2]; };
@@ -394,30 +374,18 @@ TEST_F(reclaim_scope_test, weak_pointers_give_nothing_as_soon_as_the_last_owner_
     EXPECT_EQ(pool.stats().in_use, 2U) << "the weak pointers still need their counts";
 }
 
-struct aware : std::enable_shared_from_this<aware> {
-    explicit aware(test::life_log& l) : log(l) { log.on_construct(); }
-    aware(aware const&) = delete;
-    aware& operator=(aware const&) = delete;
-    ~aware() {
+struct aware : item, std::enable_shared_from_this<aware> {
+    using item::item;
+    ~aware() override {
         EXPECT_TRUE(weak_from_this().expired());
         EXPECT_THROW(static_cast<void>(shared_from_this()), std::bad_weak_ptr);
-        log.on_destroy();
     }
-
-    test::life_log& log;
     std::shared_ptr<aware> next;
 };
 
-struct rc_aware : pooled::enable_rc_from_this<rc_aware> {
-    explicit rc_aware(test::life_log& l) : log(l) { log.on_construct(); }
-    rc_aware(rc_aware const&) = delete;
-    rc_aware& operator=(rc_aware const&) = delete;
-    ~rc_aware() {
-        EXPECT_FALSE(weak_rc_from_this().lock());
-        log.on_destroy();
-    }
-
-    test::life_log& log;
+struct rc_aware : item, pooled::enable_rc_from_this<rc_aware> {
+    using item::item;
+    ~rc_aware() override { EXPECT_FALSE(weak_rc_from_this().lock()); }
     pooled::rc_ptr<rc_aware> next;
 };
 
@@ -528,12 +496,8 @@ struct by_rc;
 struct by_unique;
 struct by_local;
 template <class Pointer>
-struct mixed_node {
-    explicit mixed_node(test::life_log& l) : log(l) { log.on_construct(); }
-    mixed_node(mixed_node const&) = delete;
-    mixed_node& operator=(mixed_node const&) = delete;
-    ~mixed_node() { log.on_destroy(); }
-    test::life_log& log;
+struct mixed_node : item {
+    using item::item;
     Pointer next;
 };
 struct by_shared : mixed_node<pooled::rc_ptr<by_rc>> {
