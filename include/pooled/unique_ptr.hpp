@@ -8,6 +8,7 @@
 // are refused at compile time, since the object could not be destroyed through them.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/counted_elements.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"
@@ -41,16 +42,6 @@ template <class T>
     else
         return const_cast<std::remove_cv_t<T>*>(p);
 }
-
-// An array's block: the number of elements lies in front of the first.
-//
-//   | count | padding to alignof(T) | element 0 | element 1 | …
-template <class T>
-struct counted_array {
-    static constexpr std::size_t k_align = alignof(T) > alignof(std::size_t) ? alignof(T)
-                                                                             : alignof(std::size_t);
-    static constexpr std::size_t k_offset = k_align > sizeof(std::size_t) ? k_align : sizeof(std::size_t);
-};
 
 }  // namespace detail
 
@@ -100,13 +91,11 @@ struct deleter<T[]> {
     constexpr deleter(deleter<Other[]> const&) noexcept {}  // NOLINT: as std::default_delete converts
 
     void operator()(T* p) const noexcept {
+        using array = detail::counted_array<std::remove_cv_t<T>>;
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
-        std::byte* const block = reinterpret_cast<std::byte*>(elements) - detail::counted_array<T>::k_offset;
+        void* const block = array::block_of(elements);
         detail::checks::on_deallocate_found(detail::malloc_blocks::behind(block));
-        detail::hardened::expect_in_use(block);
-        std::size_t const count = *reinterpret_cast<std::size_t const*>(block);
-        for (std::size_t i = count; i-- != 0;)
-            std::destroy_at(elements + i);  // in reverse, as delete[] does
+        array::destroy(elements, array::count_in(block));
         detail::deallocate_found(block);
     }
 };

@@ -135,8 +135,8 @@ public:
     static void end_thread() { pooled::detail::registry_access::end_thread(); }
     // The thread is cancelled while it uses its cache.
     static void enter_gates() {
-        for (auto* cache = pooled::detail::t_state.owned; cache != nullptr; cache = cache->next_owned)
-            static_cast<void>(cache->gate.enter());
+        for (auto& cache : pooled::detail::t_state.owned)
+            static_cast<void>(cache.gate.enter());
     }
 
 private:

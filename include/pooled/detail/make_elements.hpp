@@ -34,7 +34,7 @@ void construct_each(T* first, std::size_t count, Construct&& construct) {
     struct constructed {
         T* first;
         std::size_t count = 0;
-        ~constructed() { counted_elements<T, from_default>::destroy(first, count); }
+        ~constructed() { counted_array<T>::destroy(first, count); }
     } made{first};
     for (; made.count != count; ++made.count)
         construct(first + made.count);
@@ -99,7 +99,7 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
     element* const first = elements::first_in(block);
     detail::construct_rows<row>(first, count, initial...);
     held.release();
-    elements::set_header(first, count, type);
+    elements::set_header(block, count, type);
     auto* const start = reinterpret_cast<std::remove_extent_t<T>*>(first);
     return rc_access::adopt<T, Counting>(handle<std::remove_extent_t<T>>(start, start));
 }
@@ -113,22 +113,14 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
         return detail::make_elements<T, Counting, Sharing, OnFailure>(core, args...);
 }
 
-// The bytes of an array of `count` elements and its length; k_size_max if they exceed the address space.
-template <class T>
-[[nodiscard]] constexpr std::size_t counted_array_bytes(std::size_t count) noexcept {
-    return saturating_add(saturating_multiply(count, sizeof(std::remove_extent_t<T>)),
-                          counted_array<std::remove_extent_t<T>>::k_offset);
-}
-
 template <class T, sharing Sharing, on_failure OnFailure, initialise How = initialise::by_value>
 [[nodiscard]] unique_ptr<T> make_unique_array(pool_core& core, std::size_t count) {
-    using element = std::remove_cv_t<std::remove_extent_t<T>>;
-    using array = counted_array<std::remove_extent_t<T>>;
-    std::size_t const bytes = counted_array_bytes<T>(count);
+    using array = counted_array<std::remove_cv_t<std::remove_extent_t<T>>>;
+    std::size_t const bytes = array::bytes_of(count);
     void* const memory = detail::allocate_elements<Sharing, OnFailure>(core, bytes, array::k_align);
     if (memory == nullptr) return {};
     held_block<from_pool<Sharing>> block(memory, bytes, array::k_align);
-    auto* const first = reinterpret_cast<element*>(static_cast<std::byte*>(memory) + array::k_offset);
+    auto* const first = array::first_in(memory);
     detail::construct_elements<How>(first, count);
     ::new (memory) std::size_t(count);
     block.release();

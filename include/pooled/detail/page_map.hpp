@@ -7,7 +7,7 @@
 //   address  | 16 bits: must be 0 | 16 bits: root | 18 bits: leaf | 14 bits: within the granule |
 //
 //   root  65536 pointers, half a MiB of zero pages until used
-//   leaf  262144 entries of 8 bytes for 4 GiB of addresses, allocated when a chunk first needs it, never freed
+//   leaf  262144 entries of 8 bytes for 4 GiB of addresses
 //   entry | pool: 16 | record: 42 | 0: 5 | local: 1 |,  0: no pool's memory
 //
 // Two dependent loads from dense tables: a pool of 320 MiB has its entries in 160 KiB. A header at the base of each chunk
@@ -18,9 +18,9 @@
 // indirectly, from the thread that wrote the entry. O(1); assign: O(granules).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/address_map.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
-#include "pooled/impl/os/platform.hpp"
 
 #include <array>
 #include <atomic>
@@ -84,9 +84,7 @@ public:
     // The entry is empty for addresses outside all pools.
     [[nodiscard]] map_entry find(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
-        if (address >> k_address_bits != 0) [[unlikely]]
-            return {};
-        leaf const* const l = leaf_of(address);
+        leaf const* const l = m_leaves.covers(address) ? m_leaves.leaf_of(address) : nullptr;
         if (l == nullptr) [[unlikely]]
             return {};
         return map_entry((*l)[granule_of(address)].load(std::memory_order_relaxed));
@@ -95,7 +93,7 @@ public:
     // The same for an address that the process may read or write: on Linux, all of those are in the map.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_mapped(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
-        leaf const* const l = leaf_of(address);
+        leaf const* const l = m_leaves.leaf_of(address);
         if (l == nullptr) [[unlikely]]
             return {};
         auto low = static_cast<std::uint32_t>(address);
@@ -106,19 +104,23 @@ public:
     // Requires that `p` lies in memory of a pool.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_owned(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
-        return map_entry((*leaf_of(address))[granule_of(address)].load(std::memory_order_relaxed));
+        return map_entry((*m_leaves.leaf_of(address))[granule_of(address)].load(std::memory_order_relaxed));
     }
 
 #if POOLED_HAS_CODE
-    // Makes the leaves for [base, base + bytes). False when the system has no memory for them, or when the addresses are
-    // beyond the map (48 bits).
+    // False when the system has no memory for the entries of [base, base + bytes), or when the addresses are beyond the map.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
-        std::uintptr_t const last = address_of(base) + bytes - 1;
-        if (last >> k_address_bits != 0) return false;
-        for (std::uintptr_t i = address_of(base) >> k_leaf_span_bits; i <= last >> k_leaf_span_bits; ++i)
-            if (m_root[i].load(std::memory_order_acquire) == nullptr && !make_leaf(i)) return false;
-        widen(address_of(base), last + 1);
+        if (!m_leaves.prepare(base, bytes)) return false;
+        raise(m_complement_of_first, ~address_of(base));
+        raise(m_end, address_of(base) + bytes);
         return true;
+    }
+
+    // Requires prepare() of the same range.
+    void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
+        std::uintptr_t const end = address_of(base) + bytes;
+        for (std::uintptr_t a = round_down(address_of(base), k_granule_bytes); a < end; a += k_granule_bytes)
+            (*m_leaves.leaf_of(a))[granule_of(a)].store(entry.bits(), std::memory_order_relaxed);
     }
 #endif
 
@@ -127,53 +129,24 @@ public:
         return {first, m_end.load(std::memory_order_relaxed) - first};
     }
 
-#if POOLED_HAS_CODE
-    // Requires prepare() of the same range.
-    void assign(void const* base, std::size_t bytes, map_entry entry) noexcept {
-        std::uintptr_t const end = address_of(base) + bytes;
-        for (std::uintptr_t a = round_down(address_of(base), k_granule_bytes); a < end; a += k_granule_bytes)
-            (*leaf_of(a))[granule_of(a)].store(entry.bits(), std::memory_order_relaxed);
-    }
-#endif
-
 private:
-    static constexpr unsigned k_address_bits = 48;
     static constexpr unsigned k_leaf_span_bits = 32;
     static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
     using leaf = std::array<std::atomic<std::uint64_t>, k_leaf_entries>;
 
-    // acquire: pairs with the release in make_leaf; the mapped pages of the leaf are seen.
-    [[nodiscard]] leaf* leaf_of(std::uintptr_t address) const noexcept {
-        return m_root[address >> k_leaf_span_bits].load(std::memory_order_acquire);
-    }
     [[nodiscard]] static std::size_t granule_of(std::uintptr_t address) noexcept {
         static_assert(k_leaf_span_bits == 32);
         return static_cast<std::uint32_t>(address) / k_granule_bytes;
     }
 
 #if POOLED_HAS_CODE
-    void widen(std::uintptr_t first, std::uintptr_t end) noexcept {
-        raise(m_complement_of_first, ~first);
-        raise(m_end, end);
-    }
     static void raise(std::atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
         std::uintptr_t known = bound.load(std::memory_order_relaxed);
         while (to > known && !bound.compare_exchange_weak(known, to, std::memory_order_relaxed)) {}
     }
-
-    bool make_leaf(std::size_t index) noexcept {
-        void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
-        if (pages == nullptr) return false;
-        leaf* expected = nullptr;
-        // A leaf of zero pages has only empty entries. release: pairs with the acquire in leaf_of.
-        if (!m_root[index].compare_exchange_strong(expected, static_cast<leaf*>(pages),
-                                                   std::memory_order_release, std::memory_order_relaxed))
-            platform::unmap_pages(pages, sizeof(leaf));
-        return true;
-    }
 #endif
 
-    std::array<std::atomic<leaf*>, std::size_t{1} << (k_address_bits - k_leaf_span_bits)> m_root{};
+    address_map<leaf, k_leaf_span_bits> m_leaves;
     std::atomic<std::uintptr_t> m_complement_of_first{
         0};  // all zero until used, so it takes no space in a program's file
     std::atomic<std::uintptr_t> m_end{0};

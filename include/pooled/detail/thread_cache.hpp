@@ -20,6 +20,7 @@
 #include "pooled/detail/class_cache.hpp"
 #include "pooled/detail/gate.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/metadata.hpp"
 
@@ -40,9 +41,8 @@ struct thread_state;
 // a forked child finds those of threads that do not exist there.
 struct far_array {
     thread_state* owner;
-    far_array* next;  // the list: guarded by the registry's lock
-    far_array* previous;
-    std::uint32_t count;  // number of caches that follow
+    std::uint32_t count;          // number of caches that follow
+    list_links<far_array> links;  // the list: guarded by the registry's lock
 
     [[nodiscard]] thread_cache** caches() noexcept { return reinterpret_cast<thread_cache**>(this + 1); }
     [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t count) noexcept {
@@ -62,12 +62,10 @@ struct alignas(2 * k_cache_line) thread_cache {
     std::uint32_t slow_calls_seen = 0;   // guarded by the lock of the pool's caches
     plain<pool_core*> core = nullptr;    // null once the pool is closed: guarded by the registry's lock
     thread_state* owner = nullptr;       // null: belongs to a local_pool
-    thread_cache* next_owned = nullptr;  // the owner's list: owner only
-    thread_cache* previous_owned = nullptr;
-    plain<thread_cache*> next_closed = nullptr;  // in the owner's `closed`
-    plain<thread_cache*> next = nullptr;         // the pool's list: guarded by the lock of the pool's caches
-    plain<thread_cache*> previous = nullptr;
-    class_cache recycled;  // used by the pool's extension
+    list_links<thread_cache> owned;      // the owner's list: owner only
+    plain<thread_cache*> next_closed = nullptr;            // in the owner's `closed`
+    list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
+    class_cache recycled;                                  // used by the pool's extension
     // Of each large class one block is cached, as long as all of them together have at most k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
@@ -110,6 +108,10 @@ struct alignas(2 * k_cache_line) thread_cache {
     }
 };
 
+struct owned_links {
+    static constexpr auto k_member = &thread_cache::owned;
+};
+
 struct thread_state {
     static constexpr std::uint32_t k_no_pool_id = ~std::uint32_t{0};
 
@@ -119,7 +121,7 @@ struct thread_state {
     far_array* far_caches = nullptr;
     bool armed = false;  // the exit hook will run
     bool ended = false;  // it has run: the thread has no caches any more
-    thread_cache* owned = nullptr;
+    intrusive_list<thread_cache, thread_cache*, owned_links> owned;
     // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
     std_atomics::atomic<thread_cache*> closed{nullptr};
 
@@ -161,9 +163,10 @@ POOLED_STATE(thread_local thread_state, t_state, {});
 // All far arrays. Guarded by the registry's lock, as are changes of `far_caches` in every thread, so that a fork sees both agree.
 class far_arrays {
 public:
-    [[nodiscard]] far_array* first() const noexcept { return m_first; }
-
 #if POOLED_HAS_CODE
+    [[nodiscard]] auto begin() const noexcept { return m_all.begin(); }
+    [[nodiscard]] std::nullptr_t end() const noexcept { return nullptr; }
+
     // Where the calling thread, which has `state`, keeps the cache of the pool `id`. Null: no memory.
     [[nodiscard]] thread_cache** entry(thread_state& state, std::uint32_t id) noexcept {
         std::uint32_t const index = id - k_far_slot;
@@ -173,32 +176,28 @@ public:
             std::uint32_t const count = detail::larger(index + 1, 2 * old_count + 64);
             void* const memory = g_metadata.try_allocate(far_array::bytes(count));
             if (memory == nullptr) return nullptr;
-            auto* const grown = ::new (memory) far_array{&state, m_first, nullptr, count};
+            auto* const grown = ::new (memory) far_array{&state, count, {}};
             detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
             if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
-            if (m_first != nullptr) m_first->previous = grown;
-            m_first = grown;
+            m_all.push_front(*grown);
             if (old != nullptr) remove(*old);
             state.far_caches = grown;
         }
         return &state.far_caches->caches()[index];
     }
     void remove(far_array& one) noexcept {
-        (one.previous != nullptr ? one.previous->next : m_first) = one.next;
-        if (one.next != nullptr) one.next->previous = one.previous;
+        m_all.remove(one);
         g_metadata.deallocate(&one, far_array::bytes(one.count));
     }
     // Called in a forked child, which has no other thread.
     void remove_others(thread_state const& survivor) noexcept {
-        for (far_array *one = m_first, *next = nullptr; one != nullptr; one = next) {
-            next = one->next;
-            if (one->owner != &survivor) remove(*one);
-        }
+        for (far_array& one : m_all)
+            if (one.owner != &survivor) remove(one);
     }
 #endif
 
 private:
-    far_array* m_first = nullptr;
+    intrusive_list<far_array> m_all;
 };
 
 // Lets the owner enter the far gate if its cache is one in `far_caches`. No lock may be taken while this object exists.

@@ -37,8 +37,8 @@ TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {
     for (thread_state& one : states)
         static_cast<void>(all.entry(one, k_far_slot));
     all.remove_others(states[2]);
-    EXPECT_EQ(all.first(), states[2].far_caches);
-    EXPECT_EQ(all.first()->next, nullptr);
+    EXPECT_EQ(&*all.begin(), states[2].far_caches);
+    EXPECT_EQ(states[2].far_caches->links.next, nullptr);
     all.remove(*states[2].far_caches);
 }
 

@@ -16,6 +16,7 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/class_cache.hpp"
 #include "pooled/detail/gate.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/bound_slots.hpp"
@@ -90,11 +91,9 @@ public:
             return;
         m_forks_survived = g_forks_survived;
         thread_state const* const survivor = g_fork_survivor.load(std::memory_order_relaxed);
-        for (thread_cache *cache = m_first, *next = nullptr; cache != nullptr; cache = next) {
-            next = cache->next;
-            if (cache->owner != nullptr && cache->owner != survivor)
-                g_retire_dead.load(std::memory_order_relaxed)(*cache);
-        }
+        for (thread_cache& cache : m_all)
+            if (cache.owner != nullptr && cache.owner != survivor)
+                g_retire_dead.load(std::memory_order_relaxed)(cache);
     }
 
     // Without a lock.
@@ -158,24 +157,19 @@ public:
 
     void link(thread_cache& cache) noexcept {
         if (m_holds != 0) cache.gate.stop();
-        cache.previous = nullptr;
-        cache.next = m_first;
-        if (m_first != nullptr) m_first->previous = &cache;
-        m_first = &cache;
+        m_all.push_front(cache);
         m_count.add(1);
     }
     void unlink(thread_cache& cache) noexcept {
-        (cache.previous != nullptr ? cache.previous->next : m_first) = cache.next;
-        if (cache.next != nullptr) cache.next->previous = cache.previous;
-        cache.next = cache.previous = nullptr;
+        m_all.remove(cache);
         m_count.subtract(1);
     }
-    [[nodiscard]] thread_cache* first() const noexcept { return m_first; }
+    [[nodiscard]] thread_cache* first() const noexcept { return m_all.first(); }
 
     template <class Visit>
     void for_each(Visit&& visit) noexcept {
-        for (thread_cache* cache = m_first; cache != nullptr; cache = cache->next)
-            visit(*cache);
+        for (thread_cache& cache : m_all)
+            visit(cache);
     }
     // The gates of all owners except the caller; a local pool's owner is the caller.
     template <class Visit>
@@ -324,7 +318,7 @@ public:
     [[nodiscard]] std::uint32_t bound_epoch() const noexcept { return m_pool.bound_epoch; }
 
     // Ends all blocks of the size classes, including those in use. Returns the chunks, which the heap must deallocate.
-    [[nodiscard]] chunk* discard(slab_heap& heap, upstream::call& under_way) noexcept {
+    [[nodiscard]] intrusive_list<chunk> discard(slab_heap& heap, upstream::call& under_way) noexcept {
         return steal_all([&] {
             for (class_index c = 0; c < k_class_count; ++c)
                 (*this)[c].discard();
@@ -370,14 +364,14 @@ public:
 
     // Afterwards, no owner enters its cache again, and each will free it. Requires stopped caches, and the registry's lock.
     void abandon_all() noexcept {
-        while (thread_cache* const cache = m_first) {
-            unlink(*cache);
-            cache->core = nullptr;
-            if (thread_state* const owner = cache->owner) {
-                cache->next_closed = owner->closed.load(std::memory_order_relaxed);
-                owner->closed.store(cache, std::memory_order_relaxed);
+        for (thread_cache& cache : m_all) {
+            unlink(cache);
+            cache.core = nullptr;
+            if (thread_state* const owner = cache.owner) {
+                cache.next_closed = owner->closed.load(std::memory_order_relaxed);
+                owner->closed.store(&cache, std::memory_order_relaxed);
             }
-            cache->gate.close();
+            cache.gate.close();
         }
     }
 
@@ -404,8 +398,8 @@ public:
 
     [[nodiscard]] std::uint64_t held_by_others(class_index c) const noexcept {
         std::uint64_t held = 0;
-        for (thread_cache const* cache = m_first; cache != nullptr; cache = cache->next)
-            if (cache->owner != nullptr && cache->owner != &t_state) held += cache->classes[c].held();
+        for (thread_cache const& cache : m_all)
+            if (cache.owner != nullptr && cache.owner != &t_state) held += cache.classes[c].held();
         return held;
     }
 
@@ -487,7 +481,7 @@ private:
     bound_slots m_slots;  // empty unless at the bound
     std::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
-    std_atomics::plain<thread_cache*> m_first = nullptr;
+    intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under
     // -fsanitize=address,undefined.
     alignas(central) std::array<std::byte, k_class_count * sizeof(central)> m_central;

@@ -191,8 +191,10 @@ public:
     [[nodiscard]] std::size_t reserve(slab_heap::attempt& by, std::size_t count) noexcept {
         drain_recent();
         std::size_t free = 0;
-        for (slab* s = m_slabs.first(); s != nullptr && free < count; s = s->next)
-            if (m_pool.heap.reserve_in_use(by, *s)) free += s->free;
+        for (slab& s : m_slabs) {
+            if (free >= count) break;
+            if (m_pool.heap.reserve_in_use(by, s)) free += s.free;
+        }
         return detail::smaller(free, count);
     }
 
@@ -237,9 +239,9 @@ public:
     // Walks the slabs that have a free block.
     [[nodiscard]] bool is_valid() const noexcept {
         std::uint64_t free = 0;
-        for (slab const* s = m_slabs.first(); s != nullptr; s = s->next) {
-            free += s->free;
-            if (!s->is_valid() || s->size_class != m_class || s->free == 0 || s->is_empty()) return false;
+        for (slab const& s : m_slabs) {
+            free += s.free;
+            if (!s.is_valid() || s.size_class != m_class || s.free == 0 || s.is_empty()) return false;
         }
         return free == m_free && this->free() <= m_capacity && m_recent.count() <= m_recent.capacity();
     }
@@ -365,9 +367,9 @@ static_assert(sizeof(central) == 2 * k_cache_line);
 inline std::size_t central::purge() noexcept {
     std::size_t bytes = 0;
     drain_recent();
-    for (slab* s = m_slabs.first(); s != nullptr; s = s->next)
-        s->for_each_free_run(
-            [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(*s, first, end); });
+    for (slab& s : m_slabs)
+        s.for_each_free_run(
+            [&](std::size_t first, std::size_t end) { bytes += m_pool.heap.purge(s, first, end); });
     return bytes;
 }
 

@@ -12,6 +12,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/span.hpp"
 #include "pooled/impl/heap/slab.hpp"
@@ -23,8 +24,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct alignas(k_cache_line) chunk {
-    chunk* next = nullptr;
-    chunk* previous = nullptr;
+    list_links<chunk> links;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
     map_entry outer;           // the page map's former entry for this memory, since upstream may be a pool

@@ -46,8 +46,8 @@ public:
             if (slab* const next = chunk::after(*m_taken); is_listed(next) && next->granules >= least)
                 return next;
         for (std::size_t bin = next_bin(bin_of(least)); bin != k_bins; bin = next_bin(bin + 1))
-            for (slab* s = m_bins[bin].first(); s != nullptr; s = s->next) {
-                if (s->granules >= least && skip_to(*s, align) + bytes <= s->bytes()) return s;
+            for (slab& s : m_bins[bin]) {
+                if (s.granules >= least && skip_to(s, align) + bytes <= s.bytes()) return &s;
                 if (bin < k_exact_bins && align <= k_granule_bytes) break;  // all of a bin are as long
             }
         return nullptr;
@@ -118,15 +118,13 @@ public:
     // which returns the first span, now the last. Null: the bin is empty. count: O(spans).
     [[nodiscard]] std::size_t count(std::size_t bin) const noexcept {
         std::size_t spans = 0;
-        for (slab const* s = m_bins[bin].first(); s != nullptr; s = s->next)
+        for ([[maybe_unused]] slab const& s : m_bins[bin])
             ++spans;
         return spans;
     }
     [[nodiscard]] slab* rotate(std::size_t bin) noexcept {
-        slab* const s = m_bins[bin].first();
-        if (s == nullptr) return nullptr;
-        m_bins[bin].remove(*s);
-        m_bins[bin].push_back(*s);
+        slab* const s = m_bins[bin].pop_front();
+        if (s != nullptr) m_bins[bin].push_back(*s);
         return s;
     }
 
@@ -139,11 +137,11 @@ public:
         bool valid = true;
         for (std::size_t bin = 0; bin < k_bins; ++bin) {
             valid = valid && m_bins[bin].empty() == ((m_used[bin / 64] >> (bin % 64) & 1) == 0);
-            for (slab* s = m_bins[bin].first(); s != nullptr; s = s->next) {
-                listed += s->granules;
-                slab* const last = chunk::before(*s);
-                valid = valid && is_listed(s) && bin_of(s->granules) == bin &&
-                        s->last_record().granules == s->granules && !is_listed(chunk::after(*s)) &&
+            for (slab& s : m_bins[bin]) {
+                listed += s.granules;
+                slab* const last = chunk::before(s);
+                valid = valid && is_listed(&s) && bin_of(s.granules) == bin &&
+                        s.last_record().granules == s.granules && !is_listed(chunk::after(s)) &&
                         (last == nullptr || !is_last_listed(*last));
             }
         }

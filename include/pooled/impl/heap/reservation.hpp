@@ -10,13 +10,11 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/os/metadata.hpp"
 
 #include <array>
-#include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -24,25 +22,25 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 struct reservation {
     std::array<class_index, 2> classes{k_no_class, k_no_class};
     slab_list free;
-    reservation* next = nullptr;
+    list_links<reservation> links;
     bool is_settled = false;  // no reserve() is in progress for it
 
     [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
 
     // A free span of at least `granules` that holds `bytes` at `align`; null: none. O(free spans that are too short).
     [[nodiscard]] slab* find(std::size_t granules, std::size_t bytes, std::size_t align = 1) const noexcept {
-        for (slab* s = free.first(); s != nullptr; s = s->next)
-            if (s->granules >= granules &&
-                round_up(address_of(s->memory()), align) - address_of(s->memory()) + bytes <= s->bytes())
-                return s;
+        for (slab& s : free)
+            if (s.granules >= granules &&
+                round_up(address_of(s.memory()), align) - address_of(s.memory()) + bytes <= s.bytes())
+                return &s;
         return nullptr;
     }
     // The same for one block that no class serves: its span is as long, or a granule longer, since the headers of one type's forms
     // differ by a few words. O(free spans that do not fit).
     [[nodiscard]] slab* find_exact(std::size_t granules, std::size_t bytes,
                                    std::size_t align) const noexcept {
-        for (slab* s = free.first(); s != nullptr; s = s->next)
-            if (fits_exact(*s, granules, bytes, align)) return s;
+        for (slab& s : free)
+            if (fits_exact(s, granules, bytes, align)) return &s;
         return nullptr;
     }
     [[nodiscard]] static bool fits_exact(slab const& s, std::size_t granules, std::size_t bytes,
@@ -50,51 +48,6 @@ struct reservation {
         return s.granules - granules <= 1 && bytes <= s.bytes() &&
                (address_of(s.memory()) & (align - 1)) == 0;
     }
-};
-
-// The reservations of one heap, the latest first. O(reservations) unless noted.
-class reservation_list {
-public:
-    // Makes a reservation that is not in the list yet. Throws std::bad_alloc. Without a lock.
-    [[nodiscard]] static reservation& make(std::array<class_index, 2> classes) {
-        auto* const r = ::new (g_metadata.allocate(sizeof(reservation))) reservation;
-        r->classes = classes;
-        return *r;
-    }
-    // O(1).
-    void add(reservation& r) noexcept {
-        r.next = m_first;
-        m_first = &r;
-    }
-    // Destroys a reservation that is in the list and has no span.
-    void remove(reservation& r) noexcept {
-        reservation** link = &m_first;
-        while (*link != &r)
-            link = &(*link)->next;
-        *link = r.next;
-        g_metadata.deallocate(&r, sizeof(reservation));
-    }
-    void clear() noexcept {
-        while (m_first != nullptr)
-            remove(*m_first);
-    }
-
-    [[nodiscard]] reservation* first() const noexcept { return m_first; }
-    [[nodiscard]] reservation* find_settled(std::array<class_index, 2> classes) const noexcept {
-        reservation* r = m_first;
-        while (r != nullptr && !(r->is_settled && r->classes == classes))
-            r = r->next;
-        return r;
-    }
-    [[nodiscard]] bool serve(class_index c) const noexcept {
-        reservation const* r = m_first;
-        while (r != nullptr && !r->serves(c))
-            r = r->next;
-        return r != nullptr;
-    }
-
-private:
-    reservation* m_first = nullptr;
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

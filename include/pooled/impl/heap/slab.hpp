@@ -25,6 +25,7 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/span.hpp"
 #include "pooled/impl/instrument/slab_marks.hpp"
@@ -54,8 +55,7 @@ struct alignas(k_cache_line) slab {
 
     std::byte* blocks = nullptr;  // the first one
     chunk* owner = nullptr;
-    slab* next = nullptr;  // in a list of the heap, or of the slabs of its class with a free block
-    slab* previous = nullptr;
+    list_links<slab> links;  // in a list of the heap, or of the slabs of its class with a free block
     reservation* reserved_for = nullptr;
     std::uint32_t granules = 1;
     std::uint32_t total = 0;
@@ -327,32 +327,6 @@ struct alignas(k_cache_line) slab {
 static_assert(slab::k_pages <= 8, "purged has a bit for each");
 static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
 
-// A list of slabs, each in at most one. O(1).
-class slab_list {
-public:
-    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
-    [[nodiscard]] slab* first() const noexcept { return m_first; }
-    [[nodiscard]] slab* last() const noexcept { return m_last; }
-
-    // Before `at`; null: at the end.
-    void insert(slab& s, slab* at) noexcept {
-        s.next = at;
-        slab*& link = at != nullptr ? at->previous : m_last;
-        s.previous = link;
-        (link != nullptr ? link->next : m_first) = &s;
-        link = &s;
-    }
-    void push_front(slab& s) noexcept { insert(s, m_first); }
-    void push_back(slab& s) noexcept { insert(s, nullptr); }
-    void remove(slab& s) noexcept {
-        (s.previous != nullptr ? s.previous->next : m_first) = s.next;
-        (s.next != nullptr ? s.next->previous : m_last) = s.previous;
-        s.next = s.previous = nullptr;
-    }
-
-private:
-    slab* m_first = nullptr;
-    slab* m_last = nullptr;
-};
+using slab_list = intrusive_list<slab>;
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -15,6 +15,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/chunk_source.hpp"
@@ -22,6 +23,7 @@
 #include "pooled/impl/heap/reservation.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
+#include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 
@@ -29,6 +31,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -42,22 +45,21 @@ public:
     slab_heap& operator=(slab_heap const&) = delete;
     ~slab_heap() {
         forget_reservations();
-        m_reservations.clear();
+        for (reservation& r : m_reservations)
+            remove(r);
         upstream::call under_way(m_source.from());
         deallocate(detach_all(under_way), under_way, refused::abandon);
     }
 
     // Takes all chunks out, including those with blocks in use; deallocate() returns them to upstream. Requires that no slab is in
     // a list of its class. O(slabs).
-    [[nodiscard]] chunk* detach_all(upstream::call& under_way) noexcept {
+    [[nodiscard]] intrusive_list<chunk> detach_all(upstream::call& under_way) noexcept {
         forget_reservations();
         scoped_lock const lock(m_mutex);
-        chunk* all = nullptr;
-        while (m_chunks != nullptr) {
-            under_way.begin(m_chunks->bytes);
-            chunk& c = detach(*m_chunks);
-            c.next = all;
-            all = &c;
+        intrusive_list<chunk> all;
+        for (chunk& c : m_chunks) {
+            under_way.begin(c.bytes);
+            all.push_front(detach(c));
             forget_live(c.base, c.bytes);
         }
         m_exact.in_use = m_exact.bytes = 0;
@@ -65,21 +67,19 @@ public:
     }
     // Requires detached chunks. One that the system does not take back is free again, unless this is the pool's end.
     enum class refused : bool { keep, abandon };
-    std::size_t deallocate(chunk* list, upstream::call& under_way, refused what) noexcept {
+    std::size_t deallocate(intrusive_list<chunk> list, upstream::call& under_way, refused what) noexcept {
         std::size_t bytes = 0;
-        while (list != nullptr) {
-            chunk* const c = list;
-            list = c->next;
-            std::size_t const size = c->bytes;
-            if (m_source.deallocate(*c, under_way)) {
+        for (chunk& c : list) {
+            std::size_t const size = c.bytes;
+            if (m_source.deallocate(c, under_way)) {
                 bytes += size;
             } else if (what == refused::abandon) {
-                m_source.abandon(*c);
+                m_source.abandon(c);
             } else {
                 scoped_lock const lock(m_mutex);
-                link(*c);
+                link(c);
                 under_way.settle(size);
-                bytes += purge_free(c->records()[0], size);
+                bytes += purge_free(c.records()[0], size);
             }
         }
         return bytes;
@@ -110,8 +110,8 @@ public:
         scoped_lock const lock(m_mutex);
         slab* s = nullptr;
         std::size_t skip = 0;
-        for (reservation* r = m_reservations.first(); r != nullptr && s == nullptr; r = r->next)
-            if (r->serves(k_exact)) s = r->find_exact(granules, bytes, align);
+        for (reservation& r : m_reservations)
+            if (s == nullptr && r.serves(k_exact)) s = r.find_exact(granules, bytes, align);
         if (s == nullptr) {
             s = m_free.find(granules, bytes, align);
             if (s == nullptr) return nullptr;
@@ -222,14 +222,15 @@ public:
     }
     [[nodiscard]] bool is_reserved_for(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
-        return m_reserved != 0 && m_reservations.serve(c);
+        return m_reserved != 0 &&
+               detail::any_of(m_reservations, [c](reservation const& r) { return r.serves(c); });
     }
 
     // Ends all reservations. O(spans).
     void forget_reservations() noexcept {
         scoped_lock const lock(m_mutex);
-        for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
-            unreserve(*r);
+        for (reservation& r : m_reservations)
+            unreserve(r);
     }
     [[nodiscard]] bool has_reservations() noexcept {
         scoped_lock const lock(m_mutex);
@@ -238,18 +239,16 @@ public:
 
     // Returns chunks without a granule in use to upstream, up to `most` bytes, and the number of bytes to the caller. O(chunks).
     std::size_t release_chunks(std::size_t most = k_size_max) noexcept {
-        chunk* released = nullptr;
+        intrusive_list<chunk> released;
         std::size_t bytes = 0;
         upstream::call under_way(m_source.from());
         {
             scoped_lock const lock(m_mutex);
-            for (chunk *c = m_chunks, *next = nullptr; c != nullptr; c = next) {
-                next = c->next;
-                if (c->held != 0 || c->bytes > most - bytes) continue;
-                under_way.begin(c->bytes);
-                bytes += c->bytes;
-                detach(*c).next = released;
-                released = c;
+            for (chunk& c : m_chunks) {
+                if (c.held != 0 || c.bytes > most - bytes) continue;
+                under_way.begin(c.bytes);
+                bytes += c.bytes;
+                released.push_front(detach(c));
             }
         }
         return deallocate(released, under_way, refused::keep);
@@ -281,10 +280,11 @@ public:
     void collapse() noexcept {
         scoped_lock const lock(m_mutex);
         std::int64_t left = k_collapse_time;
-        for (chunk* c = m_chunks; c != nullptr && left > 0 && platform::may_collapse(); c = c->next) {
-            if (!c->may_be_small || c->has_purged || c->held < c->granules / 8 * 7) continue;
-            c->may_be_small = false;
-            left -= platform::collapse_page(c->base, c->bytes);
+        for (chunk& c : m_chunks) {
+            if (left <= 0 || !platform::may_collapse()) return;
+            if (!c.may_be_small || c.has_purged || c.held < c.granules / 8 * 7) continue;
+            c.may_be_small = false;
+            left -= platform::collapse_page(c.base, c.bytes);
         }
     }
 
@@ -347,8 +347,8 @@ public:
             (s.is_free() ? free : held) += s.granules;
             valid = valid && (s.size_class != k_no_class || s.is_valid());  // another is its class's
         });
-        for (chunk const* c = m_chunks; c != nullptr; c = c->next)
-            held -= c->held;
+        for (chunk const& c : m_chunks)
+            held -= c.held;
         return valid && held == 0 && free == m_free.granules();
     }
 
@@ -418,9 +418,9 @@ private:
     // when the bound allows no more or the chunk is shorter, any that holds a block.
     [[nodiscard]] slab* find(class_index c) noexcept {
         class_geometry const& g = k_geometry[c];
-        for (reservation* r = m_reservations.first(); r != nullptr; r = r->next)
-            if (r->serves(c))
-                if (slab* const s = r->find(g.least_granules(), g.block_bytes)) return s;
+        for (reservation const& r : m_reservations)
+            if (r.serves(c))
+                if (slab* const s = r.find(g.least_granules(), g.block_bytes)) return s;
         return find_unreserved(c);
     }
     [[nodiscard]] slab* find_unreserved(class_index c) noexcept {
@@ -460,10 +460,7 @@ private:
 
     void link(chunk& c) noexcept {
         note_gain();
-        c.previous = nullptr;
-        c.next = m_chunks;
-        if (m_chunks != nullptr) m_chunks->previous = &c;
-        m_chunks = &c;
+        m_chunks.push_front(c);
         m_free.add(c);
         m_empty_chunks.add(1);
     }
@@ -474,17 +471,16 @@ private:
         } else {
             m_free.forget_all(c);
         }
-        (c.previous != nullptr ? c.previous->next : m_chunks) = c.next;
-        if (c.next != nullptr) c.next->previous = c.previous;
+        m_chunks.remove(c);
         return c;
     }
 
     // `visit` may change no span's length.
     template <class Visit>
     void for_each_span(Visit&& visit) noexcept {
-        for (chunk* c = m_chunks; c != nullptr; c = c->next)
-            for (std::size_t i = 0; i < c->granules;) {
-                slab& s = c->records()[i];
+        for (chunk& c : m_chunks)
+            for (std::size_t i = 0; i < c.granules;) {
+                slab& s = c.records()[i];
                 visit(s);
                 i += s.granules;
             }
@@ -504,33 +500,40 @@ private:
 
     // The functions that follow take the lock. Throws std::bad_alloc.
     [[nodiscard]] reservation& add_reservation(std::array<class_index, 2> classes) {
-        reservation& r = reservation_list::make(classes);
+        auto& r = *::new (g_metadata.allocate(sizeof(reservation)))
+                      reservation{.classes = classes, .free = {}, .links = {}};
         scoped_lock const lock(m_mutex);
-        m_reservations.add(r);
+        m_reservations.push_front(r);
         return r;
     }
     void cancel(reservation& r, std::size_t grown) noexcept {
         {
             scoped_lock const lock(m_mutex);
             unreserve(r);
-            m_reservations.remove(r);
+            remove(r);
         }
         if (grown != 0) release_chunks(grown);
     }
     // If there is an earlier reservation for the same classes, it takes over the spans of `r`.
     void settle(reservation& r) noexcept {
         scoped_lock const lock(m_mutex);
-        reservation* const earlier = m_reservations.find_settled(r.classes);
         note_gain();
         r.is_settled = true;
-        if (earlier == nullptr) return;
-        for_each_reserved(r, [&](slab& s) {
-            s.reserved_for = earlier;
-            if (s.size_class != k_no_class) return;
-            r.free.remove(s);
-            earlier->free.push_front(s);
-        });
+        for (reservation& earlier : m_reservations) {
+            if (&earlier == &r || !earlier.is_settled || earlier.classes != r.classes) continue;
+            for_each_reserved(r, [&](slab& s) {
+                s.reserved_for = &earlier;
+                if (s.size_class != k_no_class) return;
+                r.free.remove(s);
+                earlier.free.push_front(s);
+            });
+            return remove(r);
+        }
+    }
+    // Requires the lock, and a reservation without a span.
+    void remove(reservation& r) noexcept {
         m_reservations.remove(r);
+        g_metadata.deallocate(&r, sizeof(reservation));
     }
 
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
@@ -538,10 +541,10 @@ private:
     [[nodiscard]] std::size_t claim(reservation& r, reserved_shape const& what, std::size_t count) noexcept {
         scoped_lock const lock(m_mutex);
         std::size_t have = 0;
-        for (reservation const* one = m_reservations.first(); one != nullptr; one = one->next)
-            if (one == &r || (one->is_settled && one->classes == r.classes))
-                for (slab const* s = one->free.first(); s != nullptr; s = s->next)
-                    have += what.blocks_in(*s);
+        for (reservation const& one : m_reservations)
+            if (&one == &r || (one.is_settled && one.classes == r.classes))
+                for (slab const& s : one.free)
+                    have += what.blocks_in(s);
         return have < count ? have + claim_free(r, what, count - have) : have;
     }
 
@@ -575,8 +578,7 @@ private:
             m_reserved.subtract(1);
             if (s.size_class != k_no_class) s.reserved_for = nullptr;
         });
-        while (slab* const s = r.free.first()) {
-            r.free.remove(*s);
+        while (slab* const s = r.free.pop_front()) {
             s->reserved_for = nullptr;
             make_free(*s);
         }
@@ -587,17 +589,16 @@ private:
         std::size_t left = 0;
         {
             scoped_lock const lock(m_mutex);
-            for (slab const* s = r.free.first(); s != nullptr; s = s->next)
+            for ([[maybe_unused]] slab const& s : r.free)
                 ++left;
         }
         for (; left != 0; --left) {
             scoped_lock const lock(m_mutex);
-            slab* const s = r.free.first();
+            slab* const s = r.free.pop_front();
             if (s == nullptr) return;
             platform::touch_pages(s->memory(), s->bytes());
             for (std::size_t i = 0; i < s->granules; ++i)
                 s[i].purged = 0;
-            r.free.remove(*s);
             r.free.push_back(*s);
         }
     }
@@ -605,11 +606,11 @@ private:
     chunk_source m_source;
     optional_mutex m_mutex;
     bool m_is_closed = false;
-    chunk* m_chunks = nullptr;
+    intrusive_list<chunk> m_chunks;
     free_spans m_free;
-    reservation_list m_reservations;
-    observed<std::size_t> m_reserved;      // spans
-    observed<std::size_t> m_empty_chunks;  // held == 0
+    intrusive_list<reservation> m_reservations;  // the latest first
+    observed<std::size_t> m_reserved;            // spans
+    observed<std::size_t> m_empty_chunks;        // held == 0
     observed<std::uint32_t> m_gains{1};
     exact_counts m_exact;
 };

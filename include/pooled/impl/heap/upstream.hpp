@@ -11,6 +11,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
 #include "pooled/impl/os/mutex.hpp"
@@ -51,7 +52,7 @@ public:
             m_bytes += bytes;
             if (m_has_begun) return;
             m_has_begun = true;
-            m_next = std::exchange(m_with.m_calls_under_way, this);
+            m_with.m_calls_under_way.push_front(*this);
             ++t_upstream_calls;
             // acq_rel: what follows is not seen earlier.
             m_with.m_under_way.fetch_add(1, std::memory_order_acq_rel);
@@ -64,9 +65,10 @@ public:
 
     private:
         friend class upstream;
+        friend links_of<call>;
         upstream& m_with;
         void const* m_owner = &t_upstream_calls;
-        call* m_next = nullptr;
+        list_links<call> links;
         std::size_t m_bytes = 0;
         bool m_has_begun = false;
     };
@@ -180,28 +182,22 @@ public:
     // Called before and after a fork. Other threads' calls in progress do not end in the child, which forgets them. They lie on
     // stacks that the child may reuse, so they are read here.
     void before_fork() noexcept {
-        if (m_calls_under_way == nullptr && m_others.calls == 0) return;
+        if (m_calls_under_way.empty() && m_others.calls == 0) return;
         m_others = {};
-        call** own = &m_calls_under_way;
-        for (call** link = own; call* const each = *link;) {
-            if (each->m_owner != &t_upstream_calls) {
-                m_others.bytes += each->m_bytes;
+        for (call& each : m_calls_under_way)
+            if (each.m_owner != &t_upstream_calls) {
+                m_others.bytes += each.m_bytes;
                 ++m_others.calls;
-                link = &each->m_next;
-                continue;
+            } else {
+                m_calls_under_way.remove(each);
+                m_calls_under_way.push_front(each);
+                if (m_others.last_own == nullptr) m_others.last_own = &each;
             }
-            *link = each->m_next;
-            each->m_next = *own;
-            *own = each;
-            if (link == own) link = &each->m_next;
-            own = &each->m_next;
-        }
-        m_others.first = own;
     }
     // Called in the child.
     void forget_others() noexcept {
         if (m_others.calls == 0) return;
-        *m_others.first = nullptr;
+        m_calls_under_way.cut_after(m_others.last_own);
         m_used.fetch_sub(m_others.bytes, std::memory_order_relaxed);
         m_under_way.fetch_sub(m_others.calls, std::memory_order_relaxed);
     }
@@ -221,10 +217,7 @@ private:
     }
     void end(call& one) noexcept {
         scoped_lock const lock(m_mutex);
-        call** link = &m_calls_under_way;
-        while (*link != &one)
-            link = &(*link)->m_next;
-        *link = one.m_next;
+        m_calls_under_way.remove(one);
         --t_upstream_calls;
         // release: both pair with the acquires in calls_ended() and wait_for_call(); the effect of the call is seen.
         m_calls_ended.fetch_add(1, std::memory_order_release);
@@ -275,9 +268,9 @@ private:
     char const* m_pool_name;
 
     mutex m_mutex;
-    call* m_calls_under_way = nullptr;
+    intrusive_list<call> m_calls_under_way;
     struct {
-        call** first = nullptr;  // the link to the first of these calls
+        call* last_own = nullptr;  // those after it in the list; null: all
         std::size_t bytes = 0;
         std::int32_t calls = 0;
     } m_others;  // calls of other threads, during a fork

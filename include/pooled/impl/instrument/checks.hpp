@@ -35,11 +35,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 
 #if POOLED_CHECKED
 
-[[nodiscard]] inline char const* name_of(std::uint32_t pool_id) noexcept {
-    pool_core const* const core = g_registry.find(pool_id);
-    return core != nullptr ? core->name() : "?";
-}
-
 // `freed_as` and `is` are sizes in bytes; 0: not known, or none.
 [[noreturn]] POOLED_NOINLINE inline void report(std::uint32_t pool_id, void const* p, char const* kind,
                                                 std::size_t freed_as, std::size_t is) noexcept(false) {
@@ -53,7 +48,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
         std::snprintf(sizes.data(), sizes.size(), " (a block of %zu bytes)", is);
     std::array<char, 400> message{};
     std::snprintf(message.data(), message.size(), "pooled: bad deallocation of %p into pool '%s': %s%s", p,
-                  name_of(pool_id), kind, sizes.data());
+                  g_registry.name_of(pool_id), kind, sizes.data());
     POOLED_FAIL(message.data());
     std::abort();
 }
@@ -119,7 +114,7 @@ inline void on_request(std::uint32_t pool_id, std::size_t bytes, std::size_t ali
     std::snprintf(message.data(), message.size(),
                   "pooled: bad allocation of %zu bytes from pool '%s': the alignment %zu is not a power of "
                   "two; pass alignof(T)",
-                  bytes, name_of(pool_id), align);
+                  bytes, g_registry.name_of(pool_id), align);
     POOLED_FAIL(message.data());
     std::abort();
 }
@@ -133,7 +128,7 @@ inline void on_allocate(void* block, std::size_t bytes) {
     POOLED_CHECK(!g_live_map.set(block, true), "pooled: internal error: a block in use was handed out again");
     if constexpr (fill::k_is_on) {
         map_entry const entry = g_page_map.find(block);
-        fill::end_free(name_of(entry.pool_id()), block, bytes_of(entry));
+        fill::end_free(g_registry.name_of(entry.pool_id()), block, bytes_of(entry));
         if constexpr (k_guard_bytes != 0) fill::write_guard(block, bytes, bytes_of(entry));
     }
 }
@@ -144,7 +139,7 @@ inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t t
     if constexpr (fill::k_is_on && k_guard_bytes != 0) {
         fill::guard_state const guard = fill::read_guard(block, total);
         if (guard.changed != fill::k_intact)
-            fail_write(name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
+            fail_write(g_registry.name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
                        guard.changed,
                        "behind its end (overflow); look for an index or a length that is too large there");
     }

@@ -67,11 +67,6 @@ enum class origin : unsigned char {
     return true;
 }
 
-[[nodiscard]] inline char const* name_of(std::uint32_t pool_id) noexcept {
-    pool_core const* const core = g_registry.find(pool_id);
-    return core != nullptr ? core->name() : "?";
-}
-
 // Requires a block that was not admitted, of a pool that this copy of the library made.
 POOLED_NOINLINE inline void report(std::uint32_t pool_id, class_index c, void* p) noexcept {
     map_entry const entry = g_page_map.find(p);
@@ -82,12 +77,13 @@ POOLED_NOINLINE inline void report(std::uint32_t pool_id, class_index c, void* p
         what = "it belongs to another pool";
     else if (entry.slab_at()->size_class != c && entry.slab_at()->size_class <= k_exact)
         what = "it is no block in use of this size (double free, or another size)";
-    fail_deallocation(name_of(pool_id), p, what);
+    fail_deallocation(g_registry.name_of(pool_id), p, what);
 }
 
 // Of a block that carries its mark.
 POOLED_NOINLINE inline void report_freed(void const* block) noexcept {
-    fail_deallocation(name_of(g_page_map.find(block).pool_id()), block, "it was freed before (double free)");
+    fail_deallocation(g_registry.name_of(g_page_map.find(block).pool_id()), block,
+                      "it was freed before (double free)");
 }
 
 // Before anything in a block is read that was written when it was made: a count of elements, say.
@@ -104,7 +100,7 @@ inline void mark_header(void* header) noexcept {
 }
 
 POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
-    fail_deallocation(name_of(g_page_map.find(block).pool_id()), block,
+    fail_deallocation(g_registry.name_of(g_page_map.find(block).pool_id()), block,
                       "a free block was freed again (double free), or written to");
 }
 

@@ -10,9 +10,9 @@
 // Any thread may call; O(1). Not compiled in other builds.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/address_map.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/os/platform.hpp"
 
 #include <array>
 #include <atomic>
@@ -25,51 +25,42 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class live_map {
 public:
-    // Makes the leaves for [base, base + bytes), so that set() makes no system call later. False: no memory.
+    // So that set() makes no system call later. False: no memory.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
-        std::uintptr_t const last = (address_of(base) + bytes - 1) / k_min_block_bytes / k_leaf_units;
-        for (std::uintptr_t i = address_of(base) / k_min_block_bytes / k_leaf_units; i <= last; ++i)
-            if (leaf_for(i) == nullptr) return false;
-        return true;
+        return m_leaves.prepare(base, bytes);
     }
 
-    [[nodiscard]] bool test(void const* p) noexcept {
-        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
-        // acquire: pairs with the release in leaf_for().
-        word_type const* const leaf = m_leaves[unit / k_leaf_units].load(std::memory_order_acquire);
-        if (leaf == nullptr) return false;
-        return (leaf[unit % k_leaf_units / 64].load(std::memory_order_relaxed) >> (unit % 64) & 1) != 0;
+    [[nodiscard]] bool test(void const* p) const noexcept {
+        word const* const w = word_of(p);
+        return w != nullptr && (w->load(std::memory_order_relaxed) & bit_of(p)) != 0;
     }
 
-    // Requires prepare() of the address. The bit's former value.
+    // The bit's former value. Without effect where nothing was prepared.
     bool set(void const* p, bool live) noexcept {
-        std::uintptr_t const unit = address_of(p) / k_min_block_bytes;
-        std::uint64_t const bit = std::uint64_t{1} << (unit % 64);
-        std::atomic<std::uint64_t>& word = leaf_for(unit / k_leaf_units)[unit % k_leaf_units / 64];
-        std::uint64_t const before = live ? word.fetch_or(bit, std::memory_order_relaxed)
-                                          : word.fetch_and(~bit, std::memory_order_relaxed);
+        word* const w = word_of(p);
+        if (w == nullptr) return false;
+        std::uint64_t const bit = bit_of(p);
+        std::uint64_t const before = live ? w->fetch_or(bit, std::memory_order_relaxed)
+                                          : w->fetch_and(~bit, std::memory_order_relaxed);
         return (before & bit) != 0;
     }
 
 private:
-    static constexpr std::size_t k_leaf_units = std::size_t{1} << 28;  // 4 GiB of addresses, 32 MiB of bits
-    using word_type = std::atomic<std::uint64_t>;
+    static constexpr unsigned k_leaf_bits = 32;  // 32 MiB of bits
+    static constexpr std::size_t k_word_bytes = 64 * k_min_block_bytes;
+    using word = std::atomic<std::uint64_t>;
+    using leaf = std::array<word, (std::size_t{1} << k_leaf_bits) / k_word_bytes>;
 
-    word_type* leaf_for(std::size_t index) noexcept {
-        // acquire: pairs with the release below.
-        if (word_type* const leaf = m_leaves[index].load(std::memory_order_acquire)) return leaf;
-        void* const pages = platform::map_pages(k_leaf_units / 8, platform::k_page_bytes);
-        if (pages == nullptr) return nullptr;
-        word_type* expected = nullptr;
-        // acq_rel: publishes the zero pages, or sees those of a thread that was faster.
-        if (m_leaves[index].compare_exchange_strong(expected, static_cast<word_type*>(pages),
-                                                    std::memory_order_acq_rel))
-            return static_cast<word_type*>(pages);
-        platform::unmap_pages(pages, k_leaf_units / 8);
-        return expected;
+    // Null: not prepared.
+    [[nodiscard]] word* word_of(void const* p) const noexcept {
+        leaf* const l = m_leaves.covers(address_of(p)) ? m_leaves.leaf_of(address_of(p)) : nullptr;
+        return l != nullptr ? &(*l)[static_cast<std::uint32_t>(address_of(p)) / k_word_bytes] : nullptr;
+    }
+    [[nodiscard]] static std::uint64_t bit_of(void const* p) noexcept {
+        return std::uint64_t{1} << (address_of(p) / k_min_block_bytes % 64);
     }
 
-    std::array<std::atomic<word_type*>, 65536> m_leaves{};
+    address_map<leaf, k_leaf_bits> m_leaves;
 };
 
 POOLED_STATE(live_map, g_live_map);

@@ -26,8 +26,7 @@
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::malloc_blocks {
 
 POOLED_NOINLINE inline void report(std::uint32_t pool_id, void* p, char const* what) noexcept {
-    pool_core const* const core = g_registry.find(pool_id);
-    detail::fail_deallocation(core != nullptr ? core->name() : "?", p, what);
+    detail::fail_deallocation(g_registry.name_of(pool_id), p, what);
 }
 
 // For an address that is not a block in use. The address is passed to free(), because the tool has the most information:

@@ -13,8 +13,8 @@
 // Any thread may call; without a lock. The words of a block belong to its owner. O(bytes / 16); find: O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/address_map.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/impl/os/platform.hpp"
 
 #include <array>
 #include <atomic>
@@ -38,7 +38,7 @@ public:
             p = std::malloc(bytes);
         else if (::posix_memalign(&p, align, bytes) != 0)
             p = nullptr;
-        if (p == nullptr || !prepare(p, bytes)) {
+        if (p == nullptr || !m_leaves.prepare(p, bytes)) {
             std::free(p);
             return nullptr;
         }
@@ -49,11 +49,10 @@ public:
 
     // The pool's block for the malloc block that `p` lies in, or null.
     [[nodiscard]] void* find(void const* p) const noexcept {
-        std::uintptr_t const unit = address_of(p) / k_unit_bytes;
-        if (unit / k_leaf_units >= m_leaves.size()) return nullptr;
-        leaf const* const l = leaf_at(unit / k_leaf_units);
-        if (l == nullptr) return nullptr;
-        return reinterpret_cast<void*>((*l)[unit % k_leaf_units].load(std::memory_order_relaxed));
+        std::uintptr_t const address = address_of(p);
+        leaf const* const l = m_leaves.covers(address) ? m_leaves.leaf_of(address) : nullptr;
+        return l == nullptr ? nullptr
+                            : reinterpret_cast<void*>((*l)[unit_of(address)].load(std::memory_order_relaxed));
     }
 
     // Require a block in use, and the result of find() for it.
@@ -74,48 +73,25 @@ private:
         std::uintptr_t complement;
         std::size_t bytes;
     };
-    static constexpr std::size_t k_unit_bytes = 16;                    // the alignment of malloc
-    static constexpr std::size_t k_leaf_units = std::size_t{1} << 24;  // 256 MiB of addresses
-    using leaf = std::array<std::atomic<std::uintptr_t>, k_leaf_units>;
+    static constexpr std::size_t k_unit_bytes = 16;  // the alignment of malloc
+    static constexpr unsigned k_leaf_bits = 28;
+    using leaf = std::array<std::atomic<std::uintptr_t>, (std::size_t{1} << k_leaf_bits) / k_unit_bytes>;
 
     [[nodiscard]] static record const& record_of(void const* stand_in) noexcept {
         return *std::launder(static_cast<record const*>(stand_in));
     }
 
-    [[nodiscard]] static std::uintptr_t last_unit(void const* p, std::size_t bytes) noexcept {
-        return (address_of(p) + (bytes == 0 ? 0 : bytes - 1)) / k_unit_bytes;
-    }
-
-    [[nodiscard]] leaf* leaf_at(std::size_t index) const noexcept {
-        return __atomic_load_n(&m_leaves[index], __ATOMIC_ACQUIRE);
-    }
-
-    bool prepare(void const* p, std::size_t bytes) noexcept {
-        std::uintptr_t const last = last_unit(p, bytes) / k_leaf_units;
-        if (last >= m_leaves.size()) return false;
-        for (std::uintptr_t i = address_of(p) / k_unit_bytes / k_leaf_units; i <= last; ++i) {
-            if (leaf_at(i) != nullptr) continue;
-            void* const pages = platform::map_pages(sizeof(leaf), platform::k_page_bytes);
-            if (pages == nullptr) return false;
-            leaf* expected = nullptr;
-            // A leaf of zero pages is empty. release: pairs with the acquire in leaf_at().
-            if (!__atomic_compare_exchange_n(&m_leaves[i], &expected, static_cast<leaf*>(pages), false,
-                                             __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-                platform::unmap_pages(pages, sizeof(leaf));
-        }
-        return true;
+    [[nodiscard]] static std::size_t unit_of(std::uintptr_t address) noexcept {
+        return address % (std::uintptr_t{1} << k_leaf_bits) / k_unit_bytes;
     }
 
     void assign(void const* p, std::size_t bytes, std::uintptr_t value) noexcept {
-        std::uintptr_t const last = last_unit(p, bytes);
-        for (std::uintptr_t unit = address_of(p) / k_unit_bytes; unit <= last; ++unit) {
-            leaf& l = *leaf_at(unit / k_leaf_units);
-            l[unit % k_leaf_units].store(value, std::memory_order_relaxed);
-        }
+        std::uintptr_t const last = address_of(p) + (bytes == 0 ? 0 : bytes - 1);
+        for (std::uintptr_t at = round_down(address_of(p), k_unit_bytes); at <= last; at += k_unit_bytes)
+            (*m_leaves.leaf_of(at))[unit_of(at)].store(value, std::memory_order_relaxed);
     }
 
-    // Not std::atomic, because Clang does not evaluate a million constructors for a constant.
-    std::array<leaf*, std::size_t{1} << 20> m_leaves{};  // 48 bits of addresses
+    address_map<leaf, k_leaf_bits> m_leaves;
 };
 
 POOLED_STATE(malloc_map, g_malloc_map);

@@ -120,7 +120,8 @@ public:
     // Fills the caller's cache if it is empty. True: no other thread has a cache, and all free addresses are in this one.
     [[nodiscard]] bool gather(thread_cache* mine, std::size_t capacity) noexcept {
         refill(mine, capacity);
-        bool const is_only_one = mine != nullptr && m_core.first_cache() == mine && mine->next == nullptr;
+        bool const is_only_one =
+            mine != nullptr && m_core.first_cache() == mine && mine->links.next == nullptr;
         return is_only_one && m_list.empty();
     }
 
@@ -217,7 +218,7 @@ private:
     }
     template <class Visit>
     void for_each_cache(Visit&& visit) noexcept {
-        for (thread_cache* each = m_core.first_cache(); each != nullptr; each = each->next)
+        for (thread_cache* each = m_core.first_cache(); each != nullptr; each = each->links.next)
             visit(*each);
     }
     // Requires stopped owners.

@@ -17,6 +17,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
@@ -73,8 +74,7 @@ private:
 
 #if POOLED_HAS_CODE
     struct alignas(k_unit) region {
-        region* next = nullptr;
-        region* previous = nullptr;
+        list_links<region> links;
         piece* free = nullptr;  // pieces that were in use before
         std::uint32_t piece_bytes;
         std::uint32_t capacity;
@@ -123,26 +123,14 @@ private:
     [[nodiscard]] bool add_region(std::size_t size) noexcept {
         void* const pages = map(k_region_bytes, k_region_bytes);
         if (pages == nullptr) return false;
-        link(*::new (pages) region(size));
+        m_regions[list_of(size)].push_front(*::new (pages) region(size));
         ++m_empty[list_of(size)];
         return true;
-    }
-    void link(region& r) noexcept {
-        region*& list = m_regions[list_of(r.piece_bytes)];
-        r.previous = nullptr;
-        r.next = list;
-        if (list != nullptr) list->previous = &r;
-        list = &r;
-    }
-    void unlink(region& r) noexcept {
-        (r.previous != nullptr ? r.previous->next : m_regions[list_of(r.piece_bytes)]) = r.next;
-        if (r.next != nullptr) r.next->previous = r.previous;
-        r.next = r.previous = nullptr;
     }
 #endif
 
     detail::mutex m_mutex;
-    std::array<region*, k_lists> m_regions{};
+    std::array<intrusive_list<region>, k_lists> m_regions{};
     std::array<std::uint32_t, k_lists> m_empty{};     // regions without a piece in use
     std::array<std::uint32_t, k_lists> m_reserved{};  // pieces
 };
@@ -155,11 +143,11 @@ POOLED_CODE void* metadata_arena::try_allocate(std::size_t bytes) noexcept {
     std::size_t const size = piece_bytes(bytes);
     if (size > k_largest_piece) return map(size, platform::k_page_bytes);
     scoped_lock const lock(m_mutex);
-    region*& list = m_regions[list_of(size)];
-    if (list == nullptr && !add_region(size)) return nullptr;
-    region& r = *list;
+    intrusive_list<region>& list = m_regions[list_of(size)];
+    if (list.empty() && !add_region(size)) return nullptr;
+    region& r = *list.first();
     if (r.live == 0) --m_empty[list_of(size)];
-    if (r.live + 1 == r.capacity) unlink(r);
+    if (r.live + 1 == r.capacity) list.remove(r);
     return r.take();
 }
 
@@ -168,17 +156,17 @@ POOLED_CODE void metadata_arena::deallocate(void* p, std::size_t bytes) noexcept
     if (size > k_largest_piece) return unmap(p, size);
     scoped_lock const lock(m_mutex);
     region& r = *reinterpret_cast<region*>(round_down(address_of(p), k_region_bytes));
-    if (r.live == r.capacity) link(r);
+    std::size_t const l = list_of(size);
+    if (r.live == r.capacity) m_regions[l].push_front(r);
     r.put(p);
     if (r.live != 0) return;
-    std::size_t const l = list_of(size);
     // One stays, and what reserve() made.
     std::uint32_t const kept = (m_reserved[l] + r.capacity - 1) / r.capacity;
     if (m_empty[l] < detail::larger<std::uint32_t>(kept, 1)) {
         ++m_empty[l];
         return;
     }
-    unlink(r);
+    m_regions[l].remove(r);
     unmap(&r, k_region_bytes);
 }
 
@@ -189,9 +177,9 @@ POOLED_CODE void metadata_arena::reserve(std::size_t bytes, std::size_t count) {
     std::size_t const l = list_of(size);
     std::size_t const wanted = m_reserved[l] + count;
     std::size_t free = 0;
-    for (region const* r = m_regions[l]; r != nullptr; r = r->next)
-        free += r->capacity - r->live;
-    for (; free < wanted; free += m_regions[l]->capacity)
+    for (region const& r : m_regions[l])
+        free += r.capacity - r.live;
+    for (; free < wanted; free += m_regions[l].first()->capacity)
         if (!add_region(size)) POOLED_THROW(std::bad_alloc());
     m_reserved[l] = static_cast<std::uint32_t>(wanted);
 }

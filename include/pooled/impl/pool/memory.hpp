@@ -129,7 +129,7 @@ public:
     void discard() noexcept {
         upstream::call under_way(m_upstream);
         unique_lock lock(m_caches.mutex());
-        chunk* const all = m_caches.discard(m_slabs, under_way);
+        auto const all = m_caches.discard(m_slabs, under_way);
         lock.unlock();
         m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
     }

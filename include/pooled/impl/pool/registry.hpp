@@ -87,6 +87,10 @@ public:
     registry& operator=(registry const&) = delete;
 
     [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept { return m_cores.find(id); }
+    [[nodiscard]] char const* name_of(std::uint32_t id) const noexcept {
+        pool_core const* const core = find(id);
+        return core != nullptr ? core->name() : "?";
+    }
 
     // A new core, under the lowest id that is free in the process. Throws std::bad_alloc when memory or ids (k_max_pools) run
     // out, and std::invalid_argument for options that make no sense.
@@ -231,10 +235,8 @@ inline void registry::prepare() {
     if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED
     g_thread_numbers.create_hook();
-    detail::choose_free_head([](void const* block) noexcept {
-        pool_core const* const core = g_registry.find(g_page_map.find(block).pool_id());
-        return core != nullptr ? core->name() : "?";
-    });
+    detail::choose_free_head(
+        [](void const* block) noexcept { return g_registry.name_of(g_page_map.find(block).pool_id()); });
 #endif
     auto const retire_dead = [](thread_cache& cache) noexcept {
         cache.core->retire(cache);
@@ -308,17 +310,14 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
         core.caches().link(*cache);
         g_fork_gate.own_place();
     }
-    cache->next_owned = state.owned;
-    if (state.owned != nullptr) state.owned->previous_owned = cache;
-    state.owned = cache;
+    state.owned.push_front(*cache);
     *entry = cache;
     return cache;
 }
 
 // Requires a cache that is no longer linked to its pool.
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
-    (cache.previous_owned != nullptr ? cache.previous_owned->next_owned : state.owned) = cache.next_owned;
-    if (cache.next_owned != nullptr) cache.next_owned->previous_owned = cache.previous_owned;
+    state.owned.remove(cache);
     thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near_caches[cache.pool_id]
                                  : state.far_caches == nullptr
                                      ? nullptr
@@ -365,16 +364,17 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     auto& state = *static_cast<thread_state*>(argument);
     // A thread that was cancelled inside its gates first leaves them: others wait for that, holding a lock that is needed here.
     state.far_gate.leave();
-    for (thread_cache* cache = state.owned; cache != nullptr; cache = cache->next_owned)
-        cache->gate.leave();
-    for (thread_cache* cache = state.owned; cache != nullptr;)  // closed caches may be freed meanwhile
-        cache = return_large(*cache) ? state.owned : cache->next_owned;
+    for (thread_cache& cache : state.owned)
+        cache.gate.leave();
+    for (thread_cache* cache = state.owned.first();
+         cache != nullptr;)  // closed caches may be freed meanwhile
+        cache = return_large(*cache) ? state.owned.first() : state.owned.after(*cache);
     state.ended = true;
     state.near_caches.fill(nullptr);
     state.forget(state.recent);
     unique_lock lock(g_registry.m_mutex);  // so that no pool is closed meanwhile
     state.closed.store(nullptr, std::memory_order_relaxed);
-    while (thread_cache* const cache = state.owned) {
+    while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
             scoped_lock const caches_lock(core->caches().mutex());
             core->retire(*cache);
@@ -393,8 +393,8 @@ inline void registry::before_fork() noexcept {
     if (g_registry.m_begun_forks++ != 0) return;
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
-        for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
-            if (each->owner != &t_state) visit(each->owner->far_gate);
+        for (far_array& each : g_registry.m_far_arrays)
+            if (each.owner != &t_state) visit(each.owner->far_gate);
         g_registry.for_each_core([&](pool_core& core) {
             if (core.id() < k_far_slot) core.caches().for_each_other_gate(visit);
         });
@@ -408,8 +408,8 @@ inline void registry::before_fork() noexcept {
 // Owners resume the gates of their caches themselves.
 inline void registry::after_fork_in_parent() noexcept {
     if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
-    for (far_array* each = g_registry.m_far_arrays.first(); each != nullptr; each = each->next)
-        each->owner->far_gate.resume();
+    for (far_array& each : g_registry.m_far_arrays)
+        each.owner->far_gate.resume();
     g_fork_gate.end();
 }
 

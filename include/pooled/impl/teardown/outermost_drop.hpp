@@ -13,6 +13,7 @@
 // Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
@@ -40,8 +41,8 @@ struct outermost_drop {
 
     std::uintptr_t top = 0;
     std::uintptr_t low = 0;
-    outermost_drop* outer = nullptr;  // on a thread's own stack: the record around this one
-    outermost_drop* next = nullptr;   // in the table
+    outermost_drop* outer = nullptr;   // on a thread's own stack: the record around this one
+    list_links<outermost_drop> links;  // in the table
     bool is_on_own_stack = false;
     bool takes_unordered = false;  // objects of unordered pools are deferred to it at any depth
     bool is_relieving = false;     // objects are being destroyed for an allocation that found no memory
@@ -63,18 +64,15 @@ public:
         survive_fork();
         shard& s = shard_of(drop.top);
         scoped_lock const lock(s.lock);
-        drop.next = s.first;
-        s.first = &drop;
+        s.drops.push_front(drop);
     }
 
     // In a forked child, the record may have been removed already.
     void remove(outermost_drop& drop) noexcept {
         shard& s = shard_of(drop.top);
         scoped_lock const lock(s.lock);
-        outermost_drop** link = &s.first;
-        while (*link != nullptr && *link != &drop)
-            link = &(*link)->next;
-        if (*link != nullptr) *link = drop.next;
+        for (outermost_drop& each : s.drops)
+            if (&each == &drop) return s.drops.remove(drop);
     }
 
     // The innermost record on the stack that `here` is on, or null.
@@ -94,7 +92,7 @@ private:
 
     struct alignas(64) shard {
         mutex lock;
-        outermost_drop* first = nullptr;
+        intrusive_list<outermost_drop> drops;
     };
 
     [[nodiscard]] shard& shard_of(std::uintptr_t address) noexcept {
@@ -107,8 +105,8 @@ private:
     }
     static void look(shard& s, std::uintptr_t here, outermost_drop*& found) noexcept {
         scoped_lock const lock(s.lock);
-        for (outermost_drop* d = s.first; d != nullptr; d = d->next)
-            if (d->covers(here) && (found == nullptr || d->top < found->top)) found = d;
+        for (outermost_drop& d : s.drops)
+            if (d.covers(here) && (found == nullptr || d.top < found->top)) found = &d;
     }
 
     inline void survive_fork() noexcept;
@@ -117,7 +115,7 @@ private:
     void forget_all() noexcept {
         for (shard& s : m_shards) {
             scoped_lock const lock(s.lock);
-            s.first = nullptr;
+            s.drops = {};
         }
     }
 

@@ -89,6 +89,7 @@ struct std_atomics {
     template <class T>
     using plain = simulated_plain<T>;
 
+    static void full_barrier() noexcept { simulation::full_fence(); }
     static void light_barrier() noexcept { simulation::full_fence(); }
 };
 
