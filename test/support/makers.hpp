@@ -24,6 +24,9 @@
 
 namespace test {
 
+// Tests write lengths as ints, which are converted here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 #define POOLED_TEST_FORM(name, function)                                                           \
     template <class T, class... Element>                                                           \
     [[nodiscard]] static auto name(auto& pool, auto&&... args) {                                   \
@@ -62,6 +65,7 @@ struct by_rc_ptr {
 };
 #undef POOLED_TEST_HANDLE
 #undef POOLED_TEST_FORM
+#pragma GCC diagnostic pop
 
 template <class Handle, class Pool>
 struct maker_kind : Handle {

@@ -21,7 +21,6 @@ class cache_set_test : public testing::Test {
 protected:
     static constexpr class_index k_class = class_for(48, 8);
     static constexpr class_index k_other = class_for(1500, 8);
-    static constexpr class_index k_large_class = large_class_for(100'000, 8);
     static constexpr std::uint32_t k_pool_id = 60'003;  // no pool of this program has it
 
     cache_set_test() {

@@ -26,7 +26,6 @@ using namespace pooled::detail;
 constexpr class_index k_48 = class_for(48, 8);
 constexpr class_index k_1500 = class_for(1500, 8);
 constexpr class_index k_32k = class_for(32768, 8);
-constexpr class_index k_256k = large_class_for(256 * 1024, 8);
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr std::uint32_t k_pool_id = 60'000;  // no pool of this program has it
 

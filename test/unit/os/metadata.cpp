@@ -20,11 +20,6 @@ namespace {
 
 using namespace pooled::detail;
 
-struct piece {
-    void* p;
-    std::size_t bytes;
-};
-
 TEST(metadata, gives_pieces_of_any_size_that_do_not_overlap) {
     static metadata_arena arena;
     std::vector<test::raw_block> pieces;

@@ -25,7 +25,6 @@ constexpr class_index k_48 = class_for(48, 8);
 constexpr class_index k_1500 = class_for(1500, 8);
 constexpr std::size_t k_mib = std::size_t{1} << 20;
 constexpr std::size_t k_large_bytes = 100'000;
-constexpr class_index k_large_class = large_class_for(k_large_bytes, 16);
 constexpr std::size_t k_exact_bytes = k_max_large_block_bytes + 1;
 constexpr std::uint32_t k_pool_id = 60'010;  // no pool of this program has it
 
@@ -91,9 +90,6 @@ protected:
     [[nodiscard]] void* take_large(std::size_t i) {
         void* const cached = pool_memory::take_cached(k_large_bytes, 16, &caches[i]);
         return cached != nullptr ? cached : memory->allocate_large(k_large_bytes, 16, &caches[i]);
-    }
-    void give_large(std::size_t i, void* p) {
-        EXPECT_EQ(memory->deallocate_large(p, k_pool_id, "packets", &caches[i]), 0U);
     }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;

@@ -23,9 +23,6 @@ protected:
     count_word() { test::start_death_tests_anew(); }
 
     static std::uint64_t strong(count_header const& h) { return count_header::strong_in(h.word.load()); }
-    static std::uint64_t weak(count_header const& h) {
-        return count_header::weak_in(h.word.load()) / count_header::k_weak_one;
-    }
     static constexpr std::uint64_t k_type = std::uint64_t{500} << pooled::detail::k_type_shift;
 };
 using countings = testing::Types<among_threads, on_one_thread>;
