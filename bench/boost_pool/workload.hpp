@@ -2,7 +2,12 @@
 // Boost.Pool's classes compared with those of compat/boost_pool.hpp. Variants are the classes; objects have 48 bytes.
 //
 //   step 1   pairs: allocated and freed at once
-//   step n   bursts: n allocated, each written to, and freed in the same order; then once more, freed in shuffled order
+//   step n   bursts: n allocated, each written to, and freed in the same order; then in reverse, and in shuffled order
+//
+// and programs, with step n:
+//
+//   vector   n push_back to a vector on pool_allocator          list     of n on fast_pool_allocator, built and cleared
+//   string   of n characters on pool_allocator                  objects  n in an object_pool, destroyed with it
 //
 // Each burst is on the same pool, so all but the first find it as the last shuffled one left it. Boost's object_pool and
 // pool_allocator free by walking a list: a burst of a million would take hours there, so these have short ones.
@@ -16,6 +21,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -96,19 +103,38 @@ measurement measure(const parameters& p) {
         for (std::size_t i = held.size() - 1; i > 0; --i)
             std::swap(held[i], held[random.below(static_cast<std::uint32_t>(i + 1))]);
     };
-    const std::uint64_t rounds = std::max<std::uint64_t>(scaled(k_in_bursts, p.scale) / (2 * held.size()), 1);
+    const std::uint64_t rounds = std::max<std::uint64_t>(scaled(k_in_bursts, p.scale) / (3 * held.size()), 1);
     double in_order = 0;
+    double reversed = 0;
     double shuffled = 0;
     for (std::uint64_t i = 0; i < rounds; ++i) {
         in_order += burst(from, held, [] {});
+        reversed += burst(from, held, [&] { std::reverse(held.begin(), held.end()); });
         shuffled += burst(from, held, shuffle);
     }
-    const std::uint64_t half = rounds * held.size();
-    return {in_order + shuffled,
-            2 * half,
-            {{"ns_in_order", in_order * 1e9 / static_cast<double>(half)},
-             {"ns_shuffled", shuffled * 1e9 / static_cast<double>(half)}}};
+    const std::uint64_t each = rounds * held.size();
+    const auto ns = [each](double seconds) { return seconds * 1e9 / static_cast<double>(each); };
+    return {in_order + reversed + shuffled,
+            3 * each,
+            {{"ns_in_order", ns(in_order)}, {"ns_reversed", ns(reversed)}, {"ns_shuffled", ns(shuffled)}}};
 }
+
+// Calls use(n), which has n operations, as often as `p` says.
+template <class Use>
+measurement repeat(const parameters& p, std::size_t n, Use&& use) {
+    start_and_join_one_thread();
+    n = is_tiny(p.scale) ? std::min<std::size_t>(n, 1'000) : n;
+    const std::uint64_t rounds = std::max<std::uint64_t>(scaled(k_in_bursts, p.scale) / n, 1);
+    use(n);
+    const stopwatch watch;
+    for (std::uint64_t i = 0; i < rounds; ++i)
+        use(n);
+    return {watch.seconds(), rounds * n, {}};
+}
+
+struct destroyed : object {
+    ~destroyed() { keep_alive(this); }
+};
 
 template <class C>
 measurement run(const parameters& p) {
@@ -121,7 +147,34 @@ measurement run(const parameters& p) {
         return measure<of_singleton<typename C::template null_mutex<tag, sizeof(object)>>>(p);
     if (variant == "pool_allocator")
         return measure<of_allocator<typename C::template pool_allocator<object>>>(p);
-    return measure<of_allocator<typename C::template fast_pool_allocator<object>>>(p);
+    if (variant == "fast_pool_allocator")
+        return measure<of_allocator<typename C::template fast_pool_allocator<object>>>(p);
+    if (variant == "vector")
+        return repeat(p, p.step, [](std::size_t n) {
+            std::vector<int, typename C::template pool_allocator<int>> numbers;
+            for (std::size_t i = 0; i < n; ++i)
+                numbers.push_back(static_cast<int>(i));
+            keep_alive(numbers.data());
+        });
+    if (variant == "string")
+        return repeat(p, 1, [&p](std::size_t) {
+            const std::basic_string<char, std::char_traits<char>, typename C::template pool_allocator<char>>
+                text(p.step, 'x');
+            keep_alive(text.data());
+        });
+    if (variant == "list") {
+        std::list<int, typename C::template fast_pool_allocator<int>> numbers;
+        return repeat(p, p.step, [&numbers](std::size_t n) {
+            for (std::size_t i = 0; i < n; ++i)
+                numbers.push_back(static_cast<int>(i));
+            numbers.clear();
+        });
+    }
+    return repeat(p, p.step, [](std::size_t n) {
+        typename C::template object_pool<destroyed> objects;
+        for (std::size_t i = 0; i < n; ++i)
+            keep_alive(objects.construct());
+    });
 }
 
 }  // namespace bench::boost_pool

@@ -121,17 +121,6 @@ TEST(our_singleton_pool, with_a_null_mutex_is_for_one_thread_at_a_time) {
     EXPECT_TRUE(pool::purge_memory());
 }
 
-TEST(our_singleton_pool, locks_no_mutex_of_the_users) {
-    struct tag;
-    struct untouchable {
-        void lock() { ADD_FAILURE() << "locked"; }
-        void unlock() { ADD_FAILURE() << "unlocked"; }
-    };
-    using pool = compat::singleton_pool<tag, 64, compat::default_user_allocator_new_delete, untouchable>;
-    pool::free(pool::malloc());
-    EXPECT_TRUE(pool::release_memory());
-}
-
 TEST(our_singleton_pool, finds_the_chunk_that_another_thread_freed_before_it_says_that_there_is_none) {
     struct tag;
     books_closed<tag> const books;
@@ -142,52 +131,12 @@ TEST(our_singleton_pool, finds_the_chunk_that_another_thread_freed_before_it_say
         p = pool::malloc();
     user::open().most_bytes = 0;
     EXPECT_EQ(pool::malloc(), nullptr);
-    std::thread([&] {
-        compat::detail::t_stripe = 5;  // as if the first ones had been locked
-        pool::free(chunks[2]);
-    }).join();
+    std::thread([&] { pool::free(chunks[2]); }).join();
     EXPECT_EQ(pool::malloc(), chunks[2]);
     EXPECT_EQ(pool::malloc(), nullptr);
     for (void* p : chunks)
         pool::free(p);
     EXPECT_TRUE(pool::release_memory());
-}
-
-TEST(our_singleton_pool, does_not_wait_for_a_thread_that_is_in_it) {
-    struct tag;
-    static std::latch* inside = nullptr;
-    static std::latch* go_on = nullptr;
-    struct slow {
-        using size_type = std::size_t;
-        using difference_type = std::ptrdiff_t;
-        static char* malloc(size_type bytes) {
-            if (inside != nullptr) {
-                inside->count_down();
-                go_on->wait();
-            }
-            return static_cast<char*>(std::malloc(bytes));
-        }
-        static void free(char* p) { std::free(p); }
-    };
-    using pool = compat::singleton_pool<tag, 64, slow, compat::details::pool::default_mutex, 4>;
-    std::array<void*, 4> chunks{};
-    for (void*& p : chunks)
-        p = pool::malloc();
-    std::latch entered(1);
-    std::latch end(1);
-    inside = &entered;
-    go_on = &end;
-    std::thread grows([] { pool::free(pool::malloc()); });
-    entered.wait();
-    for (void* p : chunks)
-        pool::free(p);
-    void* const p = pool::malloc();
-    EXPECT_NE(p, nullptr);
-    pool::free(p);
-    end.count_down();
-    grows.join();
-    inside = nullptr;
-    EXPECT_TRUE(pool::purge_memory());
 }
 
 TEST(our_singleton_pool, serves_a_forked_child_whatever_its_threads_were_at) {
@@ -370,13 +319,14 @@ TEST(our_pools, ignore_null) {
 
 TEST(our_pool, never_writes_to_a_free_chunk) {
     compat::pool<> pool(48);
-    std::vector<char*> chunks(100);
+    std::vector<char*> chunks(1000);
     for (char*& p : chunks) {
         p = static_cast<char*>(pool.malloc());
         std::memset(p, 0x5a, 48);
     }
     for (char* p : chunks)
         pool.free(p);
+    pool.ordered_free(pool.ordered_malloc(300), 300);
     for (char const* p : chunks)
         for (int i = 0; i < 48; ++i)
             ASSERT_EQ(p[i], 0x5a);

@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -461,6 +462,35 @@ TYPED_TEST(boost_pool_documented, singleton_pool_is_synchronized) {
     for (std::thread& thread : threads)
         thread.join();
     EXPECT_TRUE(pool::purge_memory());
+}
+
+TYPED_TEST(boost_pool_documented, singleton_pool_locks_its_mutex_for_each_call) {
+    struct tag;
+    struct counting {
+        static int& locks() {
+            static int n = 0;
+            return n;
+        }
+        void lock() {
+            EXPECT_FALSE(std::exchange(is_locked, true));
+            ++locks();
+        }
+        void unlock() { EXPECT_TRUE(std::exchange(is_locked, false)); }
+        bool is_locked = false;
+    };
+    using pool = typename TypeParam::template singleton_pool<tag, 64, throwing, counting>;
+    int const before = counting::locks();  // a fork locks it, too
+    throwing::mode() = throwing::what::bad_alloc;
+    EXPECT_THROW(static_cast<void>(pool::malloc()), std::bad_alloc);
+    throwing::mode() = throwing::what::nothing;
+    pool::free(pool::malloc());
+    pool::ordered_free(pool::ordered_malloc());
+    pool::ordered_free(pool::ordered_malloc(3), 3);
+    EXPECT_FALSE(pool::is_from(nullptr));
+    EXPECT_EQ(counting::locks(), before + 8);
+    EXPECT_TRUE(pool::release_memory());
+    EXPECT_FALSE(pool::purge_memory());
+    EXPECT_EQ(counting::locks(), before + 10);
 }
 
 // A mutex and its guard.

@@ -3,31 +3,32 @@
 
 // The base of all pools of boost_pool.hpp: chunks of one size, cut from regions of a UserAllocator. For one thread.
 //
-//   UserAllocator ─▶ | slack | region | chunk | chunk | chunk | …        regions in a list, highest address first
-//
-//   m_hot    a free chunk, or null: alternating free and malloc need nothing else
-//   m_free   | null | p | p | p |                    addresses of free chunks; m_top is the last, which is used next
-//   m_fresh  chunks of the newest region that were never in use: up to m_fresh_end
+//   m_recent │ null │ p │ p │ …     chunks that were freed one by one; the last, at m_top, is used next
+//   m_head ─▶ group ─▶ group ─▶ …   bitmaps of 64 chunks each; a set bit is a free chunk. All groups with a free chunk are listed
+//   UserAllocator ─▶ | group | group | … | slack | chunk | chunk | chunk | …        regions, in an array by address
 //
 // The size of a chunk is fixed by the constructor, so an allocation looks nothing up. Boost links free chunks through
-// themselves; here their addresses lie in an array from std::malloc, 8 bytes a chunk. An array is as fast for pairs, and several
-// times as fast after a shuffled free (bench/boost_pool), since neither side waits for memory that is not needed. As everywhere
-// in the library, a write after free cannot corrupt the pool. A new region is not written to.
+// themselves; here their addresses lie in an array from std::malloc, 8 bytes each, until a row is wanted that the bitmaps do not
+// have. Then their bits are set. A row is a run of set bits, where Boost's is a run of a list that must be ordered. Nothing reads
+// or writes a free chunk, so a write after free cannot corrupt the pool, and a shuffled free waits for no memory.
 //
-// Invariants: chunks of all regions = in use + free + fresh; m_free has space for all of them, so deallocate() never fails.
-// O(1), but: rows of chunks O(free) and, when they have to be sorted, O(free * log free); release_memory() likewise;
-// is_from() O(regions). Trivially destructible: an owner that is destroyed calls purge_memory().
+// Invariant: a chunk is in use, recent, or marked. deallocate() never fails: a chunk for which m_recent cannot grow is marked.
+// O(1), but: marking a recent chunk and is_from() O(log regions); rows O(listed groups + length / 64); release_memory()
+// O(chunks / 64).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <new>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail {
 
@@ -60,48 +61,36 @@ public:
     constexpr chunk_store(user_memory const& user, std::size_t requested, std::size_t align,
                           std::size_t next_size, std::size_t max_size) noexcept
         : m_bytes(chunk_bytes(requested, align)), m_align(align), m_requested(requested), m_user(user) {
+        for (int bits = 3; bits < 64; bits *= 2)  // Newton: each step doubles the bits that are right
+            m_inverse *= 2 - (m_bytes >> m_shift) * m_inverse;
         set_next_size(next_size);
         set_max_size(max_size);
     }
+    ~chunk_store() { purge_memory(); }
     chunk_store(chunk_store const&) = delete;
     chunk_store& operator=(chunk_store const&) = delete;
 
     // A chunk; null when the user's allocator has no more.
     [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate() {
-        if (void* const hot = m_hot; hot != nullptr) [[likely]] {
-            m_hot = nullptr;
-            return hot;
+        if (void* const recent = *m_top; recent != nullptr) {
+            --m_top;
+            return recent;
         }
-        void** const top = m_top;
-        void* const p = *top;
-        if (p == nullptr) [[unlikely]]
-            return allocate_fresh();
-        m_top = top - 1;
-        return p;
+        std::uint64_t const free = m_head->free;
+        if (free == 0) [[unlikely]]
+            return allocate_from_next();
+        m_head->free = free & (free - 1);
+        return m_head_chunks + static_cast<std::size_t>(std::countr_zero(free)) * m_bytes;
     }
     // Null is ignored.
     POOLED_ALWAYS_INLINE void deallocate(void* p) noexcept {
         POOLED_EXPENSIVE_CHECK(
             p == nullptr || is_in_use(p),
             "pooled::compat: free() of an address that is not a chunk in use of this pool");
-        if (m_hot != nullptr) [[unlikely]] {
-            if (p != nullptr)
-                push(m_hot);
-            else
-                p = m_hot;
-        }
-        m_hot = p;
-    }
-
-    // Up to `n` free or fresh chunks for `out`, without asking the user's allocator. Returns how many.
-    [[nodiscard]] std::size_t take(void** out, std::size_t n) noexcept {
-        std::size_t taken = 0;
-        settle();
-        for (; taken < n && *m_top != nullptr; ++taken)
-            out[taken] = *m_top--;
-        for (; taken < n && m_fresh != m_fresh_end; ++taken)
-            out[taken] = take_fresh(1);
-        return taken;
+        if (p == nullptr) return;
+        if (m_top == m_limit) [[unlikely]]
+            return deallocate_beyond(p);
+        *++m_top = p;
     }
 
     // Contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. They may be freed together
@@ -110,30 +99,27 @@ public:
         if (n == 0 || n > most_chunks()) return nullptr;
         std::size_t const row = row_chunks(n);
         if (row == 1) return allocate();
-        settle();
-        if (void* const p = take_row(row, row)) return p;  // the row that was freed last
-        if (fresh() >= row) return take_fresh(row);
-        if (static_cast<std::size_t>(m_top - m_free) + fresh() >= row) {
-            if (void* const p = take_row(row, k_size_max)) return p;
-            spill_fresh();  // free chunks and fresh ones can form a row together
-            sort();
-            if (void* const p = take_row(row, k_size_max)) return p;
-        }
-        return grow(row) ? take_fresh(row) : nullptr;
+        if (void* const p = take_row(row)) return p;
+        if (settle())
+            if (void* const p = take_row(row)) return p;
+        region const* const grown = grow(row);
+        if (grown == nullptr) return nullptr;
+        mark(*grown, 0, row, false);
+        return grown->begin;
     }
-    // The first of them is used first. Null is ignored.
+    // Null is ignored.
     void deallocate_row(void* p, std::size_t n) noexcept {
         if (p == nullptr || n == 0) return;
-        settle();
-        for (std::size_t i = row_chunks(n); i-- != 0;)
-            push(static_cast<std::byte*>(p) + i * m_bytes);
+        std::size_t const row = row_chunks(n);
+        if (row == 1) return deallocate(p);
+        region const& r = region_of(p);
+        mark(r, index(r.begin, p), row, true);
     }
 
     // Whether `p` points into a chunk.
     [[nodiscard]] bool is_from(void const* p) const noexcept {
-        for (region const* r = m_regions; r != nullptr; r = r->next)
-            if (r->has(p)) return true;
-        return false;
+        region const* const r = last_before(p);
+        return r != nullptr && r->has(p) && !std::less<void const*>()(p, r->begin);
     }
 
     // Both return whether any memory was returned to the user's allocator. The first returns the regions that have no chunk in use,
@@ -142,9 +128,17 @@ public:
     bool purge_memory() noexcept;
 
     // Calls visit(chunk) for each chunk in use, highest address first. `visit` may deallocate others, which are then not
-    // visited any more, but not allocate. Afterwards only purge_memory() may be called.
+    // visited any more, but not allocate.
     template <class Visit>
-    void for_each_in_use(Visit&& visit);
+    void for_each_in_use(Visit&& visit) {
+        settle();
+        for (region const* r = m_regions + m_region_count; r-- != m_regions;)
+            for (std::size_t i = chunks(*r); i-- != 0;)
+                if (!is_marked(*r, i)) {
+                    visit(static_cast<void*>(r->begin + i * m_bytes));
+                    settle();
+                }
+    }
 
     [[nodiscard]] std::size_t requested_size() const noexcept { return m_requested; }
     [[nodiscard]] std::size_t next_size() const noexcept { return m_next_size; }
@@ -155,14 +149,19 @@ public:
     constexpr void set_max_size(std::size_t n) noexcept { m_max_size = (std::min)(n, most_chunks()); }
 
 private:
+    static constexpr std::size_t k_bits = 64;
+
+    struct group {
+        std::uint64_t free;
+        group* next;  // null: not in the list
+    };
     struct region {
-        region* next;
-        char* raw;  // as the user's allocator gave it
+        group* groups;  // what the user's allocator gave
         std::byte* begin;
         std::byte* end;
 
         [[nodiscard]] bool has(void const* p) const noexcept {
-            return std::less_equal<void const*>()(begin, p) && std::less<void const*>()(p, end);
+            return std::less_equal<void const*>()(groups, p) && std::less<void const*>()(p, end);
         }
     };
 
@@ -178,106 +177,179 @@ private:
     }
     // Requires 0 < n <= most_chunks(). Chunks for n times the requested size, which may be less than theirs.
     [[nodiscard]] std::size_t row_chunks(std::size_t n) const noexcept {
-        return std::max<std::size_t>((n * m_requested + m_bytes - 1) / m_bytes, 1);
+        if (m_requested == m_bytes) return n;
+        std::size_t const odd = m_bytes >> m_shift;
+        std::size_t const row = (n * m_requested + m_bytes - 1) >> m_shift;
+        return std::max<std::size_t>(odd == 1 ? row : row / odd, 1);
     }
-    [[nodiscard]] std::size_t fresh() const noexcept {
-        return static_cast<std::size_t>(m_fresh_end - m_fresh) / m_bytes;
+    // Requires that `p` is so many whole chunks behind `begin`. A product with the inverse of the odd factor, modulo 2^64, divides.
+    [[nodiscard]] std::size_t index(std::byte const* begin, void const* p) const noexcept {
+        return (static_cast<std::size_t>(static_cast<std::byte const*>(p) - begin) >> m_shift) * m_inverse;
     }
-    // Requires n <= fresh().
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* take_fresh(std::size_t n) noexcept {
-        void* const p = m_fresh;
-        m_fresh += n * m_bytes;
-        return p;
+    [[nodiscard]] std::size_t chunks(region const& r) const noexcept { return index(r.begin, r.end); }
+    [[nodiscard]] group* groups_end(region const& r) const noexcept {
+        return r.groups + (chunks(r) + k_bits - 1) / k_bits;
     }
-    [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_fresh() {
-        if (m_fresh == m_fresh_end && !grow(1)) [[unlikely]]
-            return nullptr;
-        return take_fresh(1);
-    }
-
-    POOLED_ALWAYS_INLINE void push(void* p) noexcept {
-        void** const top = m_top + 1;
-        *top = p;
-        m_top = top;
-    }
-    // The hot chunk goes where the others are.
-    void settle() noexcept {
-        if (m_hot != nullptr) push(m_hot);
-        m_hot = nullptr;
-    }
-    void spill_fresh() noexcept {
-        while (m_fresh != m_fresh_end) {
-            m_fresh_end -= m_bytes;
-            push(m_fresh_end);
-        }
+    [[nodiscard]] static bool is_marked(region const& r, std::size_t i) noexcept {
+        return (r.groups[i / k_bits].free >> i % k_bits & 1) != 0;
     }
     [[nodiscard]] bool is_in_use(void* p) const noexcept {
-        return is_from(p) && p != m_hot && std::find(m_free, m_top + 1, p) == m_top + 1;
+        if (!is_from(p)) return false;
+        region const& r = *last_before(p);
+        std::size_t const i = index(r.begin, p);
+        return r.begin + i * m_bytes == p && !is_marked(r, i) &&
+               std::find(m_recent, m_top + 1, p) == m_top + 1;
     }
 
-    // Lowest address at the end, where it is used first. Requires that there is no hot chunk. Rows are freed in this order, and what
-    // was sorted before lies in front: a few sorted runs, each of which usually has its place between two addresses, are moved there.
-    void sort() noexcept {
-        auto const before = std::greater<void*>();
-        void** const end = m_top + 1;
-        void** sorted = std::is_sorted_until(m_free + 1, end, before);
-        for (int runs = 0; sorted != end; ++runs) {
-            void** next = std::is_sorted_until(sorted, end, before);
-            if (runs == 16) std::sort(sorted, next = end, before);
-            void** const place = std::upper_bound(m_free + 1, sorted, *sorted, before);
-            if (place == sorted || before(*(next - 1), *place))
-                std::rotate(place, sorted, next);
-            else
-                std::sort(m_free + 1, next, before);
-            sorted = next;
+    // The region with the highest address that is not above `p`; null if there is none.
+    [[nodiscard]] region* last_before(void const* p) const noexcept {
+        region* const r =
+            std::upper_bound(m_regions, m_regions + m_region_count, p,
+                             [](void const* q, region const& s) { return std::less<>()(q, s.groups); });
+        return r == m_regions ? nullptr : r - 1;
+    }
+    // Requires that `p` is a chunk or a group.
+    [[nodiscard]] POOLED_ALWAYS_INLINE region const& region_of(void const* p) noexcept {
+        if (!m_near->has(p)) m_near = last_before(p);
+        return *m_near;
+    }
+
+    // Makes `n` chunks from the i-th free, or not. Groups that were not listed follow the head, in order.
+    POOLED_ALWAYS_INLINE void mark(region const& r, std::size_t i, std::size_t n, bool is_free) noexcept {
+        group* before = m_head;
+        for (group* g = r.groups + i / k_bits; n != 0; ++g, i = 0) {
+            std::size_t const first = i % k_bits;
+            std::size_t const count = (std::min)(n, k_bits - first);
+            std::uint64_t const bits = ~std::uint64_t{0} >> (k_bits - count) << first;
+            n -= count;
+            g->free = is_free ? g->free | bits : g->free & ~bits;
+            if (is_free && g->next == nullptr) before = insert(g, before);
         }
     }
+    static group* insert(group* g, group* before) noexcept {
+        g->next = before->next;
+        return before->next = g;
+    }
 
-    [[nodiscard]] void* take_row(std::size_t row, std::size_t most_looked_at) noexcept;
-    [[nodiscard]] bool grow(std::size_t least);
-    [[nodiscard]] bool add_region(std::size_t count);
-    [[nodiscard]] bool reserve(std::size_t chunks) noexcept;
+    POOLED_ALWAYS_INLINE void give_back(void* p) noexcept {
+        region const& r = region_of(p);
+        mark(r, index(r.begin, p), 1, true);
+    }
+    // All chunks that are free are then in groups. Whether some were not.
+    POOLED_NOINLINE bool settle() noexcept {
+        bool const is_any = *m_top != nullptr;
+        while (*m_top != nullptr)
+            give_back(*m_top--);
+        return is_any;
+    }
+    // Beyond what m_recent has space for: it grows; without memory for that, the chunk is marked.
+    POOLED_NOINLINE void deallocate_beyond(void* p) noexcept {
+        std::size_t const size = static_cast<std::size_t>(m_top - m_recent) + 1;
+        std::size_t const capacity = 2 * size + 64;
+        void* const grown =
+            std::realloc(m_recent == &m_bottom ? nullptr : m_recent, capacity * sizeof(void*));
+        if (grown == nullptr) return give_back(p);
+        m_recent = static_cast<void**>(grown);
+        m_recent[0] = nullptr;
+        m_recent[size] = p;
+        m_top = m_recent + size;
+        m_limit = m_recent + capacity - 1;
+    }
+    void clear_list() noexcept { m_none.next = m_head = &m_none; }
 
-    void* m_hot = nullptr;
-    void** m_top = &m_none;
-    std::byte* m_fresh = nullptr;
-    std::byte* m_fresh_end = nullptr;
+    [[nodiscard]] void* allocate_from_next();
+    [[nodiscard]] void* take_row(std::size_t n) noexcept;
+    [[nodiscard]] void* take_row_from(group* g, std::size_t n) noexcept;
+    [[nodiscard]] region const* grow(std::size_t least);
+    [[nodiscard]] region const* add_region(std::size_t count);
+
+    void** m_top = &m_bottom;
+    void** m_limit = &m_bottom;
+    void** m_recent = &m_bottom;  // begins with null
+    group* m_head = &m_none;      // listed, even if it has no free chunk
+    std::byte* m_head_chunks = nullptr;
     std::size_t m_bytes;
-    void** m_free = &m_none;  // begins with null
+    std::size_t m_shift = static_cast<std::size_t>(std::countr_zero(m_bytes));
+    std::size_t m_inverse = m_bytes >> m_shift;  // of itself, modulo 8
+    region* m_near = nullptr;                    // the last one that was looked up
     region* m_regions = nullptr;
-    std::size_t m_chunks = 0;    // of all regions
-    std::size_t m_capacity = 0;  // of m_free
+    std::size_t m_region_count = 0;
+    std::size_t m_region_capacity = 0;
     std::size_t m_align;
     std::size_t m_requested;
     std::size_t m_next_size = 0;
     std::size_t m_start_size = 0;
     std::size_t m_max_size = 0;
     user_memory m_user;
-    void* m_none = nullptr;  // what m_free is before there is memory
+    group m_none{0, &m_none};  // the end of the list, and its head while it is new
+    void* m_bottom = nullptr;  // what m_recent is before it has memory
 };
 
-// From the free chunks that are used next: `row` of them that lie side by side in the array as they do in memory.
-inline void* chunk_store::take_row(std::size_t row, std::size_t most_looked_at) noexcept {
-    void** first = m_top;
-    for (void** at = m_top; *at != nullptr && most_looked_at != 0; --at, --most_looked_at) {
-        if (at != first && *at != static_cast<std::byte*>(at[1]) + m_bytes) first = at;
-        if (static_cast<std::size_t>(first - at) + 1 != row) continue;
-        void* const p = *first;
-        m_top = std::copy(first + 1, m_top + 1, at) - 1;
-        return p;
-    }
-    return nullptr;
+// From the next group of the list, which becomes the head.
+POOLED_NOINLINE inline void* chunk_store::allocate_from_next() {
+    do {
+        if (m_head->next == &m_none && grow(1) == nullptr) return nullptr;
+        m_head = std::exchange(m_head->next, nullptr);
+    } while (m_head->free == 0);  // a row took what it had
+    region const& r = region_of(m_head);
+    m_head_chunks = r.begin + static_cast<std::size_t>(m_head - r.groups) * k_bits * m_bytes;
+    return allocate();
 }
 
-// Memory for at least so many contiguous chunks, which are then fresh. False when the user's allocator has no more.
-POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
+inline void* chunk_store::take_row(std::size_t n) noexcept {
+    for (group *before = m_head, *g = m_head;;) {
+        if (void* const p = take_row_from(g, n)) return p;
+        group* const next = g->next;
+        if (next == &m_none) return nullptr;
+        if (g->free == 0 && g != m_head) {
+            before->next = next;
+            g->next = nullptr;
+        } else {
+            before = g;
+        }
+        g = next;
+    }
+}
+
+// Of a row that begins in `g`.
+inline void* chunk_store::take_row_from(group* g, std::size_t n) noexcept {
+    std::uint64_t const free = g->free;
+    std::uint64_t starts = n > k_bits ? 0 : free;  // of rows that end in `g`, too
+    for (std::size_t length = 1, more; length < n && starts != 0; length += more) {
+        more = (std::min)(length, n - length);
+        starts &= starts >> more;
+    }
+    if (starts == 0 && free >> (k_bits - 1) == 0) return nullptr;
+    region const& r = region_of(g);
+    std::size_t first = static_cast<std::size_t>(g - r.groups) * k_bits;
+    if (starts != 0) {
+        first += static_cast<std::size_t>(std::countr_zero(starts));
+    } else {
+        // A row that begins in a group before this one was found there, or is too short.
+        if (~free == 0 && g != r.groups && g[-1].free >> (k_bits - 1) != 0) return nullptr;
+        std::size_t found = static_cast<std::size_t>(std::countl_one(free));
+        first += k_bits - found;
+        for (group const* const end = groups_end(r); found < n && ++g != end && (g->free & 1) != 0;) {
+            found += static_cast<std::size_t>(std::countr_one(g->free));
+            if (~g->free != 0) break;
+        }
+        if (found < n) return nullptr;
+    }
+    mark(r, first, n, false);
+    return r.begin + first * m_bytes;
+}
+
+// Memory for at least so many contiguous chunks, all of which are then free. Null when the user's allocator has no more.
+POOLED_NOINLINE inline chunk_store::region const* chunk_store::grow(std::size_t least) {
     std::size_t count = (std::max)({m_next_size, least, std::size_t{1}});
-    if (!add_region(count)) {
+    region const* grown = add_region(count);
+    if (grown == nullptr) {
         // As Boost: half is tried once, and the next call begins with that. Who refuses a large request may have much memory left,
         // so a search for the largest that is granted could take all of it for one chunk.
-        if (count == least) return false;
+        if (count == least) return nullptr;
         m_next_size = count = (std::max)(count / 2, least);
-        if (!add_region(count)) return false;
+        grown = add_region(count);
+        if (grown == nullptr) return nullptr;
     }
     std::size_t const most = most_chunks();
     std::size_t const doubled = count > most / 2 ? most : 2 * count;
@@ -290,117 +362,74 @@ POOLED_NOINLINE inline bool chunk_store::grow(std::size_t least) {
             m_next_size =
                 (std::min)(doubled, pooled::detail::saturating_multiply(m_max_size, wanted) / m_bytes);
     }
-    return true;
+    return grown;
 }
 
-inline bool chunk_store::add_region(std::size_t count) {
-    std::size_t const overhead = sizeof(region) + m_align - 1;
+inline chunk_store::region const* chunk_store::add_region(std::size_t count) {
+    std::size_t const groups = count / k_bits + 1;
+    std::size_t const overhead = groups * sizeof(group) + m_align;
     std::size_t const bytes =
         pooled::detail::saturating_add(pooled::detail::saturating_multiply(count, m_bytes), overhead);
-    if (bytes >= (std::min)(m_user.most_bytes, k_size_max / 2)) return false;
-    char* const raw = m_user.allocate(bytes);
-    if (raw == nullptr) return false;
-    if (!reserve(m_chunks + count)) {
-        m_user.deallocate(raw);
-        return false;
+    if (bytes >= (std::min)(m_user.most_bytes, k_size_max / 2)) return nullptr;
+    if (m_region_count == m_region_capacity) {
+        std::size_t const capacity = 2 * m_region_capacity + 8;
+        void* const regions = std::realloc(m_regions, capacity * sizeof(region));
+        if (regions == nullptr) return nullptr;
+        m_near = m_regions = static_cast<region*>(regions);
+        m_region_capacity = capacity;
     }
-    m_chunks += count;
-    spill_fresh();  // a row did not fit
-    std::size_t const before =
-        pooled::detail::round_up(pooled::detail::address_of(raw) + sizeof(region), m_align) -
-        pooled::detail::address_of(raw);
-    m_fresh = reinterpret_cast<std::byte*>(raw) + before;
-    m_fresh_end = m_fresh + count * m_bytes;
-    region** link = &m_regions;
-    while (*link != nullptr && std::greater<void*>()((*link)->begin, m_fresh))
-        link = &(*link)->next;
-    *link = ::new (m_fresh - sizeof(region)) region{*link, raw, m_fresh, m_fresh_end};
-    return true;
-}
-
-// Space for the addresses of so many free chunks.
-inline bool chunk_store::reserve(std::size_t chunks) noexcept {
-    if (chunks <= m_capacity) return true;
-    std::size_t const capacity = (std::max)(chunks, 2 * m_capacity);
-    if (capacity >= k_size_max / sizeof(void*)) return false;
-    bool const is_first = m_free == &m_none;
-    void* const grown = std::realloc(is_first ? nullptr : m_free, (capacity + 1) * sizeof(void*));
-    if (grown == nullptr) return false;
-    std::size_t const size = static_cast<std::size_t>(m_top - m_free);
-    m_free = static_cast<void**>(grown);
-    if (is_first) m_free[0] = nullptr;
-    m_top = m_free + size;
-    m_capacity = capacity;
-    return true;
+    char* const raw = m_user.allocate(bytes);
+    if (raw == nullptr) return nullptr;
+    group* const first = reinterpret_cast<group*>(raw);
+    for (std::size_t i = 0; i != groups; ++i)
+        ::new (first + i) group{};
+    std::size_t const before = pooled::detail::round_up(pooled::detail::address_of(first + groups), m_align) -
+                               pooled::detail::address_of(raw);
+    std::byte* const begin = reinterpret_cast<std::byte*>(raw) + before;
+    region* const below = last_before(raw);
+    region* const place = below == nullptr ? m_regions : below + 1;
+    std::copy_backward(place, m_regions + m_region_count, m_regions + m_region_count + 1);
+    ++m_region_count;
+    m_near = ::new (place) region{first, begin, begin + count * m_bytes};
+    mark(*place, 0, count, true);
+    return place;
 }
 
 inline bool chunk_store::release_memory() noexcept {
-    bool is_any = false;
     settle();
-    sort();
-    void** at = m_free + 1;
-    for (region** link = &m_regions; *link != nullptr;) {
-        region* const r = *link;
-        void** const first = at;
-        while (at <= m_top && r->has(*at))
-            ++at;
-        std::size_t const chunks = static_cast<std::size_t>(r->end - r->begin) / m_bytes;
-        bool const is_newest = m_fresh_end == r->end;
-        if (static_cast<std::size_t>(at - first) + (is_newest ? fresh() : 0) != chunks) {
-            link = &r->next;
+    clear_list();
+    region* kept = m_regions;
+    for (region const *r = m_regions, *end = m_regions + m_region_count; r != end; ++r) {
+        group* const groups = groups_end(*r);
+        std::size_t free = 0;
+        for (group* g = r->groups; g != groups; ++g)
+            free += static_cast<std::size_t>(std::popcount(g->free));
+        if (free == chunks(*r)) {
+            m_user.deallocate(reinterpret_cast<char*>(r->groups));
             continue;
         }
-        std::fill(first, at, nullptr);
-        if (is_newest) m_fresh = m_fresh_end = nullptr;
-        m_chunks -= chunks;
-        *link = r->next;
-        m_user.deallocate(r->raw);
-        is_any = true;
+        for (group* g = groups; g-- != r->groups;)
+            insert(g, &m_none);
+        *kept++ = *r;
     }
-    m_top = std::remove(m_free + 1, m_top + 1, nullptr) - 1;
+    bool const is_any = kept != m_regions + m_region_count;
+    m_region_count = static_cast<std::size_t>(kept - m_regions);
+    m_near = m_regions;
     m_next_size = m_start_size;
     return is_any;
 }
 
 inline bool chunk_store::purge_memory() noexcept {
-    bool const is_any = m_regions != nullptr;
-    while (region* const r = m_regions) {
-        m_regions = r->next;
-        m_user.deallocate(r->raw);
-    }
-    if (m_free != &m_none) (std::free)(m_free);
-    m_hot = nullptr;
-    m_top = m_free = &m_none;
-    m_fresh = m_fresh_end = nullptr;
-    m_chunks = m_capacity = 0;
+    bool const is_any = m_region_count != 0;
+    while (m_region_count != 0)
+        m_user.deallocate(reinterpret_cast<char*>(m_regions[--m_region_count].groups));
+    (std::free)(std::exchange(m_regions, nullptr));
+    m_region_capacity = 0;
+    if (m_recent != &m_bottom) (std::free)(m_recent);
+    m_top = m_limit = m_recent = &m_bottom;
+    clear_list();
     m_next_size = m_start_size;
     return is_any;
-}
-
-// The free chunks are sorted once; those that are freed meanwhile lie behind them in a heap, highest address first.
-template <class Visit>
-void chunk_store::for_each_in_use(Visit&& visit) {
-    settle();
-    sort();
-    void** sorted = m_free + 1;
-    void** const heap = m_top + 1;
-    for (region const* r = m_regions; r != nullptr; r = r->next) {
-        std::byte* chunk = m_fresh_end == r->end ? m_fresh : r->end;
-        while (chunk != r->begin) {
-            chunk -= m_bytes;
-            if (sorted != heap && *sorted == chunk) {
-                ++sorted;
-                continue;
-            }
-            while (heap <= m_top && std::greater<void*>()(*heap, chunk))
-                std::pop_heap(heap, m_top-- + 1, std::less<void*>());
-            if (heap <= m_top && *heap == chunk) continue;
-            void** pushed = m_top;
-            visit(static_cast<void*>(chunk));
-            for (settle(); pushed != m_top; ++pushed)
-                std::push_heap(heap, pushed + 2, std::less<void*>());
-        }
-    }
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::compat::detail

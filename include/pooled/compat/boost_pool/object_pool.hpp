@@ -32,7 +32,6 @@ public:
     ~object_pool() {
         if constexpr (!std::is_trivially_destructible_v<T>)
             m_store.for_each_in_use([](void* chunk) { static_cast<T*>(chunk)->~T(); });
-        m_store.purge_memory();
     }
     object_pool(object_pool const&) = delete;
     object_pool& operator=(object_pool const&) = delete;

@@ -21,7 +21,6 @@ public:
     explicit pool(size_type requested_size, size_type next_size = 32, size_type max_size = 0)
         : m_store(detail::k_user_memory<UserAllocator>, requested_size, detail::chunk_align(requested_size),
                   next_size, max_size) {}
-    ~pool() { m_store.purge_memory(); }
     pool(pool const&) = delete;
     pool& operator=(pool const&) = delete;
 

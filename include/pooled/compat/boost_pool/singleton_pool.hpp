@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// singleton_pool: one pool for each set of template arguments, never destroyed.
-//
-// Any thread may call, whatever Mutex is, and no Mutex is locked. Only details::pool::null_mutex changes anything: one thread at a
-// time uses the pool, and the locks are omitted. O(1) where chunk_store is.
+// singleton_pool: one pool for each set of template arguments, never destroyed. Mutex is locked for each call, so any thread may call;
+// details::pool::null_mutex does not lock, and one thread at a time uses the pool. A forked child may continue. O(1) where
+// chunk_store is.
 
 #include "pooled/compat/boost_pool/chunk_store.hpp"
-#include "pooled/compat/boost_pool/striped_store.hpp"
 #include "pooled/compat/boost_pool/user_allocator.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/geometry.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::compat {
@@ -34,7 +34,6 @@ using default_mutex = null_mutex;
 using default_mutex = std::mutex;
 #endif
 
-// For programs that use it; nothing here does.
 template <class Mutex>
 class guard {
 public:
@@ -55,54 +54,49 @@ namespace detail {
 template <class Tag, std::size_t Bytes, std::size_t Align, class UserAllocator, class Mutex,
           std::size_t NextSize, std::size_t MaxSize>
 class POOLED_EXPORT singleton_chunks {
-    static constexpr bool k_is_shared = !std::is_same_v<Mutex, details::pool::null_mutex>;
-
 public:
-    static void* allocate() { return s_store.allocate(); }
-    static void deallocate(void* p) noexcept { s_store.deallocate(p); }
-    static void* allocate_row(std::size_t n) {
-        return n == 1 ? allocate() : use_all([n](chunk_store& store) { return store.allocate_row(n); });
-    }
-    static void deallocate_row(void* p, std::size_t n) noexcept {
-        if (n == 1) return deallocate(p);
-        use_all([p, n](chunk_store& store) { store.deallocate_row(p, n); });
-    }
-    static bool release_memory() {
-        return use_all([](chunk_store& store) { return store.release_memory(); });
-    }
-    static bool purge_memory() {
-        return use_all([](chunk_store& store) { return store.purge_memory(); });
-    }
-    static bool is_from(void const* p) {
-        if constexpr (k_is_shared)
-            return s_store.locked([p](chunk_store const& store) { return store.is_from(p); });
-        else
-            return s_store.is_from(p);
-    }
+    static void* allocate() { return locked()->allocate(); }
+    static void deallocate(void* p) noexcept { locked()->deallocate(p); }
+    static void* allocate_row(std::size_t n) { return locked()->allocate_row(n); }
+    static void deallocate_row(void* p, std::size_t n) noexcept { locked()->deallocate_row(p, n); }
+    static bool release_memory() { return locked()->release_memory(); }
+    static bool purge_memory() { return locked()->purge_memory(); }
+    static bool is_from(void const* p) { return locked()->is_from(p); }
 
 private:
-    template <class Use>
-    static auto use_all(Use&& use) {
-        if constexpr (k_is_shared)
-            return s_store.exclusively(use);
-        else
-            return use(s_store);
+    struct shared {
+        Mutex mutex;
+        chunk_store store{k_user_memory<UserAllocator>, Bytes, Align, NextSize, MaxSize};
+    };
+    // The store, and its mutex until the end of the expression.
+    class locked {
+    public:
+        chunk_store* operator->() const noexcept { return &m_shared.store; }
+
+    private:
+        shared& m_shared = all();
+        details::pool::guard<Mutex> m_guard{m_shared.mutex};
+    };
+
+    static shared& all() {
+        static bool const is_made = make();
+        static_cast<void>(is_made);
+        static_cast<void>(&s_is_early);
+        return *std::launder(reinterpret_cast<shared*>(s_memory));
     }
-
-    using store = std::conditional_t<k_is_shared, striped_store, chunk_store>;
-
-    static void lock() noexcept { s_store.lock(); }
-    static void unlock() noexcept { s_store.unlock(); }
-    static constexpr store make() noexcept {
-        constexpr user_memory const& k_user = k_user_memory<UserAllocator>;
-        if constexpr (k_is_shared)
-            return store(k_user, Bytes, Align, NextSize, MaxSize,
-                         [] { return pooled::detail::platform::at_fork(lock, unlock, unlock); });
-        else
-            return store(k_user, Bytes, Align, NextSize, MaxSize);
+    // False without memory for the fork handlers; a fork is then as in Boost, which has none.
+    POOLED_NOINLINE static bool make() {
+        ::new (s_memory) shared;
+        if constexpr (std::is_same_v<Mutex, details::pool::null_mutex>) return true;
+        return pooled::detail::platform::at_fork([] { all().mutex.lock(); }, unlock, unlock);
     }
+    static void unlock() { all().mutex.unlock(); }
 
-    static inline constinit store s_store = make();
+    // The mutex and the first members of the store share a cache line.
+    alignas(shared) alignas(
+        pooled::detail::k_cache_line) static inline constinit std::byte s_memory[sizeof(shared)]{};
+    // Before main(), as in Boost: a child that is forked while another thread makes the pool would wait for that for ever.
+    static inline bool const s_is_early = (all(), true);
 };
 
 }  // namespace detail
