@@ -90,7 +90,7 @@ LINES = {
     "cache": 1630,
     "pool": 3680,
     "teardown": 1655,
-    "smart": 3590,
+    "smart": 3598,
     "object": 2870,
     "compat": 2700,
 }

@@ -87,8 +87,9 @@ measurement run(const parameters& p) {
         if (each.variant != p.variant) continue;
         const std::uint64_t count = scaled(each.full, p.scale, 3);
         const char* kind = std::is_same_v<C, pooled_contender> ? " --pool " : " --malloc ";
-        const std::string command =
-            "'" + path_of(each) + "'" + kind + std::string(each.arguments) + " " + std::to_string(count);
+        std::string command = "'";  // appended to: GCC 12 warns at -O3 of a string inserted in front
+        command.append(path_of(each)).append("'").append(kind).append(each.arguments);
+        command.append(" ").append(std::to_string(count));
         // The program prints tenths of a millisecond: less is indistinguishable from zero.
         return {std::max(seconds_said(command), 1e-4), count * each.operations, {}};
     }

@@ -47,6 +47,9 @@
 #error "pooled needs GCC 12 or later: earlier ones have no std::allocate_shared_for_overwrite"
 #elif __cplusplus < 202002L
 #error "pooled needs C++20 or later: compile with -std=c++20"
+// Ends the compilation, as no #error does: thousands of errors would follow from this one.
+#define POOLED_STOP "(because of the error above)"
+#include POOLED_STOP
 #endif
 
 #include <cstdio>   // fputs, in the default POOLED_FAIL

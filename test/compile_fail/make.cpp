@@ -33,8 +33,8 @@ void make_shared_of_array_without_length() {
 #endif
 }
 
-// The constructor must exist.
-// expect make_shared_with_wrong_arguments: (no matching function|no matching constructor|no type named 'type'|no match)
+// The constructor must exist. What refuses it names the type.
+// expect make_shared_with_wrong_arguments: is_made_of[^\n]*needs_int(.|\n)*static assertion failed: pooled: T has no accessible|static assertion failed due to[^\n]*pooled: T has no accessible(.|\n)*is_made_of<make_shared_with_wrong_arguments::needs_int>
 namespace make_shared_with_wrong_arguments {
 struct needs_int {
     explicit needs_int(int) {}

@@ -6,7 +6,8 @@ file(MAKE_DIRECTORY "${work}")
 execute_process(COMMAND "${compiler}" -std=c++20 -g -O0 -pthread "-I${source}/include" "${source}/test/consumer/gdb/main.cpp"
                         -o "${work}/program" COMMAND_ERROR_IS_FATAL ANY)
 set(commands "")
-foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired array)
+foreach(name IN ITEMS packets local numbers allocator empty answer observer view expired array *answer view->second
+        *unique *shared)
   list(APPEND commands -ex "print ${name}")
 endforeach()
 set(ENV{NATVIS} "${source}/tools/debuggers/pooled.natvis")
@@ -22,6 +23,10 @@ foreach(expected IN ITEMS
         "rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "weak_rc_ptr (use count 2, weak count 1) = {get() = 42}"
         "second = 2"
+        "$11 = 42"
+        "$12 = 2"
+        "$13 = 8"
+        "$14 = 9"
         "weak_rc_ptr (expired)"
         "natvis: 12 expressions, types left: []"
         "rc_ptr (use count 1, weak count 0) = {get() = {5, 5, 5}}")

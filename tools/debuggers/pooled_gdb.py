@@ -3,18 +3,20 @@
 
 In gdb, or in ~/.gdbinit:  source <prefix>/share/pooled/pooled_gdb.py
 
-A printer reads the program's memory and calls no function in it, so it also works for core files. A unique_ptr is the
-standard library's, whose own printer shows it. docs/debugging.md has examples.
+A printer reads the program's memory and calls no function in it, so it also works for core files; so do *p and p->m of
+a counted pointer. A unique_ptr is the standard library's, whose own printer shows it. docs/debugging.md has examples.
 """
 
 import gdb
 import gdb.printing
+import gdb.xmethod
 
 # The layouts of detail/handle.hpp and detail/counted_object.hpp.
 ADDRESS_BITS = 48
 STRONG_BITS = 26
 WEAK_BITS = 24
 UNBOUNDED = (1 << 64) - 1
+INSIDE = r"^pooled::(?:v\w+::)?"
 
 
 def member(value, name):
@@ -120,14 +122,24 @@ class CountedPrinter:
             yield "get()", gdb.Value(self._address).cast(element.array(count - 1).pointer()).dereference()
 
 
+def object_of(this):
+    """What a counted pointer points to; its operator-> for gdb."""
+    pointer = this.dereference()
+    address = int(pointer["m_handle"]["m_bits"]) & ((1 << ADDRESS_BITS) - 1)
+    return gdb.Value(address).cast(pointer.type.template_argument(0).pointer())
+
+
 def build():
     printers = gdb.printing.RegexpCollectionPrettyPrinter("pooled")
-    inside = r"^pooled::(?:v\w+::)?"
-    printers.add_printer("pool", inside + r"(?:local_)?pool$", PoolPrinter)
-    printers.add_printer("pool_allocator", inside + r"pool_allocator<.*>$", PoolAllocatorPrinter)
-    printers.add_printer("object_pool", inside + r"(?:local_)?object_pool<.*>$", ObjectPoolPrinter)
-    printers.add_printer("rc_ptr", inside + r"(?:weak_)?(?:local_)?rc_ptr<.*>$", CountedPrinter)
+    printers.add_printer("pool", INSIDE + r"(?:local_)?pool$", PoolPrinter)
+    printers.add_printer("pool_allocator", INSIDE + r"pool_allocator<.*>$", PoolAllocatorPrinter)
+    printers.add_printer("object_pool", INSIDE + r"(?:local_)?object_pool<.*>$", ObjectPoolPrinter)
+    printers.add_printer("rc_ptr", INSIDE + r"(?:weak_)?(?:local_)?rc_ptr<.*>$", CountedPrinter)
     return printers
 
 
 gdb.printing.register_pretty_printer(None, build(), replace=True)
+COUNTED = INSIDE + r"(?:local_)?rc_ptr<.*>$"
+for name, function in ((r"operator\*", lambda this: object_of(this).dereference()), ("operator->", object_of)):
+    matcher = gdb.xmethod.SimpleXMethodMatcher(f"pooled.{name}", COUNTED, f"^{name}$", function)
+    gdb.xmethod.register_xmethod_matcher(None, matcher, replace=True)

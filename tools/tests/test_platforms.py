@@ -13,12 +13,16 @@ CLANG = shutil.which("clang++-19") or shutil.which("clang++")
 NOT_LINUX = ["-U__linux__", "-U__linux", "-Ulinux", "-U__gnu_linux__"]
 
 
-def first_error(compiler: str, *flags: str) -> str:
-    """Of a program that includes the library's lightest header, compiled with `flags`; empty when it compiles."""
+def said(compiler: str, *flags: str, header: str = "config") -> str:
+    """Of a program that includes the library's lightest header, compiled with `flags`."""
     command = [compiler, *flags, f"-I{INCLUDE}", "-fsyntax-only", "-x", "c++", "-"]
-    source = "#include <pooled/config.hpp>\n"
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-    found = re.search(r"error: (.*)", done.stderr)
+    source = f"#include <pooled/{header}.hpp>\n"
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=False).stderr
+
+
+def first_error(compiler: str, *flags: str) -> str:
+    """Empty when it compiles."""
+    found = re.search(r"error: (.*)", said(compiler, *flags))
     return found[1] if found else ""
 
 
@@ -52,3 +56,8 @@ class PlatformsTest(unittest.TestCase):
     def test_an_older_standard_is_refused(self):
         for compiler in (GCC, CLANG):
             self.assertIn("needs C++20 or later", first_error(compiler, "-std=c++17"))
+
+    def test_nothing_follows_from_an_older_standard(self):
+        for compiler in (GCC, CLANG):
+            for header in ("pooled", "make_shared"):
+                self.assertLess(said(compiler, "-std=c++17", header=header).count("\n"), 15)

@@ -26,9 +26,7 @@
 #include "pooled/rc_ptr.hpp"
 #endif
 
-namespace pooled::inline POOLED_ABI_NAMESPACE {
-
-namespace detail {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 template <class T>
 using element_of = std::remove_cv_t<std::remove_extent_t<T>>;
@@ -150,6 +148,4 @@ template <class T>
     return {shared_block_shape<std::remove_cv_t<T>>(), block_shape{counted::k_bytes, counted::k_align}};
 }
 
-}  // namespace detail
-
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -30,6 +30,14 @@ concept of_known_size = !std::is_unbounded_array_v<T>;
 template <class T, class... Args>
 concept made_from = not_array<T> || sizeof...(Args) == 0;
 
+// Whether T is made of the arguments. If not, the first error says so and names T; others would be deep in a control block.
+template <class T, class... Args>
+consteval bool is_made_of() {
+    static_assert(std::is_array_v<T> || std::is_constructible_v<T, Args...>,
+                  "pooled: T has no accessible constructor that takes these arguments, or no destructor");
+    return std::is_array_v<T> || std::is_constructible_v<T, Args...>;
+}
+
 // How the counted pointers of a pool count: without atomics in a local pool.
 template <sharing Sharing>
 using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
@@ -63,7 +71,9 @@ struct by_shared {
                 if constexpr (OnFailure == on_failure::throws) POOLED_THROW(std::bad_array_new_length());
                 return {};
             }
-        if constexpr (Place::k_is_default)
+        if constexpr (!detail::is_made_of<T, Args...>())
+            return {};
+        else if constexpr (Place::k_is_default)
             return detail::allocate_shared_by_default<T, How>(std::forward<Args>(args)...);
         else if constexpr (OnFailure == on_failure::throws)
             return detail::allocate_shared_in<T, Place::k_sharing, How>(place.core(),
@@ -88,7 +98,9 @@ struct by_rc {
     template <class T, on_failure OnFailure = on_failure::throws, initialise How = initialise::by_value,
               class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static rc_ptr_of<T, Counting> make(Place place, Args&&... args) {
-        if constexpr (!std::is_array_v<T>)
+        if constexpr (!detail::is_made_of<T, Args...>())
+            return {};
+        else if constexpr (!std::is_array_v<T>)
             return detail::adopt_made<T, Counting>(detail::make_single<std::remove_cv_t<T>, OnFailure, How>(
                 place, count_header::k_sole, std::forward<Args>(args)...));
         else if constexpr (How == initialise::by_default)
@@ -111,7 +123,9 @@ struct by_unique {
     template <class T, on_failure OnFailure = on_failure::throws, initialise How = initialise::by_value,
               class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static unique_ptr<T> make(Place place, Args&&... args) {
-        if constexpr (std::is_array_v<T>)
+        if constexpr (!detail::is_made_of<T, Args...>())
+            return {};
+        else if constexpr (std::is_array_v<T>)
             return detail::make_unique_array<T, Place::k_sharing, OnFailure, How>(place.core(), args...);
         else
             return unique_ptr<T>(detail::make_single<std::remove_cv_t<T>, OnFailure, How>(

@@ -33,5 +33,8 @@ int main() {
     pooled::rc_ptr<other> view = pooled::make_rc<both>();
     pooled::weak_rc_ptr<int> expired = packets.make_rc<int>(7);
     pooled::rc_ptr<int const[]> array = packets.make_rc<int[]>(3, 5);
-    stop(&packets, &local, &numbers, &allocator, &empty, &again, &observer, &view, &expired, &array);
+    auto unique = pooled::make_unique<int>(8);
+    auto shared = pooled::make_shared<int>(9);
+    stop(&packets, &local, &numbers, &allocator, &empty, &again, &observer, &view, &expired, &array, &unique,
+         &shared);
 }
