@@ -5,7 +5,7 @@
 usage: draw_results.py [RESULTS.jsonl.xz]
 
 With a file of bench/results/, README.md names that one from then on. Written are docs/images/aging.svg and latency.svg,
-which follow the reader's light or dark setting, and the tables between <!-- results --> and <!-- end --> of README.md
+which follow the reader's light or dark setting, and what stands between <!-- results --> and <!-- end --> in README.md
 and docs/benchmarks.md. A test writes them anew and compares. A figure is the median over the runs of a cell.
 """
 
@@ -20,7 +20,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from poolbench.analysis import claims  # noqa: E402
+from poolbench.analysis.estimate import estimates  # noqa: E402
 from poolbench.report import chart  # noqa: E402
+from poolbench.results.read import read  # noqa: E402
 
 IMAGES = ROOT / "docs/images"
 NAMED = re.compile(r"bench/results/[\w-]+\.jsonl\.xz")
@@ -131,7 +134,15 @@ def row(file: Path, title: str, cells: str, figure: str, limit: str, alone: str 
 def written(page: str, file: Path) -> str:
     text = NAMED.sub(file.relative_to(ROOT).as_posix(), (ROOT / page).read_text(encoding="utf-8"))
     head = f"| work | glibc | best malloc | `{OURS}` | **`pooled`** | instance | limit |\n|{'---|' * 7}\n"
-    return TABLE.sub(lambda found: found[1] + head + "".join(row(file, *each) for each in ROWS[page]), text)
+    more = promises(file) if page == "docs/benchmarks.md" else ""
+    return TABLE.sub(lambda found: found[1] + head + "".join(row(file, *each) for each in ROWS[page]) + more, text)
+
+
+@cache
+def promises(file: Path) -> str:
+    results = read(file)
+    ours = [each for each in claims.judge(estimates(results), installed=results.installed) if each.by == claims.OURS_BY]
+    return f"\nOf the promises of this project in `claims.toml`, {claims.counted(ours)} in this file.\n"
 
 
 def aging(file: Path) -> chart.Chart:

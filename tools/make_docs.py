@@ -79,6 +79,7 @@ STYLE = """\
 .md-typeset__table td:first-child { white-space: normal; }
 @media (max-width: 44em) { .md-typeset table:not([class]) :is(th, td) { min-width: 4rem; padding: .6em .5em; } }
 """
+BEHIND = "---\nsearch:\n  boost: 0.2\n---\n"  # of a header: guide and reference are found first
 CONFIGURATION = """\
 site_name: pooled
 site_url: ""
@@ -123,7 +124,7 @@ def reference_page(header: str, names: str) -> str:
     code = "\n".join(line for line in body[len(story) :] if not line.startswith("#include"))
     code = re.sub(r"\n{3,}", "\n\n", code).strip("\n")
     start = f"`#include <pooled/{header}>`, or `<pooled/pooled.hpp>`."
-    return f"# {names}\n\n{start}\n\n{said}\n\n## Declarations\n\n```cpp\n{code}\n```\n"
+    return f"{BEHIND}# {names}\n\n{start}\n\n{said}\n\n## Declarations\n\n```cpp\n{code}\n```\n"
 
 
 def redirect(text: str, source: Path, page: Path) -> str:

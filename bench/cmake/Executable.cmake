@@ -60,11 +60,11 @@ function(pooled_bench_executable name)
     if(POOLED_BENCH_LIST_ONLY)  # all in one unit: most of its time are the headers
       set(group all)
     endif()
-    set(contenders ${POOLED_CONTENDERS_${workload}})
-    if(POOLED_BENCH_CONTENDERS)
-      list(FILTER contenders INCLUDE REGEX "^(${POOLED_BENCH_CONTENDERS})$")
-    endif()
-    foreach(contender IN LISTS contenders)
+    foreach(contender IN LISTS POOLED_CONTENDERS_${workload})
+      if(POOLED_BENCH_CONTENDERS AND NOT "${contender}" MATCHES "^(${POOLED_BENCH_CONTENDERS})$"
+         AND NOT "${workload}/${contender}" MATCHES "^(${POOLED_BENCH_CONTENDERS})$")
+        continue()
+      endif()
       pooled_bench_family(${contender} family)
       if(POOLED_WHY_NOT_${family})
         string(APPEND not_built "    registry::instance().add(entry{\"${workload}\", \"${contender}\", nullptr, {}, "

@@ -61,8 +61,7 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
             raise SelectionError(f"{path} is no checkout of pooled: it has no bench/CMakeLists.txt")
         probed = build.first_working()
         options.say(f"{side}: {path}")
-        wanted = matrix.wanted_workloads("quick", description.load(), chosen) if chosen.workload else {}
-        workloads = list(dict.fromkeys(name for names in wanted.values() for name in names))
+        workloads = [name for name in description.load() if chosen.takes("workload", name)] if chosen.workload else []
         path = build.only(probed, workloads, [*OURS, *chosen.contender], options.say, path.resolve())
     return program.load(side, path.resolve())
 

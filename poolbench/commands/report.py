@@ -21,14 +21,14 @@ The page is one file: it needs no network, and works without scripts. Its path i
 """
 
 
-def make(results: Results, output: Path | None, picture: Path | None = None) -> Path:
+def make(results: Results, output: Path | None, picture: Path | None = None, judged=None) -> Path:
     """Writes the page, beside the results unless told otherwise; ends the command when that cannot be."""
     from poolbench.report import page
 
     descriptions = description.load()
     path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
     try:
-        page.write(path, page.render(results, descriptions))
+        page.write(path, page.render(results, descriptions, judged))
         if picture is not None:
             svg = page.picture_svg(results, descriptions)
             if svg is None:

@@ -28,8 +28,8 @@ Examples:
   poolbench run -w e5 --malloc snmalloc=/opt/lib/libsnmallocshim.so     another malloc beside those found
   poolbench run --dry-run                          what would be measured
 \b
-The results file's path is printed at the end. Exit status: 0 all measured; 1 some cells failed (they are listed);
-2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
+The results file's path is printed at the end, with --report that of the page. Exit status: 0 all measured; 1 some cells
+failed (they are listed); 2 wrong command line or file; 130 interrupted: the next run continues where this one stopped.
 """
 
 
@@ -56,17 +56,21 @@ def programs_of(bins: list[str] | None, profile: str, chosen: Selection) -> list
         ]
     names = [toolchain.name for toolchain in toolchains.TOOLCHAINS]
     chosen.check("toolchain", names)
-    probed = [toolchains.probe(t) for t in toolchains.TOOLCHAINS if chosen.takes("toolchain", t.name)]
-    for each in probed:
-        if not each.works:
-            options.say(f"toolchain {each.toolchain.name} is left out: {each.why_absent}")
-    working = [each for each in probed if each.works]
-    if not working:
+    main, programs, quickly = "", [], profile == Profile.smoke
+    for toolchain in toolchains.TOOLCHAINS:
+        name = toolchain.name
+        units = matrix.wanted_units(profile, description.load(), chosen, name, main or name)
+        if not chosen.takes("toolchain", name) or not units:
+            continue
+        probed = toolchains.probe(toolchain)
+        if not probed.works:
+            options.say(f"toolchain {name} is left out: {probed.why_absent}")
+            continue
+        programs += build.ensure(probed, units, options.say, quickly)
+        main = main or name
+    if not programs:
         raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
-    wanted = matrix.wanted_workloads(profile, description.load(), chosen)
-    main = working[0].toolchain.name
-    quickly = profile == Profile.smoke
-    return build.ensure(working, wanted, main, options.say, some=bool(chosen.workload), quickly=quickly)
+    return programs
 
 
 def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Malloc], list[str]]:
@@ -160,7 +164,7 @@ def run(
     bins: options.BinOption = None,
     seed: options.SeedOption = SEED,
     report: Annotated[
-        bool, typer.Option("--report", help="At the end, print the summary and the claims, and draw the report.")
+        bool, typer.Option("--report", help="At the end, print the summary and three sentences, and draw the report.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be measured.")] = False,
 ) -> None:
@@ -180,25 +184,29 @@ def run(
         path = results_path(output, fresh, profile, selection, found.programs)
         rule, limit = rule_of(profile, samples, precision, budget), timeout or DEFAULTS[profile][1]
         measured = (str(profile), found.cells, found.programs, found.mallocs)
-        plan = RunPlan(path, *measured, rule, limit, selection, found.descriptions, seed)
+        plan = RunPlan(
+            path, *measured, rule, limit, selection, found.descriptions, seed, costs=find.costs(str(profile))
+        )
         results = carry_out(plan, options.say, options.progress_stream())
     if report:
         conclude(results, found.descriptions)
-    typer.echo(str(results.path))
+    else:
+        typer.echo(str(results.path))
     trial.end(results, f"; their output is in {results.path}")
 
 
 def conclude(results: Results, descriptions: dict[str, description.Description]) -> None:
-    """What `make bench` ends with."""
+    """What `make bench` ends with. The verdict on each claim is in the report."""
     from poolbench import tables
-    from poolbench.analysis import claims, estimate, headlines
     from poolbench.commands.report import make
+    from poolbench.report import page
 
-    frame = estimate.estimates(results)
-    options.tell(options.origin(results) + "\n")
-    tables.print_text(tables.summary_sheet(headlines.rows(frame, descriptions, results.installed)))
-    tables.print_claims(claims.judge(frame, installed=results.installed))
-    typer.echo(f"report: {make(results, None)}")
+    judged = page.judge(results, descriptions)
+    options.tell(f"{options.origin(results)}\nresults: {results.path}\n")
+    tables.print_text(tables.summary_sheet(judged.headlines))
+    for sentence in judged.sentences():
+        options.tell(sentence)
+    typer.echo(f"report: {make(results, None, judged=judged)}")
 
 
 def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:

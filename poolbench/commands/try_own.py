@@ -135,8 +135,9 @@ def try_own(
         return
     trial.check_new(output)
     with trial.ending_well():
-        asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
         chosen = options.selection_of(None, variant, None, None, toolchain)
+        chosen.check("variant", PATTERNS)  # an error before anything that takes time
+        asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
         bench = own.built(asked, _toolchain(chosen), options.say)
         libraries = mallocs.find()[0] + mallocs.ours(bench.path)
         cells = _cells(bench, asked.workload, libraries, live, threads, chosen)

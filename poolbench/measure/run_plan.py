@@ -52,6 +52,7 @@ class RunPlan:
     descriptions: dict[str, Description] = field(default_factory=dict)
     seed: int = SEED
     kept: bool = True  # the file, when the command ends
+    costs: dict[Cell, float] = field(default_factory=dict)  # seconds that a process is expected to take
     paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
     def bench(self, here: str, machine: dict) -> Bench:
@@ -64,12 +65,12 @@ class RunPlan:
         )
 
 
-def states_of(cells: list[Cell], descriptions: dict[str, Description], found: Results) -> list[State]:
+def states_of(plan: RunPlan, found: Results) -> list[State]:
     """The cells with what the file already holds of them."""
     states = {}
-    for cell in cells:
-        description = descriptions.get(cell.workload) or default(cell.workload)
-        states[cell] = State(cell, description.measure_of(cell.variant))
+    for cell in plan.cells:
+        description = plan.descriptions.get(cell.workload) or default(cell.workload)
+        states[cell] = State(cell, description.measure_of(cell.variant), plan.costs.get(cell))
     for cell, sample in found.samples:
         if cell in states:
             states[cell].add(sample, float(sample.get("wall_seconds", 0.0)))
@@ -128,12 +129,13 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
                 notes=[warning] if warning else [],
             )
         )
-        states = states_of(plan.cells, plan.descriptions, read(plan.path))
+        states = states_of(plan, read(plan.path))
         if plan.paired:
             pair(states)
         there = sum(state.runs for state in states)
-        say(f"going on with {plan.path}: {there} runs are there" if there else
-            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least"
+        took = f", about {duration(stopping.seconds_left(states, plan.rule))}" if plan.costs else ""
+        say(f"going on with {plan.path}: {there} runs are there{took}" if there else
+            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least{took}"
             + f", results: {plan.path}" * plan.kept)  # fmt: skip
         shown, began = Progress(progress), time.monotonic()
         measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)

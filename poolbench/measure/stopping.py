@@ -28,6 +28,7 @@ class Rule:
 class State:
     cell: Cell
     measure: str  # the figure whose interval counts
+    expected: float | None = None  # seconds that a run took another time
     values: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # what each run took
     runs: int = 0
@@ -44,7 +45,7 @@ class State:
 
     def cost(self, otherwise: float = 1.0) -> float:
         """Seconds that the next run is expected to take."""
-        return sum(self.seconds) / len(self.seconds) if self.seconds else otherwise
+        return sum(self.seconds) / len(self.seconds) if self.seconds else self.expected or otherwise
 
     @property
     def failed(self) -> bool:
@@ -116,7 +117,7 @@ def next_round(states: list[State], rule: Rule, seed: int) -> list[State]:
 
 def seconds_left(states: list[State], rule: Rule) -> float:
     """At most: what is required, and what of the budget is left while something is not settled."""
-    known = [s.cost() for s in states if s.seconds]
+    known = [s.cost() for s in states if s.seconds or s.expected]
     typical = sum(known) / len(known) if known else 1.0
     must = sum((rule.least - s.runs) * s.cost(typical) for s in states if not s.failed and s.runs < rule.least)
     open_ = rule.budget < float("inf") and any(not settled(s, rule) for s in states)

@@ -44,19 +44,24 @@ def _smoke(program: Program, workload: Workload, mallocs: list[str]) -> Iterator
     return _part(part, program, workload, mallocs, SMOKE_SCALE)
 
 
-def wanted_workloads(profile: str, descriptions: dict[str, Description], selection: Selection) -> dict[str, list[str]]:
-    """toolchain or "all" -> the described workloads that the profile measures with it: what must be built."""
-    found: dict[str, list[str]] = {}
-    for description in descriptions.values():
-        if not selection.takes("workload", description.name):
+def wanted_units(
+    profile: str, descriptions: dict[str, Description], selection: Selection, toolchain: str, main: str
+) -> list[str]:
+    """ "workload/contender" of all that the profile measures with the toolchain; "workload/.*" for all contenders."""
+    found: dict[str, None] = {}
+    for name, description in descriptions.items():
+        if not selection.takes("workload", name):
             continue
         for part in description.cells:
-            if profile == "smoke" or part.scale(profile) is not None:
-                for toolchain in [ALL] if part.toolchain == ALL else part.toolchain:
-                    found.setdefault(toolchain, [])
-                    if description.name not in found[toolchain]:
-                        found[toolchain].append(description.name)
-    return found
+            if not _compiled_by(part, toolchain, main) or (profile != "smoke" and part.scale(profile) is None):
+                continue
+            every = profile == "smoke" or part.contender == ALL
+            found |= dict.fromkeys(f"{name}/{contender}" for contender in ([".*"] if every else part.contender))
+    return [unit for unit in found if every_of(unit) not in found or unit == every_of(unit)]
+
+
+def every_of(unit: str) -> str:
+    return unit.partition("/")[0] + "/.*"
 
 
 def _compiled_by(part: Part, toolchain: str, main: str) -> bool:

@@ -4,6 +4,7 @@ the colour of the text around them ("currentColor"), and the marks' colours keep
 near-black, so one drawing serves light and dark pages."""
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 from html import escape
 
@@ -13,12 +14,14 @@ from poolbench.analysis.rows import Figure, Group
 from poolbench.plan.description import MAIN_TOOLCHAIN, TIME
 from poolbench.tables import number, range_text
 
-WIDTH, ROW, LETTER, TOP = 720, 22, 7.2, 40
+HEADING, ROW, LETTER, LEGEND = 20, 30, 6.6, 18
+NARROW, WIDE_IMAGE = 440, 600  # of a picture that stands alone: as drawn, and as shown where there is room
+LEGEND_WIDTH = 340  # that of a phone
 WIDE = 4  # the largest over the smallest value from which on a scale is logarithmic
 COLOURS = {
     OURS: "#e2550f", "glibc": "#808080", "tcmalloc": "#2f7ed8", "jemalloc": "#1a9850", "mimalloc": "#a05fd0",
     "mimalloc2": "#c2407f", "mimalloc3": "#7d6bd9", "snmalloc": "#0d8a8a", "rpmalloc": "#8a6d3b",
-    "jemalloc-crate": "#5f8f1a", "limit": "#b08800",
+    "jemalloc-crate": "#5f8f1a", "pooled-new": "#b35900", "limit": "#b08800",
 }  # fmt: skip
 OTHER, GREY = "#5b7083", "#8b949e"
 SHAPES = ("M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0", "M-4,-4h8v8h-8z", "M0,-5L5,4H-5z", "M0,-5L5,0L0,5L-5,0z",
@@ -48,14 +51,26 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
+    """Places from left to right are shares of the width, so that letters keep their size on a phone."""
+
     title: str
     words: str  # for those who do not see it
-    svg: str
+    drawn: str
+    height: int
+
+    def _svg(self, size: str, inside: str = "") -> str:
+        font = 'font-family="system-ui, sans-serif" font-size="12"'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{inside}{self.drawn}</svg>'
+
+    @property
+    def svg(self) -> str:
+        return self._svg(f'width="100%" height="{self.height}"')
 
     def alone(self) -> str:
         """For a README: with a title, and colours of its own in either scheme."""
-        head, body = self.svg.split(">", 1)
-        return f'{head} role="img"><title>{escape(self.words)}</title>{ALONE}{body}\n'
+        size = f'viewBox="0 0 {NARROW} {self.height}" width="{WIDE_IMAGE}" role="img"'
+        svg = self._svg(size, f"<title>{escape(self.words)}</title>{ALONE}")
+        return svg + "\n"
 
 
 def _ends(figure: Figure) -> tuple[float, float]:
@@ -63,59 +78,74 @@ def _ends(figure: Figure) -> tuple[float, float]:
     return (figure.low, figure.high) if math.isfinite(figure.high) else (figure.median, figure.median)
 
 
-def _text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}"{more} fill="currentColor">{escape(words)}</text>'
+def _text(x: str, y: float, words: str, more: str = "") -> str:
+    return f'<text x="{x}" y="{y}"{more} fill="currentColor">{escape(words)}</text>'
+
+
+def _ticks(low: float, high: float, logarithmic: bool) -> list[float]:
+    powers = [10.0**power for power in range(-4, 13)]
+    if not logarithmic:
+        step = next(base * power for power in powers for base in (1, 2, 5) if high <= 6 * base * power)
+        return [step * i for i in range(7) if step * i <= high]
+    for bases in ((1, 3), (1, 2, 5)):
+        ticks = [base * power for power in powers for base in bases if low <= base * power <= high]
+        if len(ticks) > 2:
+            break
+    return ticks
 
 
 def draw(title: str, words: str, axis: str, lines: list[Line]) -> Chart:
+    """Each line of text lies above its marks."""
     values = [end for line in lines for mark in line.marks for end in (mark.figure.median, *_ends(mark.figure))]
     low, high = min(values), max(values)
     logarithmic = low > 0 and high > WIDE * low
     low, high = (low / 1.12, high * 1.12) if logarithmic else (0.0, (high or 1.0) * 1.05)
-    left = max(len(line.name) for line in lines) * LETTER + 14
-    right = WIDTH - 10 - max(len(line.note) for line in lines) * LETTER
 
-    def at(value: float) -> float:
+    def at(value: float) -> str:
         share = math.log(value / low) / math.log(high / low) if logarithmic else value / high
-        return left + share * (right - left)
+        return f"{2 + 96 * share:.1f}%"
 
-    ticks = [base * 10.0**power for power in range(-4, 13) for base in (1, 3)] if logarithmic else []
-    step = 10 ** math.floor(math.log10(high)) if not logarithmic else 0.0
-    ticks = [tick for tick in ticks or [step * i / 2 for i in range(21)] if low <= tick <= high]
-    bottom = TOP + ROW * len(lines)
     series = list(dict.fromkeys(mark.series for line in lines for mark in line.marks))
     series.sort(key=lambda name: list(COLOURS).index(name) if name in COLOURS else len(COLOURS))
     shapes = {name: SHAPES[i % len(SHAPES)] for i, name in enumerate(series)}
 
-    def symbol(name: str, x: float, y: float, what: str = "") -> str:
+    def symbol(name: str, x: str, y: float, what: str = "") -> str:
         told = f"<title>{escape(what)}</title>" if what else ""
-        return (
-            f'<path class="mark" d="{shapes[name]}" transform="translate({x:.1f},{y:.1f})" '
-            f'fill="{COLOURS.get(name, OTHER)}">{told}</path>'
-        )
+        path = f'<path d="{shapes[name]}" fill="{COLOURS.get(name, OTHER)}">{told}</path>'
+        return f'<svg class="mark" x="{x}" y="{y}" overflow="visible">{path}</svg>'
 
-    parts, x = [], left
+    def line(x: tuple[str, str], y: tuple[float, float], more: str) -> str:
+        return f'<line x1="{x[0]}" x2="{x[1]}" y1="{y[0]}" y2="{y[1]}" {more}/>'
+
+    parts, x, y = [], 0.0, 8
     for name in series:
-        parts += [symbol(name, x, 14), _text(x + 9, 18, name)]
-        x += len(name) * LETTER + 26
-    for tick in ticks:
-        parts.append(f'<path d="M{at(tick):.1f},{TOP - 8}V{bottom}" stroke="currentColor" stroke-opacity=".18"/>')
+        width = len(name) * LETTER + 24
+        if x + width > LEGEND_WIDTH:
+            x, y = 0.0, y + LEGEND
+        parts += [symbol(name, f"{x + 6:.0f}", y), _text(f"{x + 15:.0f}", y + 4, name)]
+        x += width
+    top = y = y + LEGEND
+    bottom = top + sum(ROW if line.marks else HEADING for line in lines)
+    for tick in _ticks(low, high, logarithmic):
+        parts.append(line((at(tick), at(tick)), (top, bottom), 'stroke="currentColor" stroke-opacity=".18"'))
         parts.append(_text(at(tick), bottom + 14, f"{tick:,g}", ' text-anchor="middle"'))
-    parts.append(_text((left + right) / 2, bottom + 32, axis, ' text-anchor="middle"'))
-    for i, line in enumerate(lines):
-        y = TOP + ROW * i + 6
-        weight = "" if line.marks else ' font-weight="bold"'
-        parts.append(_text(left - 10, y + 4, line.name, f' text-anchor="end"{weight}'))
-        for mark in line.marks:
+    for each in lines:
+        weight = "" if each.marks else ' font-weight="bold"'
+        parts.append(_text("0", y + 11, each.name, weight))
+        for mark in each.marks:
             ends, colour = _ends(mark.figure), COLOURS.get(mark.series, OTHER)
-            parts.append(f'<path class="whisker" d="M{at(ends[0]):.1f},{y}H{at(ends[1]):.1f}" stroke="{colour}"/>')
-            told = f"{line.name}, {mark.series}: {number(mark.figure.median)} ({range_text(*ends)})"
-            parts.append(symbol(mark.series, at(mark.figure.median), y, told))
-        note = _text(WIDTH - 4, y + 4, line.note, ' text-anchor="end" font-weight="bold"') if line.note else ""
-        parts.append(note if line.sure else note.replace("currentColor", GREY))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 40}" width="{WIDTH}" '
-    style = 'font-family="system-ui, sans-serif" font-size="12"'
-    return Chart(title, words, f"{head}{style}>{''.join(parts)}</svg>")
+            whisker = f'class="whisker" stroke="{colour}"'
+            parts.append(line((at(ends[0]), at(ends[1])), (y + 20, y + 20), whisker))
+            told = f"{each.name}, {mark.series}: {number(mark.figure.median)} ({range_text(*ends)})"
+            parts.append(symbol(mark.series, at(mark.figure.median), y + 20, told))
+        note = _text("100%", y + 11, each.note, ' text-anchor="end" font-weight="bold"') if each.note else ""
+        parts.append(note if each.sure else note.replace("currentColor", GREY))
+        y += ROW if each.marks else HEADING
+    y = bottom + 14
+    for words_of_axis in textwrap.wrap(axis, int(LEGEND_WIDTH / LETTER)):
+        y += 16
+        parts.append(_text("50%", y, words_of_axis, ' text-anchor="middle"'))
+    return Chart(title, words, "".join(parts), y + 8)
 
 
 def picture(rows: list[HeadlineRow]) -> Chart:
@@ -141,7 +171,12 @@ def picture(rows: list[HeadlineRow]) -> Chart:
                 f"{lead.verdict}"
             )
     words = f"Time per object of each work, the best malloc being 1. {'; '.join(said)}."
-    return draw("Time per object, the best malloc being 1", words, "best malloc = 1; grey: undecided", lines)
+    return draw(
+        "Time per object, the best malloc being 1",
+        words,
+        "best malloc = 1; right: how many times as fast pooled is as it, grey where undecided",
+        lines,
+    )
 
 
 def of_group(group: Group) -> Chart | None:

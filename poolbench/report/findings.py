@@ -5,12 +5,14 @@ import math
 from dataclasses import dataclass
 
 from poolbench.analysis import stats
-from poolbench.analysis.claims import OURS_BY, Claim, Verdict, counted
-from poolbench.analysis.headlines import OURS, Lead
+from poolbench.analysis.claims import OURS_BY, Claim, counted
+from poolbench.analysis.compare import judge, main_samples
+from poolbench.analysis.headlines import MARGIN, OURS, Lead
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.headlines import Verdict as LeadVerdict
 from poolbench.analysis.rows import Group, Row
-from poolbench.plan.description import MAIN_TOOLCHAIN
+from poolbench.plan.description import MAIN_TOOLCHAIN, Description, is_ours
+from poolbench.results.read import Results
 from poolbench.tables import number, range_text
 
 
@@ -41,26 +43,26 @@ def _against(question: str, whom: str, found: list[tuple[HeadlineRow, Lead]]) ->
     if not found:
         why = f"No work was measured both with pooled and with {whom}: nothing to compare."
         return Answer(question, "not measured", [why], "undecided")
-    said = []
-    of = {verdict: [pair for pair in found if pair[1].verdict is verdict] for verdict in LeadVerdict}
-    for verdict, pairs in of.items():
-        works = [
-            f"“{row.headline.work}” {number(lead.ratio)}× ({range_text(lead.low, lead.high)})" for row, lead in pairs
-        ]
-        said += [f"{str(verdict).capitalize()}: {', '.join(works)}."] if works else []
-    leads = [lead.ratio for _, lead in of[LeadVerdict.ahead]]
-    if len(leads) > 1:
-        said.insert(0, f"From {number(min(leads))}× to {number(max(leads))}× as fast there.")
-    ahead = len(leads)
-    kind = "ahead" if ahead * 2 > len(found) else "behind" if of[LeadVerdict.behind] else "undecided"
-    return Answer(question, f"ahead in {ahead} of {len(found)} works", said, kind)
+    verdicts = [lead.verdict for _, lead in found]
+    counts = {verdict: verdicts.count(verdict) for verdict in LeadVerdict}
+    counted_so = ", ".join(f"{verdict} in {count}" for verdict, count in counts.items() if count)
+    least, most = (
+        f"{number(lead.ratio)}× ({range_text(lead.low, lead.high)}) as fast in “{row.headline.work}”"
+        for row, lead in (choose(found, key=lambda pair: pair[1].ratio) for choose in (min, max))
+    )
+    ratios = [lead.ratio for _, lead in found]
+    ends = f"From {number(min(ratios))}× to {number(max(ratios))}× as fast."
+    said = f"Against {whom}, of {len(found)} works pooled is {counted_so}: from {least} to {most}."
+    ahead = counts[LeadVerdict.ahead]
+    kind = "ahead" if ahead * 2 > len(found) else "behind" if counts[LeadVerdict.behind] else "undecided"
+    return Answer(question, f"ahead in {ahead} of {len(found)} works", [ends, said], kind)
 
 
 def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
     """What a reader wants to know first: the gain over glibc, over the best malloc, and where there is none."""
     over_glibc = [(row, row.over_glibc) for row in rows if row.over_glibc]
     over_best = [(row, row.over_best) for row in rows if row.over_best]
-    best = _against("Against the best malloc measured", "every installed malloc", over_best)
+    best = _against("Against the best malloc measured", "the best malloc of each", over_best)
     if missing := [f"“{row.headline.work}”" for row in rows if row.not_measured]:
         best.said.append(f"Not every installed malloc was measured in {', '.join(missing)}: no ratio is given there.")
     worst: dict[str, Loss] = {}
@@ -78,15 +80,39 @@ def answers(rows: list[HeadlineRow], lost: list[Loss]) -> list[Answer]:
     ]
 
 
-def of_claims(claims: list[Claim]) -> list[str]:
-    said = []
-    for who, chosen in (
-        ("Of the published claims", [c for c in claims if c.by != OURS_BY]),
-        ("Of pooled's own promises", [c for c in claims if c.by == OURS_BY]),
-    ):
-        if any(claim.verdict is not Verdict.unknown for claim in chosen):
-            said.append(f"{who}, {counted(chosen)}.")
-    return said
+def change(before: Results | None, after: Results, descriptions: dict[str, Description]) -> str:
+    """Of our contenders, against the run before on the same machine."""
+    samples = [main_samples(each.only({c for c in each.cells() if is_ours(c.contender)}), descriptions)
+               for each in (before, after) if each]  # fmt: skip
+    groups, cells = judge(*samples, paired=False) if before else ([], [])
+    if not groups:
+        return "there is no earlier run on the same machine to compare with"
+    verdicts = [each.verdict(MARGIN) for each in cells]
+    by = f"{groups[0].ratio - 1:+.1%} ({groups[0].low - 1:+.1%}…{groups[0].high - 1:+.1%})"
+    return (
+        f"against the run before on the same machine ({before.measured_on()}) pooled's times changed by {by}, "
+        f"{verdicts.count('faster')} of {len(cells)} cells are faster and {verdicts.count('slower')} slower"
+    )
+
+
+def sentences(rows: list[HeadlineRow], claims: list[Claim], changed: str) -> list[str]:
+    """Three, with which a run ends: against glibc, against the best malloc, and what became of promises and time."""
+    ours, others = ([each for each in claims if (each.by == OURS_BY) is of_us] for of_us in (True, False))
+    last = f"Of pooled's own promises {counted(ours)}, of the claims of others {counted(others)}; {changed}."
+    return [*(answer.said[-1] for answer in answers(rows, [])[:2]), last]
+
+
+def in_one(rows: list[HeadlineRow], changed: str) -> str:
+    """The sentence with which the page ends."""
+
+    def ahead(leads: list[Lead | None]) -> str:
+        known = [lead for lead in leads if lead]
+        return f"{sum(lead.verdict is LeadVerdict.ahead for lead in known)} of {len(known)}"
+
+    glibc, best = ahead([row.over_glibc for row in rows]), ahead([row.over_best for row in rows])
+    return (
+        f"In a sentence: pooled is ahead of glibc's malloc in {glibc} works, of the best malloc in {best}; {changed}."
+    )
 
 
 def of_run(cells: int, runs: int, failed: int) -> str:

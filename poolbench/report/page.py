@@ -9,12 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+import polars as pl
 from markupsafe import Markup, escape
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.plan.description import Description, default, order
 from poolbench.report import chart, findings
+from poolbench.results import find
 from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
@@ -106,15 +108,36 @@ def _failures(results: Results) -> list[dict]:
     ]  # fmt: skip
 
 
-def render(results: Results, descriptions: dict[str, Description]) -> str:
+@dataclass(frozen=True)
+class Judged:
+    """What results say, beside their figures."""
+
+    frame: pl.DataFrame
+    headlines: list[headlines.Row]
+    timed: list[headlines.Row]
+    claims: list[claims.Claim]
+    change: str
+
+    def sentences(self) -> list[str]:
+        return findings.sentences(self.timed, self.claims, self.change)
+
+
+def judge(results: Results, descriptions: dict[str, Description]) -> Judged:
     frame = estimate.estimates(results)
-    groups = rows.groups(results, descriptions, frame)
-    headline_rows = headlines.rows(frame, descriptions, results.installed)
-    timed = headlines.times(headline_rows)
+    found = headlines.rows(frame, descriptions, results.installed)
     judged = list(claims.judge(frame, installed=results.installed))
+    changed = findings.change(find.before(results), results, descriptions)
+    return Judged(frame, found, headlines.times(found), judged, changed)
+
+
+def render(results: Results, descriptions: dict[str, Description], judged: Judged | None = None) -> str:
+    judged = judged or judge(results, descriptions)
+    groups = rows.groups(results, descriptions, judged.frame)
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
-    words = [*findings.of_claims(judged), findings.of_run(len(results.cells()), len(results.samples), len(failures))]
+    run = findings.of_run(len(results.cells()), len(results.samples), len(failures))
+    words = [judged.sentences()[-1], run]
+    timed = judged.timed
     return template("page.html.j2").render(
         machine_name=results.machine_name(),
         origin=results.origin(),
@@ -122,10 +145,11 @@ def render(results: Results, descriptions: dict[str, Description]) -> str:
         answers=findings.answers(timed, lost),
         words=words,
         picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
-        summary=_summary(headline_rows) if headline_rows else None,
-        losses=_losses_sheet(lost) if headline_rows else None,
+        summary=_summary(judged.headlines) if judged.headlines else None,
+        losses=_losses_sheet(lost) if judged.headlines else None,
         sections=_sections(groups, descriptions),
-        claims=judged,
+        claims=judged.claims,
+        last=findings.in_one(timed, judged.change),
         claim_title=tables.claim_title,
         claim_lines=tables.claim_lines,
         failures=failures,

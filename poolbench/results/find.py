@@ -2,10 +2,11 @@
 """Which results file is meant when the user names none."""
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from poolbench import where
+from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
 from poolbench.results.read import COMPRESSED, BadResults, Results, read
 
@@ -56,6 +57,36 @@ def continued(path: Path, programs: Iterable[Program]) -> Results | None:
             "its samples and new ones do not belong together; name another file"
         )
     return results
+
+
+def _runs(profile: str, directory: Path) -> Iterator[Results]:
+    """Of this profile, the newest first."""
+    for path in newest_first(directory):
+        if f"-{profile}" in path.name:
+            try:
+                found = read(path)
+            except BadResults:
+                continue
+            if found.samples and found.session.get("profile") == profile:
+                yield found
+
+
+def before(results: Results) -> Results | None:
+    """The run of the same profile on the same machine that came last before it, among the files beside it."""
+
+    def began(run: Results) -> tuple[str, str]:
+        return str(run.session.get("time", "")), run.path.name
+
+    runs = _runs(str(results.session.get("profile")), results.path.parent)
+    return next((run for run in runs if run.machine() == results.machine() and began(run) < began(results)), None)
+
+
+def costs(profile: str) -> dict[Cell, float]:
+    """Seconds that a process of each cell took in the last run of the profile, on whatever machine."""
+    seconds: dict[Cell, list[float]] = {}
+    for cell, sample in getattr(next(_runs(profile, DIRECTORY), None), "samples", []):
+        seconds.setdefault(cell, []).append(float(sample.get("wall_seconds", 0.0)))
+    return {cell: sum(values) / len(values) for cell, values in seconds.items()}
 
 
 def latest(directory: Path | None = None) -> Path:

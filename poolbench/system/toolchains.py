@@ -3,6 +3,7 @@
 
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Probed:
     compiler: str = ""  # its first line of --version
     stdlib: str = ""
     why_absent: str = ""
+    seconds: float = 0.0  # that it took
 
     @property
     def works(self) -> bool:
@@ -58,15 +60,17 @@ def probe(toolchain: Toolchain) -> Probed:
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
         program = str(Path(directory) / "probe")
         command = [toolchain.compiler, *toolchain.flags, "-std=c++20", "-x", "c++", "-", "-o", program]
+        began = time.monotonic()
         if process.output(command, PROBE) is None:
             words = " ".join((toolchain.compiler, *toolchain.flags))
             return Probed(
                 toolchain, version, why_absent=f"{words} cannot link a program (Debian: {toolchain.packages})"
             )
+        seconds = time.monotonic() - began
         stdlib = process.output([program, "x"])
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
-    return Probed(toolchain, version, stdlib)
+    return Probed(toolchain, version, stdlib, seconds=seconds)
 
 
 def probe_all() -> list[Probed]:

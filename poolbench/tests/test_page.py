@@ -81,7 +81,7 @@ def visit(browser, file):
 
 def test_every_chart_is_drawn_without_a_script_or_a_request(visit, file):
     opened = visit(java_script_enabled=False, **DESKTOP)
-    drawings = opened.page.locator("figure.chart .drawing svg")
+    drawings = opened.page.locator("figure.chart .drawing > svg")
     assert drawings.count() == opened.page.locator("figure.chart").count() > 15
     assert opened.page.locator("script").count() == 0
     assert drawings.first.bounding_box()["width"] > 300

@@ -86,7 +86,7 @@ BUILT = Path(__file__).resolve().parents[2] / "build/gcc/bench/pooled-bench"
 def test_the_descriptions_speak_of_variants_and_workloads_that_there_are():
     workloads = program.load("gcc", BUILT).workloads
     # `poolbench run -w e5` builds that alone, in a checkout that has built nothing yet.
-    some = build.built_workloads(BUILT.parents[1])
+    some = {unit.partition("/")[0] for unit in build.built_units(BUILT.parents[1])}
     for each in description.load().values():
         if some and each.name not in some:
             continue
@@ -95,6 +95,15 @@ def test_the_descriptions_speak_of_variants_and_workloads_that_there_are():
         named = [v for part in each.cells if part.variant != "all" for v in part.variant]
         named += [*each.measure, *each.base]
         assert set(named) <= set(variants), each.name
+
+
+def test_a_quick_run_needs_one_toolchain_and_builds_no_contender_that_it_does_not_measure():
+    described, all_of_it = description.load(), Selection()
+    built = matrix.wanted_units("quick", described, all_of_it, "gcc", "gcc")
+    assert {"create_drop/.*", "e14_programs/pooled"} <= set(built) and "e5_handoff/tbb_scalable" not in built
+    assert matrix.wanted_units("quick", described, all_of_it, "clang-libcxx", "gcc") == []
+    assert matrix.wanted_units("quick", described, all_of_it, "clang-libcxx", "clang-libcxx") == built
+    assert "e1_list_churn/new" in matrix.wanted_units("full", described, all_of_it, "clang-libcxx", "gcc")
 
 
 CELLS = [

@@ -69,6 +69,21 @@ def test_every_cell_is_run_five_times_and_the_path_is_all_of_standard_output(run
     assert read(result.path).finished
 
 
+def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_how_long_it_takes(tmp_path):
+    bench = support.fake_bench(tmp_path / "bench", ("make_shared", "pooled", "pooled_local"), sleep=0.01)
+    words = ["run", "--bin", f"gcc={bench}", *PRECISE, "--report"]
+    first, second = (CliRunner().invoke(cli.app, words) for _ in range(2))
+    assert first.exit_code == 0, first.stderr
+    *_, glibc, best, promises, report = first.stdout.splitlines()
+    assert "with glibc's malloc: nothing to compare" in glibc and "the best malloc of each: nothing" in best
+    assert promises.startswith("Of pooled's own promises") and promises.endswith(
+        "earlier run on the same machine to compare with."
+    )
+    assert "In a sentence: pooled is" in support.Path(report.removeprefix("report: ")).read_text()
+    assert "of each at least, results" in first.stderr and "of each at least, about " in second.stderr
+    assert "; against the run before on the same machine" in second.stdout
+
+
 def test_a_sample_tells_what_made_it(run):
     sample = next(line for line in support.lines_of(run().path) if line["record"] == "sample")
     assert {"commit", "machine", "time", "compiler", "stdlib", "flags", "malloc", "schema", "cell"} <= set(sample)

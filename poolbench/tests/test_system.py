@@ -73,16 +73,18 @@ def test_the_doctor_tells_people_and_programs_the_same(monkeypatch):
 @pytest.mark.parametrize(
     ("cache", "wanted", "expected"),
     [
-        (None, ["e1"], "-DPOOLED_BENCH_WORKLOADS=e1"),
-        ("POOLED_BENCH_WORKLOADS:STRING=e1|e2", ["e1"], None),
-        ("POOLED_BENCH_WORKLOADS:STRING=e1|e2", ["e3"], "-DPOOLED_BENCH_WORKLOADS=e1|e2|e3"),
-        ("POOLED_BENCH_WORKLOADS:STRING=", ["e3"], None),
-        ("", ["e3"], None),
+        (None, ["e1/a", "e1/b"], "-DPOOLED_BENCH_WORKLOADS=e1 -DPOOLED_BENCH_CONTENDERS=e1/a|e1/b"),
+        ("WORKLOADS:STRING=e1|e2", ["e1/a"], None),
+        ("WORKLOADS:STRING=e1", ["e3/a"], "-DPOOLED_BENCH_WORKLOADS=e1|e3 -DPOOLED_BENCH_CONTENDERS=e1/.*|e3/a"),
+        ("CONTENDERS:STRING=e1/a|e3/b", ["e3/b"], None),
+        ("CONTENDERS:STRING=e1/a", ["e1/b"], "-DPOOLED_BENCH_WORKLOADS=e1 -DPOOLED_BENCH_CONTENDERS=e1/a|e1/b"),
+        ("WORKLOADS:STRING=", ["e3/a"], None),
+        ("", ["e3/a"], None),
     ],
 )
-def test_a_build_directory_is_configured_again_only_for_workloads_it_lacks(tmp_path, cache, wanted, expected):
+def test_a_build_directory_is_configured_again_only_for_what_it_lacks(tmp_path, cache, wanted, expected):
     if cache is not None:
-        (tmp_path / "CMakeCache.txt").write_text(cache + "\n")
+        (tmp_path / "CMakeCache.txt").write_text(f"POOLED_BENCH_{cache}\n")
         (tmp_path / "build.ninja").touch()
     command = build.configure_arguments(tmp_path, wanted, "gcc")
-    assert (command[-1] if command else None) == expected
+    assert (" ".join(command[-2:]) if command else None) == expected

@@ -142,7 +142,10 @@ def test_a_new_pattern_can_be_measured(run, tmp_path):
         (["nowhere.hpp", "--type", "X"], "there is no file nowhere.hpp"),
         (["--pattern", "packet.hpp", "--type", "X"], "go with a header"),
         (["packet.hpp", "--type", "X", "--source", "nowhere.cpp"], "there is no file nowhere.cpp"),
-        (["packet.hpp", "--type", "X", "--variant", "rain"], "no variant 'rain'; there are: burst, handoff"),
+        (
+            ["nowhere.hpp", "--variant", "rain"],
+            "no variant 'rain'; there are: burst, create_drop, handoff, list, replace",
+        ),
         (["packet.hpp", "--type", "X", "--toolchain", "icc"], "no toolchain 'icc'"),
     ],
 )

@@ -67,4 +67,5 @@ class MakeDocsTest(unittest.TestCase):
             tool = make_docs.ROOT / "tools/make_docs.py"
             built = subprocess.run([sys.executable, tool, site], capture_output=True, text=True, check=False)
             self.assertEqual(built.returncode, 0, built.stdout + built.stderr)
-            self.assertTrue((Path(site) / "search/search_index.js").is_file())
+            index = (Path(site) / "search/search_index.js").read_text(encoding="utf-8")
+            self.assertIn('"boost":0.2}', index)  # a header is found after guide and reference

@@ -14,7 +14,6 @@ SETUP = Path(__file__).resolve().parent.parent / "setup"
 # The packages of Debian 12 that `bench` asks for; taken away one at a time below.
 REQUIRED = ["g++", "ninja-build", "libboost1.81-dev", "nlohmann-json3-dev", "libcli11-dev"]
 OPTIONAL = [
-    *("clang-19", "libclang-rt-19-dev", "libc++-19-dev", "libc++abi-19-dev"),
     *("libtbb-dev", "libfoonathan-memory-dev", "libpcap-dev", "libtcmalloc-minimal4", "libjemalloc2", "libmimalloc2.0"),
 ]
 
@@ -106,7 +105,8 @@ class SetupTest(unittest.TestCase):
 
     def test_a_goal_installs_what_it_needs_and_no_more(self):
         special = {"clang-19", "clang-tidy-19", "doxygen", "chromium", "valgrind", "gdb", "qemu-user", "googletest"}
-        self.write("known", [*REQUIRED, *OPTIONAL, *special, "relacy-dev", "clang-format-19", "pkgconf"])
+        clang = ["libclang-rt-19-dev", "libc++-19-dev", "libc++abi-19-dev"]
+        self.write("known", [*REQUIRED, *OPTIONAL, *special, *clang, "relacy-dev", "clang-format-19", "pkgconf"])
         for goal, wanted, packages in (
             ("single-header", set(), "quom"),
             ("package", set(), "quom setuptools"),
