@@ -9,7 +9,6 @@ which follow the reader's light or dark setting, and what stands between <!-- re
 and docs/benchmarks.md. A test writes them anew and compares. A figure is the median over the runs of a cell.
 """
 
-import hashlib
 import json
 import lzma
 import re
@@ -72,10 +71,6 @@ ROWS = {
 
 def results_file() -> Path:
     return ROOT / NAMED.search((ROOT / "README.md").read_text(encoding="utf-8"))[0]
-
-
-def mark_of(file: Path) -> str:
-    return f"<!-- drawn from {file.name}, SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()} -->"
 
 
 @cache
@@ -171,10 +166,6 @@ def mark(series: str, value: float) -> chart.Mark:
     return chart.Mark(series, chart.Figure(value, value, value))
 
 
-def drawn(name: str, file: Path) -> str:
-    return f"{mark_of(file)}\n{DRAWINGS[name](file).alone()}"
-
-
 DRAWINGS = {"aging": aging, "latency": latency}
 
 
@@ -182,8 +173,8 @@ def main(words: list[str]) -> int:
     file = Path(words[0]).resolve() if words else results_file()
     for page in ROWS:
         (ROOT / page).write_text(written(page, file), encoding="utf-8")
-    for name in DRAWINGS:
-        (IMAGES / f"{name}.svg").write_text(drawn(name, file), encoding="utf-8")
+    for name, draw in DRAWINGS.items():
+        (IMAGES / f"{name}.svg").write_text(draw(file).alone(), encoding="utf-8")
     return 0
 
 

@@ -29,44 +29,21 @@ OUTSIDE = {
     "poolprofile/trace-format.md": "trace-format.md",
 }
 LINK = re.compile(r"\]\(([^)\s#:]*)(#[^)\s]*)?\)")
-# Public header -> what it declares; the order is that of the reference.
-HEADERS = {
-    "pool.hpp": "pool",
-    "local_pool.hpp": "local_pool",
-    "options.hpp": "pool_options, teardown",
-    "default_pool.hpp": "default_pool",
-    "stats.hpp": "pool_stats",
-    "allocator.hpp": "allocator, pool_allocator",
-    "make_shared.hpp": "make_ functions",
-    "unique_ptr.hpp": "deleter, unique_ptr",
-    "rc_ptr.hpp": "rc_ptr, weak_rc_ptr",
-    "tail.hpp": "tail",
-    "to_shared.hpp": "to_shared",
-    "rc_from_this.hpp": "enable_rc_from_this",
-    "object_pool.hpp": "object_pool, local_object_pool",
-    "object_options.hpp": "object_pool_options",
-    "lifecycle.hpp": "lifecycles",
-    "object_stats.hpp": "object_pool_stats",
-    "reclaim_scope.hpp": "reclaim_scope",
-    "pending.hpp": "pending",
-    "destroy_in_place.hpp": "destroy_in_place",
-    "error.hpp": "exhausted",
-    "version.hpp": "version",
-    "config.hpp": "macros",
-    "fwd.hpp": "forward declarations",
-}
-GUIDE = [
-    "pools",
-    "object-pool",
-    "counted-pointers",
-    "teardown",
-    "debugging",
-    "plugins",
-    "new-delete",
-    "compiled-library",
-    "modules",
-    "faq",
-]
+
+
+def headers() -> dict[str, str]:
+    """Public header -> the first names that it declares."""
+    umbrella = (ROOT / "include/pooled/pooled.hpp").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {header: [] for header in re.findall(r'#include "pooled/(.*)"', umbrella)}
+    for page in reference.pages():
+        for name, entry in page["names"].items():
+            found.setdefault(entry["header"], []).append(name)
+    return {header: ", ".join(names[:2]) or header for header, names in sorted(found.items())}
+
+
+HEADERS = headers()
+GUIDE = ["pools", "object-pool", "counted-pointers", "teardown", "debugging", "plugins", "new-delete"]
+GUIDE += ["compiled-library", "modules", "faq"]
 INSIDE = ["concepts", "one-allocation", "mechanisms", "mutants", "dependencies"]
 MEASURE = ["benchmarks", "profile", "trace-format"]
 MOVE = ["comparison", "migration"]

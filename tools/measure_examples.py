@@ -22,6 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from poolbench.system import hardware  # noqa: E402
+
 PAGES = ROOT / "docs/cookbook"
 # Example, and variant if it has several -> its arguments at a size that is worth measuring.
 EXAMPLES = {
@@ -48,13 +51,6 @@ HANDLE_WORKS = {
 MARKED = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
-
-
 def seconds(*command: str | Path) -> float:
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return float(re.search(r": seconds ([0-9.]+)$", said, re.MULTILINE)[1])
@@ -72,7 +68,7 @@ def measure(folder: Path, runs: int) -> dict:
         print(f"{name}: malloc takes {ratios[name]} times as long", flush=True)
     return {
         "handles": measure_handles(folder, runs),
-        "processor": processor(),
+        "processor": hardware.describe()["cpu"],
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "runs": runs,
         "arguments": {name: " ".join(arguments) for name, arguments in EXAMPLES.items()},

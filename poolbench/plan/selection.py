@@ -32,9 +32,6 @@ class Selection:
         split = {axis: [w for given in words.get(axis) or () for w in given.split(",") if w] for axis in AXES}
         return cls(**{axis: tuple(dict.fromkeys(found)) for axis, found in split.items()})
 
-    def __bool__(self) -> bool:
-        return any(getattr(self, axis) for axis in AXES)
-
     def describe(self) -> dict[str, list[str]]:
         return {axis: sorted(values) for axis in AXES if (values := getattr(self, axis))}
 

@@ -104,15 +104,8 @@ def sentences(rows: list[HeadlineRow], claims: list[Claim], changed: str) -> lis
 
 def in_one(rows: list[HeadlineRow], changed: str) -> str:
     """The sentence with which the page ends."""
-
-    def ahead(leads: list[Lead | None]) -> str:
-        known = [lead for lead in leads if lead]
-        return f"{sum(lead.verdict is LeadVerdict.ahead for lead in known)} of {len(known)}"
-
-    glibc, best = ahead([row.over_glibc for row in rows]), ahead([row.over_best for row in rows])
-    return (
-        f"In a sentence: pooled is ahead of glibc's malloc in {glibc} works, of the best malloc in {best}; {changed}."
-    )
+    glibc, best, _ = (answer.figure for answer in answers(rows, []))
+    return f"In a sentence: against glibc's malloc pooled is {glibc}, against the best malloc {best}; {changed}."
 
 
 def of_run(cells: int, runs: int, failed: int) -> str:

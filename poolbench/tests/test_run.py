@@ -79,7 +79,7 @@ def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_ho
     assert promises.startswith("Of pooled's own promises") and promises.endswith(
         "earlier run on the same machine to compare with."
     )
-    assert "In a sentence: pooled is" in support.Path(report.removeprefix("report: ")).read_text()
+    assert "In a sentence: against glibc" in support.Path(report.removeprefix("report: ")).read_text()
     assert "of each at least, results" in first.stderr and "of each at least, about " in second.stderr
     assert "; against the run before on the same machine" in second.stdout
 

@@ -26,7 +26,7 @@ class PicturesTest(unittest.TestCase):
         file = draw_results.results_file()
         for name in draw_results.DRAWINGS:
             drawn = (draw_pictures.IMAGES / f"{name}.svg").read_text(encoding="utf-8")
-            self.assertEqual(drawn, draw_results.drawn(name, file), f"{name}: run draw_results.py")
+            self.assertEqual(drawn, draw_results.DRAWINGS[name](file).alone(), f"{name}: run draw_results.py")
             ElementTree.fromstring(drawn)
 
     def test_tables_are_those_of_the_results_that_readme_names(self):
