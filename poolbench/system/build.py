@@ -77,13 +77,13 @@ def built_units(build_dir: Path) -> list[str]:
 
 
 def configure_arguments(build_dir: Path, wanted: list[str], preset: str) -> list[str] | None:
-    """The command that configures the directory, or None when it builds all that is wanted."""
+    """The command that configures the directory, or None when it builds all that is wanted; empty: everything."""
     if not (build_dir / "build.ninja").is_file():
         return ["cmake", "--preset", preset, "-B", str(build_dir), *NO_TESTS, *_named(wanted)]
     there = built_units(build_dir)
-    if not there or all({unit, every_of(unit)} & {*there} for unit in wanted):
+    if not there or (wanted and all({unit, every_of(unit)} & {*there} for unit in wanted)):
         return None
-    return ["cmake", str(build_dir), *_named(sorted({*there, *wanted}))]
+    return ["cmake", str(build_dir), *_named(sorted({*there, *wanted}) if wanted else [])]
 
 
 def _named(units: list[str]) -> list[str]:

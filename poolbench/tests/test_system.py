@@ -78,6 +78,7 @@ def test_the_doctor_tells_people_and_programs_the_same(monkeypatch):
         ("WORKLOADS:STRING=e1", ["e3/a"], "-DPOOLED_BENCH_WORKLOADS=e1|e3 -DPOOLED_BENCH_CONTENDERS=e1/.*|e3/a"),
         ("CONTENDERS:STRING=e1/a|e3/b", ["e3/b"], None),
         ("CONTENDERS:STRING=e1/a", ["e1/b"], "-DPOOLED_BENCH_WORKLOADS=e1 -DPOOLED_BENCH_CONTENDERS=e1/a|e1/b"),
+        ("CONTENDERS:STRING=e1/a", [], "-DPOOLED_BENCH_WORKLOADS= -DPOOLED_BENCH_CONTENDERS="),
         ("WORKLOADS:STRING=", ["e3/a"], None),
         ("", ["e3/a"], None),
     ],
