@@ -5,14 +5,14 @@
 // translation unit of a program: they change code that the linker merges.
 //
 //   POOLED_CHECKED            0 | 1   the checked build: verifies each allocation and deallocation. Reports bad deallocations
-//                                     at the call; writes behind a block or after its deallocation when the block is freed
+//                                     at the call; writes after a block's end or after its deallocation when the block is freed
 //                                     or used again; see docs/debugging.md
 //   POOLED_HARDENED           0 | 1   for production: reports double frees and frees into the wrong pool, and randomizes the
 //                                     order of addresses within a word of a bitmap; see docs/debugging.md
 //   POOLED_TRACKED            0 | 1   each block in use records its type, when and where it was acquired, for
 //                                     pool::live_report(); see docs/debugging.md
 //   POOLED_TRACKED_STACKS     n       the tracked build records this many callers of each acquisition (a decimal literal); default 0
-//   POOLED_GUARD_BYTES        n       the checked build: guard bytes behind each block, a decimal literal; default 16
+//   POOLED_GUARD_BYTES        n       the checked build: guard bytes after each block, a decimal literal; default 16
 //   POOLED_SANITIZE           0 | 1   takes each block from malloc, so that tools which intercept malloc see pooled objects:
 //                                     AddressSanitizer, LeakSanitizer, MemorySanitizer, Valgrind. Default 1 if the compiler
 //                                     defines a macro for its sanitizer, else 0; see docs/debugging.md

@@ -5,9 +5,9 @@
 // that forks touches it without the lock.
 //
 //   raw_mutex     three threads, of which some sleep
-//   fork          a thread with a place of its own, one that counts, one that forks, where its heirs are those of the parent
-//   two forks     two threads fork at once, one of which has a place; a third one is inside now and then
-//   places        a thread that ends hands its place to another one, while a third one forks
+//   fork          a thread with a flag of its own, one that counts, one that forks, where its heirs are those of the parent
+//   two forks     two threads fork at once, one of which has a flag; a third one is inside now and then
+//   flags         a thread that ends hands its flag to another one, while a third one forks
 //   controls      the same with one part left out: Relacy must find the race, or the sleep without end
 //
 // Mutants of the production code, one at a time, and what they end in: docs/mechanisms.md.
@@ -60,10 +60,10 @@ struct guarded {
         model::begin_iteration();
         data($) = 0;
     }
-    void critical_section(bool makes_place) {
+    void critical_section(bool makes_flag) {
         gate.enter();
         lock.lock($);
-        if (makes_place) gate.own_place();
+        if (makes_flag) gate.own_flag();
         data($) = data($) + 1;
         lock.unlock($);
         gate.leave();
@@ -83,10 +83,10 @@ struct fork_among_threads : rl::test_suite<fork_among_threads<Atomics, Expected>
     void before() { all.begin_iteration(); }
     void thread(unsigned index) {
         if (index == 2) return all.fork();
-        // Into the place, then twice with it: who withdraws must not hide what it did before.
+        // Into the flag, then twice with it: who withdraws must not hide what it did before.
         for (int i = 0; i < (index == 0 ? 3 : 2); ++i)
             all.critical_section(index == 0);
-        if (index == 0) all.gate.release_place();
+        if (index == 0) all.gate.release_flag();
     }
     void after() { RL_ASSERT(all.data($) == 6); }
 };
@@ -100,12 +100,12 @@ struct forks_at_once : rl::test_suite<forks_at_once<Atomics, Expected>, 3, Expec
         if (index != 2) all.critical_section(index == 0);
         if (index != 1) all.fork();
         if (index != 2) all.critical_section(false);
-        if (index == 0) all.gate.release_place();
+        if (index == 0) all.gate.release_flag();
     }
     void after() { RL_ASSERT(all.data($) == 6); }
 };
 
-// Both want places; there are two, so that each looks at one that the other has or gives up.
+// Both want flags; there are two, so that each looks at one that the other has or gives up.
 template <class Atomics, rl::test_result_e Expected>
 struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expected>, 4, Expected> {
     guarded<Atomics> all;
@@ -115,7 +115,7 @@ struct places_change_hands : rl::test_suite<places_change_hands<Atomics, Expecte
         if (index == 3) return all.fork();
         all.critical_section(true);
         all.critical_section(false);
-        all.gate.release_place();
+        all.gate.release_flag();
     }
     void after() { RL_ASSERT(all.data($) == 7); }
 };
@@ -137,7 +137,7 @@ int main() {
     ok &= model::run<forks_at_once<relacy_atomics, k_success>>("two threads fork one after the other",
                                                                k_iterations);
     ok &= model::run<places_change_hands<relacy_atomics, k_success>>(
-        "a place may be given up and taken during a fork", k_iterations);
+        "a flag may be given up and taken during a fork", k_iterations);
 
     ok &= model::run<lock_of_three<no_wake_up, k_endless>>("without a call of wake a thread sleeps for ever",
                                                            k_iterations);

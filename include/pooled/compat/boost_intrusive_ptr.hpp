@@ -81,7 +81,7 @@ POOLED_ALWAYS_INLINE void intrusive_ptr_release(T* object) noexcept {
     detail::among_threads::release_strong(detail::header_of(object));
 }
 
-// The same object, owned by the other kind of pointer.
+// The object of `p`, owned by the other kind of pointer.
 template <class T>
 [[nodiscard]] boost::intrusive_ptr<T> to_intrusive(rc_ptr<T> p) noexcept {
     detail::require_intrusive<T>();

@@ -7,7 +7,7 @@
 //   idle   the pool's pointer                     keeps the object alive
 //   out    the handle, whose deleter recycles     shared_from_this() must keep the object in use, so it must join this one
 //
-// The member behind it is private. It is the class's only one, in every standard library and in the standard's own
+// The member that it uses is private. It is the class's only one, in every standard library and in the standard's own
 // description, so it lies where the class lies; assertions below check that at compile time.
 
 #include "pooled/config.hpp"

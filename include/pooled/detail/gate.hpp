@@ -41,7 +41,7 @@ public:
         return false;
     }
 
-    // The same with one branch for two conditions. False also if `word` is not null; the owner then calls enter() or leave().
+    // As enter(), with one branch for two conditions. False also if `word` is not null; the owner then calls enter() or leave().
     template <class Word>
     [[nodiscard]] POOLED_ALWAYS_INLINE bool enter_if_null(Word const& word) noexcept {
         m_busy.store(1, std::memory_order_relaxed);
@@ -71,7 +71,7 @@ public:
         m_stop.store(k_stopped, std::memory_order_relaxed);
         return true;
     }
-    // The same for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
+    // As stop(), for a fork: the owner resumes its gate when it next needs it, so a fork writes to each page once.
     void stop_for_fork() noexcept {
         if (m_stop.load(std::memory_order_relaxed) < k_stopped_for_fork)
             m_stop.store(k_stopped_for_fork, std::memory_order_relaxed);

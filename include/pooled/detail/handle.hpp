@@ -28,7 +28,7 @@ public:
     handle(T* object, void const volatile* start) noexcept
         : handle(object, address_of(object) - address_of(start)) {}
 
-    // The same object, seen as a U.
+    // The object of `other`, seen as a T.
     template <class Other>
     handle(handle<Other> const& other, T* object) noexcept
         : handle(object,

@@ -108,7 +108,7 @@ template <class T, sharing Sharing, class... Args>
     return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 
-// The same; null when the pool is exhausted or upstream has no more.
+// As make_counted(); null when the pool is exhausted or upstream has no more.
 template <class T, sharing Sharing, class... Args>
 [[nodiscard]] T* try_make_counted(pool_core& core, std::uint64_t counts, Args&&... args) {
     using object = counted_object<T, from_pool<Sharing>>;

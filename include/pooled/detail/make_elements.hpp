@@ -104,7 +104,7 @@ template <class T, class Counting, sharing Sharing, on_failure OnFailure, class.
     return rc_access::adopt<T, Counting>(handle<std::remove_extent_t<T>>(start, start));
 }
 
-// The same; `rows` is the first argument unless the type contains it.
+// As make_elements(); `rows` is the first argument unless the type contains it.
 template <class T, class Counting, sharing Sharing, on_failure OnFailure, class... Args>
 [[nodiscard]] rc_ptr_of<T, Counting> make_array(pool_core& core, Args const&... args) {
     if constexpr (std::is_bounded_array_v<T>)

@@ -62,7 +62,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value,
 
 #if POOLED_HAS_EXCEPTIONS
 
-// The same, but empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
+// As allocate_shared_in(), but empty if the pool itself had no memory. A std::bad_alloc of the object's constructor propagates.
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     POOLED_TRY {

@@ -82,7 +82,7 @@ public:
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 
-// A T with a number of Element behind it. Made by the functions below alone: its own size does not include the Elements. T is a class that can be
+// A T followed by a number of Element. Made by the functions below alone: its own size does not include the Elements. T is a class that can be
 // derived from.
 template <class T, class Element>
 class alignas(detail::larger(detail::larger(alignof(T), alignof(Element)),

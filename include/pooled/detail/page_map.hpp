@@ -90,7 +90,7 @@ public:
         return map_entry((*l)[granule_of(address)].load(std::memory_order_relaxed));
     }
 
-    // The same for an address that the process may read or write: on Linux, all of those are in the map.
+    // As find(), for an address that the process may read or write: on Linux, the map covers all of those.
     [[nodiscard]] POOLED_ALWAYS_INLINE map_entry find_mapped(void const* p) const noexcept {
         std::uintptr_t const address = address_of(p);
         leaf const* const l = m_leaves.leaf_of(address);

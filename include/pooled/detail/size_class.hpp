@@ -171,7 +171,7 @@ inline constexpr auto k_coarse_class = [] {
     return table;
 }();
 
-// Guard bytes that the checked build adds to each request, to detect writes behind it; the last eight store the requested
+// Guard bytes that the checked build adds to each request, to detect writes after its end; the last eight store the requested
 // size. 0: none.
 inline constexpr std::size_t k_guard_bytes =
     POOLED_CHECKED != 0 && POOLED_SANITIZE == 0 ? round_up(std::size_t{POOLED_GUARD_BYTES}, 8) : 0;
@@ -188,7 +188,7 @@ inline constexpr std::size_t k_guard_bytes =
     return c < k_first_large ? c : k_large;
 }
 
-// The same for a request that those classes do not serve; `bytes` includes the guard. A large class, or k_exact.
+// For a request that the classes of class_for() do not serve; `bytes` includes the guard. A large class, or k_exact.
 [[nodiscard]] constexpr class_index large_class_for(std::size_t bytes, std::size_t align) noexcept {
     if (bytes > k_max_large_block_bytes || align - 1 >= k_max_class_align) return k_exact;
     std::size_t const granules = (bytes + k_granule_bytes - 1) / k_granule_bytes;

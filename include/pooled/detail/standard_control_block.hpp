@@ -7,7 +7,7 @@
 //   libstdc++  | vptr: 8 | mutex: 0 | #shared: 4 | #weak + (#shared != 0): 4 | object |
 //   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
 //
-// An array's lies in front of the elements in libc++, behind them in libstdc++.
+// An array's lies in front of the elements in libc++, after them in libstdc++.
 //
 // The mutex is there where libstdc++ was built for a processor without atomic exchange of bytes, as for riscv64. Nothing here
 // needs it: weak_ptr::lock() alone takes it. Both libraries have members to take and drop a weak reference. With an empty allocator

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A thread that forks is alone: no other thread is then between enter() and leave(), whether it has its own place or counts.
+// A thread that forks is alone: no other thread is then between enter() and leave(), whether it has its own flag or counts.
 
 #include "pooled/impl/os/fork_gate.hpp"
 
@@ -26,7 +26,7 @@ using pooled::detail::g_fork_gate;
 // A thread that is inside nearly always, until it is stopped. The state is plain: only who may be inside writes to it.
 class visitor {
 public:
-    explicit visitor(bool has_place) : m_has_place(has_place), m_thread([this] { run(); }) {}
+    explicit visitor(bool has_flag) : m_has_flag(has_flag), m_thread([this] { run(); }) {}
     ~visitor() {
         m_is_over = true;
         m_thread.join();
@@ -39,17 +39,17 @@ private:
         for (bool is_first = true; !m_is_over; is_first = false) {
             g_fork_gate.enter();
             m_is_inside = true;
-            if (is_first && m_has_place) g_fork_gate.own_place();
+            if (is_first && m_has_flag) g_fork_gate.own_flag();
             m_visits = m_visits + 1;
             for (int n = 0; n < 50; ++n)
                 pooled::detail::platform::relax();
             m_is_inside = false;
             g_fork_gate.leave();
         }
-        fork_gate::release_place();
+        fork_gate::release_flag();
     }
 
-    bool m_has_place;
+    bool m_has_flag;
     bool volatile m_is_inside = false;
     long volatile m_visits = 0;
     std::atomic<bool> m_is_over{false};
@@ -82,8 +82,8 @@ TEST_F(fork_gate_test, keeps_threads_with_and_without_a_place_out_while_one_fork
     g_fork_gate.end();
 }
 
-TEST_F(fork_gate_test, serves_more_threads_than_it_has_places_and_those_that_follow_them) {
-    int const threads = test::k_sanitized ? 300 : 600;  // there are 256 places
+TEST_F(fork_gate_test, serves_more_threads_than_it_has_flags_and_those_that_follow_them) {
+    int const threads = test::k_sanitized ? 300 : 600;  // there are 256 flags
     for (int generation = 0; generation < 2; ++generation) {
         std::latch are_inside(threads);
         long visits = 0;
@@ -92,14 +92,14 @@ TEST_F(fork_gate_test, serves_more_threads_than_it_has_places_and_those_that_fol
         for (int i = 0; i < threads; ++i)
             all.emplace_back([&] {
                 g_fork_gate.enter();
-                g_fork_gate.own_place();
+                g_fork_gate.own_flag();
                 g_fork_gate.leave();
                 are_inside.arrive_and_wait();
                 g_fork_gate.enter();
                 std::atomic_ref(visits).fetch_add(1);
                 g_fork_gate.leave();
                 ++ended;
-                fork_gate::release_place();
+                fork_gate::release_flag();
             });
         while (ended != threads) {
             g_fork_gate.begin();
@@ -132,16 +132,16 @@ TEST_F(fork_gate_test, lets_the_thread_that_forks_and_sections_within_sections_p
 
 // They are inside here, and the fork does not ask, so that the child finds the worst that it may find.
 TEST_F(fork_gate_test, gives_no_place_to_a_thread_in_its_fork_handlers) {
-    // Such a thread is not counted, so taking a place would count it out.
+    // Such a thread is not counted, so taking a flag would count it out.
     void const* own = this;
     std::thread([&] {
         g_fork_gate.begin();
         g_fork_gate.enter();
-        g_fork_gate.own_place();
+        g_fork_gate.own_flag();
         own = pooled::detail::t_fork_gate.own;
         g_fork_gate.leave();
         g_fork_gate.end();
-        fork_gate::release_place();
+        fork_gate::release_flag();
     }).join();
     EXPECT_EQ(own, nullptr);
 }
@@ -149,13 +149,13 @@ TEST_F(fork_gate_test, gives_no_place_to_a_thread_in_its_fork_handlers) {
 TEST_F(fork_gate_test, forgets_in_a_child_threads_that_were_about_to_see_the_fork) {
     std::latch are_inside(2);
     std::latch is_over(1);
-    auto const stay = [&](bool has_place) {
+    auto const stay = [&](bool has_flag) {
         g_fork_gate.enter();
-        if (has_place) g_fork_gate.own_place();
+        if (has_flag) g_fork_gate.own_flag();
         are_inside.count_down();
         is_over.wait();
         g_fork_gate.leave();
-        fork_gate::release_place();
+        fork_gate::release_flag();
     };
     std::thread with(stay, true);
     std::thread without(stay, false);

@@ -27,7 +27,7 @@ struct null_mutex {
     static void lock() noexcept {}
     static void unlock() noexcept {}
 };
-// The same macros as in Boost.
+// Boost's macros.
 #if defined(BOOST_DISABLE_THREADS) || defined(BOOST_NO_MT) || defined(BOOST_POOL_NO_MT)
 using default_mutex = null_mutex;
 #else

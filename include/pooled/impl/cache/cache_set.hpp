@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// All caches of one pool, and the central free lists behind them: which threads have a cache, and the operations on all of them.
+// All caches of one pool, and the central free lists that they use: which threads have a cache, and the operations on all of them.
 //
 //   thread_cache ─┐
 //   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
@@ -199,7 +199,7 @@ public:
             cache.gate.resume();
     }
 
-    // The same without the lock: until let_go(), no thread uses its cache, including new threads and the caller. Each of these may
+    // As stop(), without the lock: until let_go(), no thread uses its cache, including new threads and the caller. Each of these may
     // hold all caches, independently of the other.
     enum class hold_for : unsigned char { extension = 1, bound = 2 };
     void hold(hold_for what) noexcept {
@@ -244,7 +244,7 @@ public:
         return true;
     }
 
-    // The same for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
+    // As steal(), for all classes, whose recent addresses go to their slabs; calls `then()` while all classes are locked, so that no
     // block can move.
     template <class Then>
     auto steal_all(Then&& then) noexcept {

@@ -8,7 +8,7 @@
 //          long ones stay; what is left over is a free span again
 //   put    merges with the free spans before and after it, and becomes the first of its bin: its memory may be in the processor's caches
 //
-// Thus the slabs of a class lie one after the other, also after a long time. Each jump from one slab to another place costs up to
+// Thus the slabs of a class lie one after the other in a pool of any age. Each jump from a slab to a distant one costs up to
 // 2 µs, because the processor's prefetchers begin anew (measured: docs/mechanisms.md).
 //
 // Invariants: a span is listed if and only if it has no class and no reservation, and belongs to a chunk that was added; no two
@@ -106,7 +106,7 @@ public:
         m_taken = nullptr;
         m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
     }
-    // The same for a chunk that has granules in use. O(granules of the chunk).
+    // As forget(), for a chunk that has granules in use. O(granules of the chunk).
     void forget_all(chunk& c) noexcept {
         for (std::size_t i = 0; i < c.granules; i += detail::larger<std::size_t>(c.records()[i].granules, 1))
             if (is_listed(&c.records()[i])) unlist(c.records()[i]);

@@ -24,7 +24,7 @@ POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const*
     POOLED_FAIL(message.data());
 }
 
-// Reports a write to the byte `at` bytes behind the start of the block of `bytes`. `when`: what is wrong, and what to do.
+// Reports a write to the byte `at` bytes after the start of the block of `bytes`. `when`: what is wrong, and what to do.
 [[noreturn]] POOLED_NOINLINE inline void fail_write(char const* pool_name, void const* block,
                                                     std::size_t bytes, std::size_t at,
                                                     char const* when) noexcept {

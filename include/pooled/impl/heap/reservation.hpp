@@ -35,7 +35,7 @@ struct reservation {
                 return &s;
         return nullptr;
     }
-    // The same for one block that no class serves: its span is as long, or a granule longer, since the headers of one type's forms
+    // As find(), for one block that no class serves: its span is as long, or a granule longer, since the headers of one type's forms
     // differ by a few words. O(free spans that do not fit).
     [[nodiscard]] slab* find_exact(std::size_t granules, std::size_t bytes,
                                    std::size_t align) const noexcept {

@@ -171,7 +171,7 @@ public:
     // More free spans, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
     // throws; the heap is then as before. O(granules of a chunk).
     [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
-    // The same for take_exact().
+    // As grow(), for take_exact().
     [[nodiscard]] bool grow_exact(std::size_t bytes, std::size_t align) {
         return grow(exact_request(bytes, align));
     }
@@ -207,7 +207,7 @@ public:
     [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
         return reserve(by, {request_for(c), k_geometry[c].block_bytes, c}, count, touch);
     }
-    // The same for blocks of take_exact().
+    // As reserve(), for blocks of take_exact().
     [[nodiscard]] bool reserve_exact(attempt& by, std::size_t bytes, std::size_t align, std::size_t count,
                                      bool touch) {
         return reserve(by, {exact_request(bytes, align), bytes, k_exact}, count, touch);
@@ -288,7 +288,7 @@ public:
         }
     }
 
-    // The same for the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
+    // Returns the pages of the free bytes [first, end) of a slab that is in use. Requires the lock of its class.
     std::size_t purge(slab& s, std::size_t first, std::size_t end) noexcept {
         if (!m_source.from().is_system()) return 0;
         std::uintptr_t const at = address_of(s.memory());

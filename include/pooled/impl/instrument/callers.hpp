@@ -16,10 +16,10 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 template <std::size_t Count>
 class callers {
 public:
-    // Innermost first; null behind the outermost one.
+    // Innermost first; null after the outermost one.
     using addresses = std::array<void const*, Count>;
 
-    // Those behind `place`, the return address of a function that is being called; none if the unwinder does not find it.
+    // Those of `place`, the return address of a function that is being called; none if the unwinder does not find it.
     [[nodiscard]] POOLED_NOINLINE static addresses find([[maybe_unused]] void const* place) noexcept {
         addresses found{};
         if constexpr (Count != 0) {

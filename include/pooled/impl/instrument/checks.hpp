@@ -2,7 +2,7 @@
 #pragma once
 
 // What the checked build (POOLED_CHECKED) verifies at every call. At a deallocation: the address is the start of a
-// block in use, of this pool, with this size; nothing wrote behind it; a local pool's block is returned by the thread
+// block in use, of this pool, with this size; nothing wrote after its end; a local pool's block is returned by the thread
 // that uses the pool. At an allocation: the alignment is a power of two, the pool was not destroyed, and nothing wrote
 // to the block while it was free. Empty in other builds. A block of another copy of the library's state is checked
 // there (impl/plugins/foreign.hpp).
@@ -133,7 +133,7 @@ inline void on_allocate(void* block, std::size_t bytes) {
     }
 }
 
-// Reports a write behind the block. `bytes`: the requested size, or 0.
+// Reports a write after the block's end. `bytes`: the requested size, or 0.
 inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
                          std::size_t bytes) noexcept {
     if constexpr (fill::k_is_on && k_guard_bytes != 0) {

@@ -3,7 +3,7 @@
 
 // The patterns that the checked build writes into blocks, to detect stray writes:
 //
-//   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all behind the caller's bytes is verified
+//   in use  | what the caller asked for: bytes | guard | bytes, encoded: 8 |     all after the caller's bytes is verified
 //   free    | filled | head, if any | filled |                                   verified when the block is used again
 //
 // A bit for each block records which free blocks are filled, in a map like that of the blocks in use. Pages are verified before
@@ -53,7 +53,7 @@ inline constexpr unsigned char k_guard_byte = 0xfd;
     return (address_of(block) ^ 0x5bd1e995U) * 0x9e3779b97f4a7c15U;
 }
 
-// The guard behind a caller's block of `total` bytes of memory. Requires k_guard_bytes behind it.
+// The guard after a caller's block of `total` bytes of memory. Requires k_guard_bytes after it.
 inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexcept {
     auto* const p = static_cast<std::byte*>(block);
     std::memset(p + bytes, k_guard_byte, total - k_word - bytes);
@@ -63,7 +63,7 @@ inline void write_guard(void* block, std::size_t bytes, std::size_t total) noexc
 
 struct guard_state {
     std::size_t bytes;    // requested bytes; k_size_max: no longer known
-    std::size_t changed;  // offset of the first byte behind them that was written; k_intact: none
+    std::size_t changed;  // offset of the first byte after them that was written; k_intact: none
 };
 [[nodiscard]] inline guard_state read_guard(void const* block, std::size_t total) noexcept {
     auto const* const p = static_cast<std::byte const*>(block);
@@ -112,9 +112,9 @@ inline void verify_free(char const* pool_name, void const* block, std::size_t by
         while (at - begin != count && p[at] == head[at - begin])
             ++at;
         if (at - begin == count) {
-            std::size_t const behind = first_changed(p + at, bytes - at, k_free_byte);
-            if (behind == k_intact) return;
-            at += behind;
+            std::size_t const next = first_changed(p + at, bytes - at, k_free_byte);
+            if (next == k_intact) return;
+            at += next;
         }
     }
     fail_written(pool_name, block, bytes, at);

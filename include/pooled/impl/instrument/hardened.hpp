@@ -29,7 +29,7 @@ inline constexpr bool k_is_on = k_hardened;
 // the block is freed again. Where that is the block's first word, making the object also overwrites the mark.
 enum class origin : unsigned char {
     unknown,        // anything: all of it is verified
-    padded_object,  // an object whose header lies behind the block's first word: the mark is verified
+    padded_object,  // an object whose header lies after the block's first word: the mark is verified
     object,         // one whose header is the first word: nothing is left to verify
 };
 [[nodiscard]] constexpr origin origin_of(std::size_t align) noexcept {

@@ -96,7 +96,7 @@ inline void expect_stale_owner(void const* block, void const* control) noexcept 
     POOLED_FAIL(message.data());
 }
 
-// While it lives, its thread frees a block that has a control block so many bytes behind its start.
+// While it lives, its thread frees a block that has a control block so many bytes after its start.
 class frees_control_block {
 public:
     explicit frees_control_block(std::size_t at) noexcept { fill::t_head_at = at; }

@@ -13,16 +13,16 @@
 //     inside = 0                                   is_forking = 0, wake all
 //
 // This is the handshake of detail/gate.hpp: a lock costs two plain stores and a load, and the fork pays. A thread takes part from
-// own_place() to release_place(), and needs the heavy barrier. All other threads, which use no cache either, increment and
+// own_flag() to release_flag(), and needs the heavy barrier. All other threads, which use no cache either, increment and
 // decrement one of a few counters with locked instructions.
 //
 // A program's fork handlers run before and after the library's, in the order of registration. Some of them therefore run, and
 // may use pools, while a fork keeps all other threads out: the forking thread enters unconditionally and finds all locks free.
 //
-// Invariant: place.inside == 1 while its owner is in a critical section, or is about to find that it may not enter one;
-//            counter = number of such threads without a place. In a child, other threads may have been about to enter: those without a
-//            place count in the other one of two tables.
-// Any thread may call. O(1); begin() and forget_others() O(places).
+// Invariant: flag.inside == 1 while its owner is in a critical section, or is about to find that it may not enter one;
+//            counter = number of such threads without a flag. In a child, other threads may have been about to enter: those without a
+//            flag count in the other one of two tables.
+// Any thread may call. O(1); begin() and forget_others() O(flags).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -44,12 +44,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 struct fork_gate_thread {
     std::uint32_t locks;  // held by the thread
     std::uint32_t forks;  // sets of fork handlers in progress on the thread
-    void* own;            // its place, or null
+    void* own;            // its flag, or null
 };
 POOLED_STATE(thread_local fork_gate_thread, t_fork_gate, {});
 
-// `Places`: how many threads may have a place of their own; 256 take 16 KiB. test/model runs the class under a model checker.
-template <class Atomics = platform_atomics, std::size_t Places = 256>
+// `Flags`: how many threads may have a flag of their own; 256 take 16 KiB. test/model runs the class under a model checker.
+template <class Atomics = platform_atomics, std::size_t Flags = 256>
 class basic_fork_gate {
 public:
     constexpr basic_fork_gate() noexcept = default;
@@ -61,12 +61,12 @@ public:
         if (self.locks++ != 0 || self.forks != 0) return;
         if (self.own == nullptr) return enter_counted();
         for (;;) {
-            place_of(self).inside.store(1, std::memory_order_relaxed);
+            flag_of(self).inside.store(1, std::memory_order_relaxed);
             Atomics::light_barrier();
             // acquire: pairs with the release in end().
             if (m_is_forking.load(std::memory_order_acquire) == 0) [[likely]]
                 return;
-            place_of(self).inside.store(0, std::memory_order_release);
+            flag_of(self).inside.store(0, std::memory_order_release);
             Atomics::wait_while(m_is_forking, 1);
         }
     }
@@ -75,36 +75,36 @@ public:
         fork_gate_thread& self = own_state();
         if (--self.locks != 0 || self.forks != 0) return;
         if (self.own != nullptr)
-            place_of(self).inside.store(0, std::memory_order_release);
+            flag_of(self).inside.store(0, std::memory_order_release);
         else
             counter().fetch_sub(1, std::memory_order_release);
     }
 
 #if POOLED_HAS_CODE
-    // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. If all places that it
+    // Requires the heavy barrier, and that the calling thread is inside, so that no fork is under way. If all flags that it
     // may take are owned, it continues to use the counters.
-    void own_place() noexcept {
+    void own_flag() noexcept {
         fork_gate_thread& self = own_state();
         if (self.own != nullptr || self.forks != 0) return;
         std::size_t const first = number();
         for (std::size_t i = 0; i < k_probes; ++i) {
-            place& one = m_places[(first + i) % Places];
-            // acquire: pairs with the release in release_place().
+            flag& one = m_flags[(first + i) % Flags];
+            // acquire: pairs with the release in release_flag().
             if (one.is_owned.load(std::memory_order_relaxed) != 0 ||
                 one.is_owned.exchange(1, std::memory_order_acquire) != 0)
                 continue;
             one.inside.store(1, std::memory_order_relaxed);
             self.own = &one;
-            // release: pairs with the load in begin(), which looks at the counters before it looks at the places.
+            // release: pairs with the load in begin(), which looks at the counters before it looks at the flags.
             counter().fetch_sub(1, std::memory_order_release);
             return;
         }
     }
     // The calling thread ends. Requires that it is not inside, and not between begin() and end().
-    static void release_place() noexcept {
+    static void release_flag() noexcept {
         if (void* const own = std::exchange(own_state().own, nullptr))
-            static_cast<place*>(own)->is_owned.store(
-                0, std::memory_order_release);  // pairs with the acquire in own_place()
+            static_cast<flag*>(own)->is_owned.store(
+                0, std::memory_order_release);  // pairs with the acquire in own_flag()
     }
 
     // Called before and after the handlers of a fork, which nest: each part of the library that was used has a set of them. One
@@ -116,14 +116,14 @@ public:
         m_is_forking.store(1, std::memory_order_seq_cst);
         for (padded_counter const& one : m_counters[m_table.load(std::memory_order_relaxed)])
             wait_until_zero(one.inside);
-        // Only a thread that is inside takes a place, so from here on places can only be released. acquire: pairs with the
-        // release in release_place(); what was done inside is seen.
-        auto const is_owned = [](place const& one) {
+        // Only a thread that is inside takes a flag, so from here on flags can only be released. acquire: pairs with the
+        // release in release_flag(); what was done inside is seen.
+        auto const is_owned = [](flag const& one) {
             return one.is_owned.load(std::memory_order_acquire) != 0;
         };
-        if (!detail::any_of(m_places, is_owned)) return;
+        if (!detail::any_of(m_flags, is_owned)) return;
         Atomics::heavy_barrier();
-        for (place const& one : m_places)
+        for (flag const& one : m_flags)
             wait_until_zero(one.inside);
     }
     void end() noexcept {
@@ -134,7 +134,7 @@ public:
     }
     // In the child, before end(). Writes only to pages that need it.
     void forget_others() noexcept {
-        for (place& one : m_places)
+        for (flag& one : m_flags)
             if (&one != own_state().own && one.is_owned.load(std::memory_order_relaxed) != 0) {
                 one.inside.store(0, std::memory_order_relaxed);
                 one.is_owned.store(0, std::memory_order_relaxed);
@@ -153,9 +153,9 @@ private:
     template <class T>
     using atomic = typename Atomics::template atomic<T>;
 
-    static constexpr std::size_t k_probes = detail::smaller<std::size_t>(16, Places);  // a thread more counts
-    static constexpr std::size_t k_counters = detail::smaller<std::size_t>(16, Places);
-    struct alignas(64) place {
+    static constexpr std::size_t k_probes = detail::smaller<std::size_t>(16, Flags);  // a thread more counts
+    static constexpr std::size_t k_counters = detail::smaller<std::size_t>(16, Flags);
+    struct alignas(64) flag {
         atomic<std::uint32_t> inside{0};
         atomic<std::uint32_t> is_owned{0};  // a word: see detail/atomics.hpp
     };
@@ -177,7 +177,7 @@ private:
         }
     }
 
-    // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_place().
+    // seq_cst: pairs with enter_counted(), and with the releases in leave() and own_flag().
     static void wait_until_zero(atomic<std::uint32_t> const& inside) noexcept {
         for (unsigned attempt = 0; inside.load(std::memory_order_seq_cst) != 0; ++attempt)
             Atomics::pause(attempt);
@@ -194,11 +194,11 @@ private:
 
     [[nodiscard]] static fork_gate_thread& own_state() noexcept { return Atomics::per_thread(t_fork_gate); }
     // Requires that the thread has one.
-    [[nodiscard]] static place& place_of(fork_gate_thread const& thread) noexcept {
-        return *static_cast<place*>(thread.own);
+    [[nodiscard]] static flag& flag_of(fork_gate_thread const& thread) noexcept {
+        return *static_cast<flag*>(thread.own);
     }
 
-    std::array<place, Places> m_places{};
+    std::array<flag, Flags> m_flags{};
     std::array<std::array<padded_counter, k_counters>, 2> m_counters{};
     atomic<std::uint32_t> m_table{0};
     atomic<std::uint32_t> m_is_forking{0};

@@ -38,7 +38,7 @@ public:
     // `bytes` of uninitialised memory, aligned to two cache lines; null when the system has no more memory.
     [[nodiscard]] POOLED_API void* try_allocate(std::size_t bytes) noexcept;
 
-    // The same; all bytes are zero.
+    // As try_allocate(); all bytes are zero.
     [[nodiscard]] void* try_allocate_zeroed(std::size_t bytes) noexcept {
         void* const p = try_allocate(bytes);
         if (p != nullptr && bytes <= k_largest_piece) __builtin_memset(p, 0, bytes);

@@ -187,7 +187,7 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
 // Nanoseconds since an unspecified moment.
 [[nodiscard]] inline std::int64_t time() noexcept { return platform::read_clock(CLOCK_MONOTONIC); }
 
-// The same with a resolution of a few milliseconds; cheap.
+// As time(), with a resolution of a few milliseconds; cheap.
 [[nodiscard]] inline std::int64_t coarse_time() noexcept {
 #ifdef CLOCK_MONOTONIC_COARSE
     return platform::read_clock(CLOCK_MONOTONIC_COARSE);
@@ -317,7 +317,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) n
 #endif
 }
 
-// The same, for at most `nanoseconds`, under 10^9 times 2^31.
+// As above, for at most `nanoseconds`, under 10^9 times 2^31.
 inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
                        std::int64_t nanoseconds) noexcept {
 #if defined(__linux__)

@@ -111,7 +111,7 @@ public:
         bool is_new = false;
         return find_default_core({.name = k_default_pool_name}, is_new);
     }
-    // The same, made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
+    // As default_core(), made with `options` if it was not made before and no other copy's is used: `is_new` is then set.
     [[nodiscard]] POOLED_API pool_core& find_default_core(pool_options const& options, bool& is_new);
 
     // Whether another copy of the library made the core.
@@ -308,7 +308,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
         }
         cache->core = &core;
         core.caches().link(*cache);
-        g_fork_gate.own_place();
+        g_fork_gate.own_flag();
     }
     state.owned.push_front(*cache);
     *entry = cache;
@@ -383,7 +383,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     }
     if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.m_far_arrays.remove(*old);
     lock.unlock();
-    fork_gate::release_place();
+    fork_gate::release_flag();
 }
 
 // Stops every other thread outside its caches and all critical sections, so that the child finds every structure consistent.

@@ -208,7 +208,7 @@ template <block_type const& Type>
     return tag != k_no_type ? tag : detail::add_type(Type, g_tag_of<Type>);
 }
 
-// The same, but throws std::length_error when the table is full.
+// As tag_of(), but throws std::length_error when the table is full.
 template <block_type const& Type>
 [[nodiscard]] POOLED_ALWAYS_INLINE type_tag tag_or_throw() {
     type_tag const tag = tag_of<Type>();

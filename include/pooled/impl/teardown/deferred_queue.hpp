@@ -2,7 +2,7 @@
 #pragma once
 
 // The deferred queue: objects that lost their last owner and await destruction. It consists of a *window* of sixteen objects,
-// first in, first out, and a stack behind it for the others.
+// first in, first out, and then a stack for the others.
 //
 //   push ──▶ window: 16 words ──▶ pop: destroy it, which pushes more
 //               ▲ when it is not full

@@ -15,6 +15,7 @@
 // Invariant: deferred = sizes of the batches of all threads + those in m_kept. O(1), except collect: O(threads).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/gate.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
@@ -42,7 +43,7 @@ public:
 
     // The calling thread's thread_deferred for this pool; null: it has none.
     [[nodiscard]] thread_deferred* own() noexcept;
-    // The same, made if necessary; null when it can have none, because the thread or the pool is ending, or memory has run out.
+    // As own(), made if necessary; null when it can have none, because the thread or the pool is ending, or memory has run out.
     [[nodiscard]] thread_deferred* own_or_made() noexcept;
 
     // Owner only. Returns the number of objects in its batch; 0: the object was not deferred.
@@ -88,7 +89,7 @@ private:
     void leave(thread_deferred& mine) noexcept;
 
     mutex m_mutex;
-    thread_deferred* m_threads = nullptr;
+    intrusive_list<thread_deferred> m_threads;
     observed<deferred_batch*> m_kept;    // of threads that have ended, or collected by a drain
     std::size_t m_references = 1;        // the pool's, and one for each thread_deferred
     std::uint64_t m_destroyed = 0;       // by threads that have ended, or have no thread_deferred
@@ -119,8 +120,8 @@ POOLED_ALWAYS_INLINE thread_deferred* deferred_store::own() noexcept {
 
 inline thread_deferred* deferred_store::find_own() noexcept {
     thread_deferrals& mine = t_deferrals;
-    for (thread_deferred* each = mine.owned; each != nullptr; each = each->next_owned)
-        if (each->pool == this) return mine.recent = each;
+    for (thread_deferred& each : mine.owned)
+        if (each.pool == this) return mine.recent = &each;
     return nullptr;
 }
 
@@ -146,12 +147,11 @@ POOLED_NOINLINE inline thread_deferred* deferred_store::make_own() noexcept {
             g_metadata.deallocate(memory, sizeof(thread_deferred));
             return nullptr;
         }
-        made->next = m_threads;
-        m_threads = made;
+        m_threads.push_front(*made);
         ++m_references;
     }
-    made->next_owned = mine.owned;
-    return mine.recent = mine.owned = made;
+    mine.owned.push_front(*made);
+    return mine.recent = made;
 }
 
 inline std::size_t deferred_store::push(thread_deferred& mine, deferred d, void const* object,
@@ -237,28 +237,26 @@ inline void deferred_store::keep(thread_deferred& other) noexcept {
 
 // Requires m_mutex. Moves the batches of all threads, except empty ones, to m_kept.
 inline void deferred_store::keep_all() noexcept {
-    bool is_any = false;
-    for (thread_deferred* each = m_threads; each != nullptr && !is_any; each = each->next)
-        is_any = each->size != 0;
-    if (!is_any) return;
+    auto const has_any = [](thread_deferred const& each) { return each.size != 0; };
+    if (!detail::any_of(m_threads, has_any)) return;
     stop_others();
-    for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
-        if (each->size != 0) keep(*each);
+    for (thread_deferred& each : m_threads)
+        if (has_any(each)) keep(each);
     resume_others();
 }
 
 // Requires m_mutex. The caller's own gate stays open, because the caller is not inside it.
 inline void deferred_store::stop_others() noexcept {
     auto const each_gate = [this](auto&& visit) {
-        for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
-            if (each->owner != &t_deferrals) visit(each->gate);
+        for (thread_deferred& each : m_threads)
+            if (each.owner != &t_deferrals) visit(each.gate);
     };
     stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
 }
 
 inline void deferred_store::resume_others() noexcept {
-    for (thread_deferred* each = m_threads; each != nullptr; each = each->next)
-        if (!each->gate.is_closed()) each->gate.resume();
+    for (thread_deferred& each : m_threads)
+        if (!each.gate.is_closed()) each.gate.resume();
 }
 
 inline deferred_batch* deferred_store::take_all() noexcept {
@@ -272,32 +270,31 @@ inline deferred_batch* deferred_store::take_all() noexcept {
 inline deferred_store::progress deferred_store::look() noexcept {
     scoped_lock const lock(m_mutex);
     progress now{m_destroyed, m_kept != nullptr || m_in_destruction != 0};
-    for (thread_deferred const* each = m_threads; each != nullptr; each = each->next)
-        if (each->size != 0) now.is_any_left = true;
+    for (thread_deferred const& each : m_threads)
+        if (each.size != 0) now.is_any_left = true;
     std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in destroy_one()
-    for (thread_deferred const* each = m_threads; each != nullptr; each = each->next) {
+    for (thread_deferred const& each : m_threads) {
         // acquire: pairs with the releases in destroy_one() and set_blocked().
-        if (each->in_destruction.load(std::memory_order_acquire) != 0 &&
-            !each->is_blocked.load(std::memory_order_acquire))
+        if (each.in_destruction.load(std::memory_order_acquire) != 0 &&
+            !each.is_blocked.load(std::memory_order_acquire))
             now.is_any_left = true;
-        now.destroyed += each->destroyed.load(std::memory_order_acquire);
+        now.destroyed += each.destroyed.load(std::memory_order_acquire);
     }
     return now;
 }
 
 inline void deferred_store::set_blocked(bool is_blocked) noexcept {
-    for (thread_deferred* each = t_deferrals.owned; each != nullptr; each = each->next_owned)
-        each->is_blocked.store(is_blocked,
-                               std::memory_order_release);  // release: pairs with the acquire in look()
+    for (thread_deferred& each : t_deferrals.owned)
+        each.is_blocked.store(is_blocked, std::memory_order_release);  // pairs with the acquire in look()
 }
 
 inline void deferred_store::close() noexcept {
     scoped_lock const lock(m_mutex);
     stop_others();
     m_is_closed.store(true, std::memory_order_relaxed);
-    for (thread_deferred* each = m_threads; each != nullptr; each = each->next) {
-        keep(*each);
-        each->gate.close();
+    for (thread_deferred& each : m_threads) {
+        keep(each);
+        each.gate.close();
     }
 }
 
@@ -310,31 +307,24 @@ inline void deferred_store::release_reference() noexcept {
     if (is_last) g_metadata.deallocate(m_memory, m_bytes);
 }
 
-// Owner only. Requires an empty batch and no destruction in progress.
+// Owner only. Requires no destruction in progress.
 inline void deferred_store::leave(thread_deferred& mine) noexcept {
+    t_deferrals.owned.remove(mine);
     {
         scoped_lock const lock(m_mutex);
         keep(mine);
         m_destroyed += mine.destroyed.load(std::memory_order_relaxed);
-        thread_deferred** link = &m_threads;
-        while (*link != &mine)
-            link = &(*link)->next;
-        *link = mine.next;
+        m_threads.remove(mine);
     }
     g_metadata.deallocate(&mine, sizeof(thread_deferred));
     release_reference();
 }
 
 inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
-    for (thread_deferred** link = &mine.owned; *link != nullptr;) {
-        thread_deferred* const each = *link;
-        if (!each->gate.is_closed() || each->in_destruction.load(std::memory_order_relaxed) != 0) {
-            link = &each->next_owned;
-            continue;
-        }
-        *link = each->next_owned;
-        if (mine.recent == each) mine.recent = nullptr;
-        each->pool->leave(*each);
+    for (thread_deferred& each : mine.owned) {
+        if (!each.gate.is_closed() || each.in_destruction.load(std::memory_order_relaxed) != 0) continue;
+        if (mine.recent == &each) mine.recent = nullptr;
+        each.pool->leave(each);
     }
 }
 
@@ -342,35 +332,25 @@ inline void deferred_store::free_closed(thread_deferrals& mine) noexcept {
 inline void deferred_store::finish_thread() noexcept {
     thread_deferrals& mine = t_deferrals;
     mine.is_destroying = true;  // allocations in destructors then destroy nothing themselves
-    for (thread_deferred* each = mine.owned; each != nullptr;)
-        each = destroy_one(*each) ? mine.owned : each->next_owned;
+    for (thread_deferred* each = mine.owned.first(); each != nullptr;)
+        each = destroy_one(*each) ? mine.owned.first() : mine.owned.after(*each);
     mine.has_ended = true;
     mine.recent = nullptr;
-    thread_deferred** link = &mine.owned;
-    while (thread_deferred* const each = *link) {
-        if (each->in_destruction.load(std::memory_order_relaxed) != 0) {  // a destructor called exit()
-            link = &each->next_owned;
-            continue;
-        }
-        *link = each->next_owned;
-        each->pool->leave(*each);
-    }
+    for (thread_deferred& each : mine.owned)
+        if (each.in_destruction.load(std::memory_order_relaxed) == 0)  // otherwise a destructor called exit()
+            each.pool->leave(each);
 }
 
 inline void deferred_store::after_fork_in_child() noexcept {
     scoped_lock const lock(m_mutex);
     m_in_destruction = 0;
-    for (thread_deferred** link = &m_threads; *link != nullptr;) {
-        thread_deferred* const each = *link;
-        if (each->owner == &t_deferrals) {
-            link = &each->next;
-            continue;
-        }
-        keep(*each);
-        m_destroyed += each->destroyed.load(std::memory_order_relaxed);
-        *link = each->next;
+    for (thread_deferred& each : m_threads) {
+        if (each.owner == &t_deferrals) continue;
+        keep(each);
+        m_destroyed += each.destroyed.load(std::memory_order_relaxed);
+        m_threads.remove(each);
         --m_references;  // not the last one: the pool has a reference
-        g_metadata.deallocate(each, sizeof(thread_deferred));
+        g_metadata.deallocate(&each, sizeof(thread_deferred));
     }
 }
 #endif

@@ -7,6 +7,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/gate.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
@@ -29,8 +30,11 @@ struct thread_deferred {
     std::atomic<std::uint64_t> destroyed{0};       // owner writes
     std::atomic<bool> is_blocked{false};  // the owner waits for other threads, so they must not wait for it
     void const* owner = nullptr;
-    thread_deferred* next_owned = nullptr;  // owner only
-    thread_deferred* next = nullptr;        // the pool's list: its mutex
+    list_links<thread_deferred> owned;  // the owner's list: owner only
+    list_links<thread_deferred> links;  // the pool's: its mutex
+};
+struct owned_deferred_links {
+    static constexpr auto k_member = &thread_deferred::owned;
 };
 
 // Lets the owner into its gate, unless the pool is closed; waits while another thread collects. Keeps forks out, because the owner
@@ -58,7 +62,7 @@ private:
 // Constant-initialised and trivially destructible, so it works until the thread has ended.
 struct thread_deferrals {
     thread_deferred* recent = nullptr;
-    thread_deferred* owned = nullptr;
+    intrusive_list<thread_deferred, thread_deferred*, owned_deferred_links> owned;
     bool is_destroying =
         false;  // a deferred object is being destroyed: drops and allocations in its destructor destroy no other
     bool is_armed = false;

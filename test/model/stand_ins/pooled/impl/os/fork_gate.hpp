@@ -11,8 +11,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 struct fork_gate {
     void enter() const noexcept {}
     void leave() const noexcept {}
-    void own_place() const noexcept {}
-    static void release_place() noexcept {}
+    void own_flag() const noexcept {}
+    static void release_flag() noexcept {}
     void begin() const noexcept {}
     void end() const noexcept {}
     void forget_others() const noexcept {}
