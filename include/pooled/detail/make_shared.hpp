@@ -66,7 +66,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value,
 template <class T, sharing Sharing, initialise How = initialise::by_value, class... Args>
 [[nodiscard]] std::shared_ptr<T> try_allocate_shared_in(pool_core& core, Args&&... args) {
     POOLED_TRY {
-        return detail::allocate_shared_in<T, Sharing, How, on_failure::marks_and_throws>(
+        return detail::allocate_shared_in<T, Sharing, How, on_failure::returns_empty>(
             core, std::forward<Args>(args)...);
     }
     POOLED_CATCH(std::bad_alloc const&) {
@@ -112,10 +112,10 @@ template <class T, sharing Sharing, initialise How = initialise::by_value, class
         auto elements = [&] {
             using enum on_failure;
             if constexpr (How == initialise::by_default)
-                return detail::make_array<T, among_threads, Sharing, marks_and_throws>(core, args...,
-                                                                                       for_overwrite());
+                return detail::make_array<T, among_threads, Sharing, returns_empty>(core, args...,
+                                                                                    for_overwrite());
             else
-                return detail::make_array<T, among_threads, Sharing, marks_and_throws>(core, args...);
+                return detail::make_array<T, among_threads, Sharing, returns_empty>(core, args...);
         }();
         if (elements == nullptr) return {};
         t_given_block = detail::try_allocate_bytes(place(core), k_given_bytes, alignof(std::max_align_t));
@@ -127,7 +127,7 @@ template <class T, sharing Sharing, initialise How = initialise::by_value, class
         block_shape const shape = detail::shared_block_shape<std::remove_cv_t<T>>();
         t_given_block = detail::try_allocate_bytes(place(core), shape.bytes, shape.align);
         if (t_given_block == nullptr) return {};
-        return detail::allocate_shared_in<T, Sharing, How, on_failure::marks_and_throws>(
+        return detail::allocate_shared_in<T, Sharing, How, on_failure::returns_empty>(
             core, std::forward<Args>(args)...);
     }
 }

@@ -178,19 +178,19 @@ public:
         requires made_from<T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(Args&&... args) {
         POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : standard_control_block::is_only_weak);
-        return by_shared::template make<T, marks_and_throws>(place(), std::forward<Args>(args)...);
+        return by_shared::template make<T, returns_empty>(place(), std::forward<Args>(args)...);
     }
     template <not_array T, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make<T, marks_and_throws>(place(), std::forward<Args>(args)...);
+        return by_unique::template make<T, returns_empty>(place(), std::forward<Args>(args)...);
     }
     template <of_known_size T, class... Args>
         requires made_from<T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> try_make_rc(Args&&... args) {
         POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : is_only_weakly_counted<T>);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws>(place(),
-                                                                               std::forward<Args>(args)...);
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty>(place(),
+                                                                            std::forward<Args>(args)...);
     }
 
     // Arrays: T[] of `count` elements, or T[N]; value-initialised, or copies of `value`. make_unique takes T[] and no value.
@@ -213,19 +213,19 @@ public:
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_shared::template make<T, marks_and_throws>(place(), count);
+        return by_shared::template make<T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     try_make_shared(std::size_t count, std::remove_extent_t<T> const& value) {
         POOLED_ACQUISITION(nullptr);
-        return by_shared::template make<T, marks_and_throws>(place(), count, value);
+        return by_shared::template make<T, returns_empty>(place(), count, value);
     }
     template <bounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     try_make_shared(std::remove_extent_t<T> const& value) {
         POOLED_ACQUISITION(nullptr);
-        return by_shared::template make<T, marks_and_throws>(place(), value);
+        return by_shared::template make<T, returns_empty>(place(), value);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
@@ -235,7 +235,7 @@ public:
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make<T, marks_and_throws>(place(), count);
+        return by_unique::template make<T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> make_rc(std::size_t count) {
@@ -257,19 +257,19 @@ public:
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> try_make_rc(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws>(place(), count);
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
     try_make_rc(std::size_t count, std::remove_extent_t<T> const& value) {
         POOLED_ACQUISITION(nullptr);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws>(place(), count, value);
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty>(place(), count, value);
     }
     template <bounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
     try_make_rc(std::remove_extent_t<T> const& value) {
         POOLED_ACQUISITION(nullptr);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws>(place(), value);
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty>(place(), value);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
@@ -323,33 +323,33 @@ public:
     template <of_known_size T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared_for_overwrite() {
         POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : standard_control_block::is_only_weak);
-        return by_shared::template make<T, marks_and_throws, by_default>(place());
+        return by_shared::template make<T, returns_empty, by_default>(place());
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared_for_overwrite(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_shared::template make<T, marks_and_throws, by_default>(place(), count);
+        return by_shared::template make<T, returns_empty, by_default>(place(), count);
     }
     template <not_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique_for_overwrite() {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make<T, marks_and_throws, by_default>(place());
+        return by_unique::template make<T, returns_empty, by_default>(place());
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique_for_overwrite(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make<T, marks_and_throws, by_default>(place(), count);
+        return by_unique::template make<T, returns_empty, by_default>(place(), count);
     }
     template <of_known_size T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>> try_make_rc_for_overwrite() {
         POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : is_only_weakly_counted<T>);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws, by_default>(place());
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty, by_default>(place());
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<T, counting_of<Sharing>>
     try_make_rc_for_overwrite(std::size_t count) {
         POOLED_ACQUISITION(nullptr);
-        return by_rc<counting_of<Sharing>>::template make<T, marks_and_throws, by_default>(place(), count);
+        return by_rc<counting_of<Sharing>>::template make<T, returns_empty, by_default>(place(), count);
     }
 
     // A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well
@@ -398,42 +398,42 @@ public:
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, Element, marks_and_throws>(place(), count,
-                                                                                std::forward<Args>(args)...);
+        return by_shared::template make_with_tail<T, Element, returns_empty>(place(), count,
+                                                                             std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<tailed<T, Element>>
     try_make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(standard_control_block::is_only_weak);
-        return by_shared::template make_with_tail<T, Element, marks_and_throws, by_default>(
+        return by_shared::template make_with_tail<T, Element, returns_empty, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
     try_make_unique_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, Element, marks_and_throws>(place(), count,
-                                                                                std::forward<Args>(args)...);
+        return by_unique::template make_with_tail<T, Element, returns_empty>(place(), count,
+                                                                             std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<tailed<T, Element>>
     try_make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return by_unique::template make_with_tail<T, Element, marks_and_throws, by_default>(
+        return by_unique::template make_with_tail<T, Element, returns_empty, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
     try_make_rc_with_tail(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, marks_and_throws>(
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, returns_empty>(
             place(), count, std::forward<Args>(args)...);
     }
     template <class T, class Element, class... Args>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr_of<tailed<T, Element>, counting_of<Sharing>>
     try_make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
         POOLED_ACQUISITION(is_only_weakly_counted<tailed<T, Element>>);
-        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, marks_and_throws, by_default>(
+        return by_rc<counting_of<Sharing>>::template make_with_tail<T, Element, returns_empty, by_default>(
             place(), count, std::forward<Args>(args)...);
     }
 

@@ -71,7 +71,7 @@ POOLED_NOINLINE void deallocate_array(pool_core& core, T* p, std::size_t n) noex
     detail::deallocate_bytes(detail::in_pool<Sharing>(core), p, n * sizeof(T), alignof(T));
 }
 
-enum class on_failure : bool { throws, marks_and_throws };
+enum class on_failure : bool { throws, returns_empty };
 
 struct from_default {
     static constexpr bool k_is_default = true;
@@ -109,7 +109,7 @@ struct from_pool {
     template <class T>
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         pool_core& core = *t_making;
-        if constexpr (OnFailure == on_failure::marks_and_throws) {
+        if constexpr (OnFailure == on_failure::returns_empty) {
             if (!POOLED_HAS_EXCEPTIONS) return static_cast<T*>(std::exchange(t_given_block, nullptr));
             void* const p =
                 detail::try_allocate_bytes(detail::in_pool<Sharing>(core), array_bytes<T>(n), alignof(T));
