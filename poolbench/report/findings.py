@@ -99,7 +99,7 @@ def sentences(rows: list[HeadlineRow], claims: list[Claim], changed: str) -> lis
     """Three, with which a run ends: against glibc, against the best malloc, and what became of promises and time."""
     ours, others = ([each for each in claims if (each.by == OURS_BY) is of_us] for of_us in (True, False))
     last = f"Of pooled's own promises {counted(ours)}, of the claims of others {counted(others)}; {changed}."
-    return [*(answer.said[-1] for answer in answers(rows, [])[:2]), last]
+    return [*((each.said[1:2] or each.said)[0] for each in answers(rows, [])[:2]), last]
 
 
 def in_one(rows: list[HeadlineRow], changed: str) -> str:

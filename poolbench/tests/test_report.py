@@ -118,7 +118,7 @@ def headline_rows(tmp_path, ours):
 )
 def test_the_first_answers_say_against_whom_and_by_how_much(tmp_path, ours, best, said, kind):
     found = findings.answers(headline_rows(tmp_path, ours), [])[1]
-    assert (found.figure, found.kind) == (best, kind) and f"of 1 works pooled is {said}" in found.said[-1]
+    assert (found.figure, found.kind) == (best, kind) and f"of 1 works pooled is {said}" in found.said[1]
 
 
 def test_where_not_to_use_it_is_an_answer_of_its_own(tmp_path):
