@@ -271,7 +271,7 @@ private:
     std::size_t m_bytes;
     std::size_t m_shift = static_cast<std::size_t>(std::countr_zero(m_bytes));
     std::size_t m_inverse = m_bytes >> m_shift;  // of itself, modulo 8
-    region* m_near = nullptr;                    // the last one that was looked up
+    region* m_near = nullptr;  // the last one that was looked up; maybe one that was released since
     region* m_regions = nullptr;
     std::size_t m_region_count = 0;
     std::size_t m_region_capacity = 0;
@@ -414,7 +414,6 @@ inline bool chunk_store::release_memory() noexcept {
     }
     bool const is_any = kept != m_regions + m_region_count;
     m_region_count = static_cast<std::size_t>(kept - m_regions);
-    m_near = m_regions;
     m_next_size = m_start_size;
     return is_any;
 }
