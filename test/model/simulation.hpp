@@ -18,6 +18,8 @@ void begin_atomic(void const* at, std::uint64_t value);
 void store(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order);
 std::uint64_t exchange(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order);
 std::uint64_t fetch_add(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order);
+bool compare_exchange(void const* at, std::uint64_t initial, std::uint64_t& expected, std::uint64_t value,
+                      std::memory_order order);
 
 // Accesses to what one thread at a time uses, or changes. A write that is not ordered before or after another access is a race.
 void note_read(void const* at);

@@ -87,6 +87,10 @@ std::uint64_t exchange(void const* at, std::uint64_t initial, std::uint64_t valu
 std::uint64_t fetch_add(void const* at, std::uint64_t initial, std::uint64_t value, std::memory_order order) {
     return atomic_at(at, initial).fetch_add(value, model::order_of(order), $);
 }
+bool compare_exchange(void const* at, std::uint64_t initial, std::uint64_t& expected, std::uint64_t value,
+                      std::memory_order order) {
+    return atomic_at(at, initial).compare_exchange_strong(expected, value, model::order_of(order), $);
+}
 
 void note_read(void const* at) {
     if (rl::var<int>* const written = g_written.find(at)) static_cast<void>(int((*written)($)));

@@ -13,6 +13,7 @@
 // Any thread may call. O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -61,7 +62,7 @@ public:
 
     // 0: the slot of the calling thread's processor has a block. Otherwise how many blocks were put there, this one included.
     [[nodiscard]] std::uint64_t put(class_index c, void* block) noexcept {
-        std::atomic<std::uint64_t>& mine = m_slots[platform::processor() % k_count].word;
+        auto& mine = m_slots[platform::processor() % k_count].word;
         std::uint64_t word = mine.load(std::memory_order_relaxed);
         if (!is_empty(word)) return 0;
         std::uint64_t const puts = word % k_puts + 1;
@@ -107,10 +108,10 @@ private:
     }
 
     struct alignas(k_cache_line) slot {
-        std::atomic<std::uint64_t> word{0};
+        std_atomics::atomic<std::uint64_t> word{0};
     };
     std::array<slot, k_count> m_slots{};
-    std::atomic<std::uint32_t> m_draining{0};  // threads
+    std_atomics::atomic<std::uint32_t> m_draining{0};  // threads
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

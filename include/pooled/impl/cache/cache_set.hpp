@@ -444,7 +444,7 @@ private:
     }
     // Until no thread that may have begun before is in put_at_bound().
     void wait_for_puts() noexcept {
-        std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with that in announce()
+        std_atomics::full_barrier();  // pairs with that in announce()
         for_each([](thread_cache& cache) { wait_until_idle(cache.gate); });
     }
     // False: the caller keeps the block. Whoever ends this mode waits for it, so the pool exists until a slot has the block.
@@ -479,7 +479,7 @@ private:
     bool m_has_recycled = false;
     std::array<bool, k_first_large + 1> m_has_arrays{};
     bound_slots m_slots;  // empty unless at the bound
-    std::atomic<bool> m_are_slots_barred{false};
+    std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches
     intrusive_list<thread_cache, std_atomics::plain<thread_cache*>> m_all;
     // Not an array of central: compilers inline its constructor once for each class, which took GCC 12 139 s under

@@ -37,11 +37,23 @@ public:
         return before;
     }
     T fetch_add(T amount, std::memory_order order) noexcept
-        requires std::is_same_v<T, std::int64_t>
+        requires std::is_integral_v<T>
     {
         T const before = value(simulation::fetch_add(this, word(m_newest), word(amount), order));
         m_newest = before + amount;
         return before;
+    }
+    T fetch_sub(T amount, std::memory_order order) noexcept
+        requires std::is_integral_v<T>
+    {
+        return fetch_add(static_cast<T>(-amount), order);
+    }
+    bool compare_exchange_strong(T& expected, T to, std::memory_order order, std::memory_order) noexcept {
+        std::uint64_t known = word(expected);
+        bool const is_equal = simulation::compare_exchange(this, word(m_newest), known, word(to), order);
+        if (is_equal) m_newest = to;
+        expected = value(known);
+        return is_equal;
     }
 
 private:
