@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # The goals for users and developers. Each does its own set-up, and is fast when there is nothing to do.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak fuzz test lint format single-header package docs clean
+.PHONY: help bench real soak fuzz test lint format single-header package docs clean
 
 # Toolchains and sanitizers that `make test` runs: names of CMakePresets.json; empty for all of them. A name may be
 # followed by kinds of tests, as in gcc:unit,behaviour; test/CMakeLists.txt lists them.
@@ -12,6 +12,10 @@ ARGS ?=
 bench: ## Measure pooled against every malloc and pool on this machine, 10 to 15 minutes and the first build (it says how long both take), and draw the report
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
+
+real: ## Measure programs that others wrote, as they are and with a few lines edited, on every malloc (the first build takes 15 minutes)
+	@tools/setup real
+	@.venv/bin/poolbench real $(ARGS)
 
 soak: ## Ten minutes of mixed use on eight threads: resident memory for what is alive; then a thousand million frees by other threads, as many correct operations in the checked build, and forks beside 1,000 pools
 	@tools/setup bench

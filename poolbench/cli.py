@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from poolbench.commands import advise, claims, compare, doctor, report, run, table, try_own
+from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
 from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
@@ -54,7 +54,7 @@ def every_command(
     Speech.quiet = quiet
 
 
-for module in (doctor, run, report, table, compare, claims, advise, try_own):
+for module in (doctor, run, report, table, compare, claims, advise, real, try_own):
     module.add_to(app)
 if importlib.util.find_spec("poolprofile"):  # a package of its own
     importlib.import_module("poolprofile.cli").add_to(app)

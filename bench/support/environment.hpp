@@ -25,6 +25,6 @@ malloc_in_use mapped_malloc();
 double process_cpu_seconds();  // user and system time of all threads so far
 
 std::size_t resident_bytes();       // now, from /proc/self/statm
-std::size_t peak_resident_bytes();  // so far, from getrusage
+std::size_t peak_resident_bytes();  // so far, from /proc/self/status
 
 }  // namespace bench

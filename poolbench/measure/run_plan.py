@@ -29,14 +29,16 @@ SEED = 1  # of the order within a round
 class Bench:
     """What cells are run with."""
 
-    programs: dict[tuple[str, str], Program]  # by toolchain and optimisation
+    programs: list[Program]
     mallocs: dict[str, Malloc]
     commit: str
     machine: str
     limit: float  # seconds that one run may take
 
     def program(self, cell: Cell) -> Program:
-        return self.programs[cell.toolchain, cell.optimisation]
+        """Of its toolchain and optimisation; where several are, each has contenders of its own."""
+        built = [p for p in self.programs if (p.toolchain, p.optimisation) == (cell.toolchain, cell.optimisation)]
+        return built[0] if len(built) == 1 else next(program for program in built if program.has(cell))
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class RunPlan:
 
     def bench(self, here: str, machine: dict) -> Bench:
         return Bench(
-            {(p.toolchain, p.optimisation): p for p in self.programs},
+            self.programs,
             {m.name: m for m in self.mallocs},
             here,
             hardware.in_short(machine),

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from poolbench.plan.cell import Cell
+
 LIST_SECONDS = 60
 UNOPTIMISED_SUFFIX = "-O0"
 
@@ -46,6 +48,10 @@ class Program:
     flags: str
     sha256: str
     workloads: dict[str, Workload] = field(hash=False, compare=False)
+
+    def has(self, cell: Cell) -> bool:
+        workload = self.workloads.get(cell.workload)
+        return workload is not None and cell.contender in workload.contenders.get(cell.variant, [])
 
     def describe(self) -> dict:
         names = ("toolchain", "optimisation", "compiler", "stdlib", "flags", "sha256")

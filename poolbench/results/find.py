@@ -90,12 +90,15 @@ def costs(profile: str) -> dict[Cell, float]:
 
 
 def latest(directory: Path | None = None) -> Path:
-    """The newest file that holds results, in DIRECTORY when none is given; smoke runs are not for reading."""
+    """The newest file that holds results, in DIRECTORY when none is given; smoke runs are not for reading, and those of
+    `poolbench real` have tables of their own."""
     directory = directory or DIRECTORY
     smoke = None
     for path in newest_first(directory):
         if path.stem.endswith("-smoke"):
             smoke = smoke or path
+            continue
+        if "-real." in path.name:
             continue
         try:
             if read(path).samples:

@@ -21,7 +21,6 @@ class cache_set_test : public testing::Test {
 protected:
     static constexpr class_index k_class = class_for(48, 8);
     static constexpr class_index k_other = class_for(1500, 8);
-    static constexpr class_index k_large_class = large_class_for(100'000, 8);
     static constexpr std::uint32_t k_pool_id = 60'003;  // no pool of this program has it
 
     cache_set_test() {
@@ -236,16 +235,6 @@ TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_nee
     for (int i = 0; i < 2; ++i)
         EXPECT_NE(set.allocate(k_class, nullptr), nullptr);
     give_back(caches[0], k_class, blocks);
-}
-
-TEST_F(cache_set_test, steals_the_large_block_of_an_owner) {
-    void* const p = set.allocate(k_large_class, &caches[0]);
-    ASSERT_TRUE(caches[0].push_large(k_large_class, p));
-    EXPECT_EQ(caches[0].large_bytes, k_geometry[k_large_class].block_bytes);
-    std::scoped_lock const lock(set.mutex());
-    EXPECT_TRUE(set.steal(k_large_class));
-    EXPECT_EQ(caches[0].large_bytes, 0U);
-    EXPECT_EQ(set[k_large_class].slab_bytes(), 0U);
 }
 
 }  // namespace

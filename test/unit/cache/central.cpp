@@ -192,17 +192,6 @@ TEST_F(central_test, was_not_large_with_fewer_blocks) {
     EXPECT_FALSE(list->is_drained());
 }
 
-TEST_F(central_test, counts_what_a_thread_freed_for_others_also_when_that_ended) {
-    auto const blocks = take(5);
-    for (void* const p : blocks)
-        ASSERT_TRUE(cache.push(p));
-    std::scoped_lock const lock(*list);
-    list->retire(cache);
-    EXPECT_EQ(list->retired_remote_frees(), 5U);
-    EXPECT_EQ(cache.capacity(), 0U);
-    EXPECT_EQ(cache.net_taken(), 0);
-}
-
 TEST_F(central_test, knows_how_many_requests_it_has_served_since_it_had_nothing) {
     auto const blocks = take(4 * k_per_slab);
     EXPECT_EQ(list->served(), 4 * k_per_slab);

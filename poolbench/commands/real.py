@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSL-1.0
+"""poolbench real: what pooling gains in programs that others wrote."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poolbench import options, where
+from poolbench.commands import trial
+from poolbench.measure.run_plan import SEED, RunPlan, carry_out
+from poolbench.measure.stopping import Rule
+from poolbench.plan.cell import Cell
+from poolbench.plan.program import ProgramError
+from poolbench.plan.selection import Selection
+from poolbench.results import find
+from poolbench.results.read import Results, read_measured
+from poolbench.system import build, mallocs
+from poolbench.system import real as source
+
+EPILOG = """\b
+Examples:
+  poolbench real                              every program, on every malloc
+  poolbench real --programs yaml-cpp,lzip --runs 9 --output real.jsonl
+  poolbench real --from real.jsonl            the tables of an earlier run, as Markdown
+\b
+A program is fetched as a Debian source package of a pinned version, edited in a few lines, built with and without them,
+and runs a fixed job, whose output must be the same. Packages that the builds need: tools/setup real.
+\b
+Exit status: 0 measured; 1 a program could not be built, a run failed or an output differs; 2 wrong command line.
+"""
+
+LIMIT = 60.0  # seconds that a run may take
+
+
+def _built(chosen: Selection) -> tuple[list, dict, bool]:
+    """The executables, what the session's record says of the programs, and whether all could be built."""
+    known, programs, facts = source.load_all(), [], {}
+    chosen.check("workload", known)
+    wanted = [each for name, each in known.items() if chosen.takes("workload", name)]
+    source.library(options.say)
+    for each in wanted:
+        try:
+            found = source.built(each, options.say)
+        except (build.BuildFailed, ProgramError) as error:
+            options.complain(f"left out: {error}")
+            continue
+        programs += found.programs
+        facts[each.name] = found.facts
+    return programs, facts, len(facts) == len(wanted)
+
+
+def _measured(chosen: Selection, runs: int, scale: float, output: Path, seed: int) -> tuple[Results, bool]:
+    programs, facts, whole = _built(chosen)
+    if not programs:
+        raise build.BuildFailed("no program could be built")
+    libraries = mallocs.find()[0] + mallocs.ours(build.BUILDS / "gcc" / "bench" / "pooled-bench")
+    cells = chosen.filter([
+        Cell(name, "job", contender, malloc.name, each.toolchain, each.optimisation, scale=scale)
+        for each in programs for name, workload in each.workloads.items() for contender in workload.contenders["job"]
+        for malloc in libraries
+    ])  # fmt: skip
+    rule, about = Rule(runs, runs, 1.0), {"programs": facts}
+    plan = RunPlan(output, "real", cells, programs, libraries, rule, LIMIT, about, seed=seed)
+    return carry_out(plan, options.say, options.progress_stream()), whole
+
+
+def real(
+    program: Annotated[
+        list[str] | None, typer.Option("--programs", "-p", metavar="NAME", help="Only these folders of bench/real.")
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", metavar="NAME", help="Only as_is, pooled or pooled_containers.")
+    ] = None,
+    malloc: options.MallocOption = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Process runs of each.")] = 5,
+    scale: Annotated[float, typer.Option(metavar="SHARE", min=0.001, max=100, help="Of a job's usual size.")] = 1.0,
+    earlier: Annotated[
+        Path | None, typer.Option("--from", metavar="RESULTS", help="Measure nothing: show this file's results.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the tables to this Markdown file.")
+    ] = None,
+    output: options.OutputOption = None,
+    seed: options.SeedOption = SEED,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Measure programs that others wrote, as they are and with a pool.
+
+    Processor time and peak memory of each, as it is and with a few lines edited, on each installed malloc and on
+    pooled-new (operator new on the pool).
+    """
+    from poolbench.report import real as tables
+
+    if not where.in_checkout():
+        raise options.fail("bench/real is a part of the sources: run this in a checkout")
+    with trial.ending_well():
+        if earlier:
+            results, whole = read_measured(earlier), True
+        else:
+            output = output or find.new_path("real", find.DIRECTORY)
+            chosen = Selection.of(workload=program, contender=variant, malloc=malloc)
+            results, whole = _measured(chosen, runs, scale, output, seed)
+    text = tables.page(results)
+    if report:
+        report.write_text(text, encoding="utf-8")
+    if as_json:
+        found = tables.figures(results).items()
+        rows = [{"program": p, "variant": v, "malloc": m, **each} for (p, v, m), each in found]
+        wrong = [str(cell) for cell in tables.different_output(results)]
+        typer.echo(json.dumps({"file": str(results.path), "programs": tables.facts(results), "measured": rows,
+                               "different_output": wrong}, indent=1))  # fmt: skip
+    else:
+        options.tell(f"{text}\n{results.path}")
+    for cell in tables.different_output(results):
+        options.complain(f"FAILED: {cell}: its output is not that of the program as it is on glibc")
+        whole = False
+    trial.end(results)
+    if not whole:
+        raise typer.Exit(1)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(real)
