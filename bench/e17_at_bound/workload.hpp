@@ -152,7 +152,8 @@ public:
             m_threads.emplace_back([this, &from] {
                 void* const block = from.try_allocate(k_block_bytes);
                 if (block != nullptr) from.deallocate(block, k_block_bytes);
-                m_not_ready.count_down();  // nothing wakes it before the end: it takes no time from what is measured
+                m_not_ready
+                    .count_down();  // nothing wakes it before the end: it takes no time from what is measured
                 m_end.wait(false);
             });
         }
