@@ -144,6 +144,16 @@ TEST_F(slab_heap_test, has_a_span_for_each_block_that_no_class_serves_at_any_ali
     EXPECT_EQ(memory.bytes(), 0U);
 }
 
+TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
+    slab_heap heap(shape_of(k_mib), from);
+    slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
+    slab& b = take_exact_or_grow(heap, 20 * k_mib, 16);
+    EXPECT_TRUE(put_exact(heap, a));
+    heap.put_exact(b);
+    EXPECT_EQ(heap.close(), 1U) << "it counts until its thread is done with the heap";
+    EXPECT_FALSE(heap.end_exact()) << "the caller counts it";
+}
+
 TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
     slab_heap heap(shape_of(8 * k_slab_bytes), from);
     slab& a = take_or_grow(heap, k_48);
