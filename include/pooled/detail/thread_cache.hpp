@@ -71,6 +71,16 @@ struct alignas(2 * k_cache_line) thread_cache {
     observed<std::size_t> large_bytes;
     std::array<class_cache, k_class_count> classes;
 
+    // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
+    // multiply.
+    [[nodiscard]] static constexpr std::size_t offset_of(class_index c) noexcept {
+        return c * sizeof(class_cache);
+    }
+    [[nodiscard]] POOLED_ALWAYS_INLINE class_cache& class_at(std::size_t offset) noexcept {
+        return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes.data()) + offset);
+    }
+
+#if POOLED_HAS_CODE
     // Inside the gate. The block of the class that was freed last, or null.
     [[nodiscard]] void* pop_large(class_index c) noexcept {
         void* const block = classes[c].pop_hot();
@@ -91,21 +101,13 @@ struct alignas(2 * k_cache_line) thread_cache {
         return true;
     }
 
-    // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
-    // multiply.
-    [[nodiscard]] static constexpr std::size_t offset_of(class_index c) noexcept {
-        return c * sizeof(class_cache);
-    }
-    [[nodiscard]] POOLED_ALWAYS_INLINE class_cache& class_at(std::size_t offset) noexcept {
-        return *reinterpret_cast<class_cache*>(reinterpret_cast<std::byte*>(classes.data()) + offset);
-    }
-
     // Frees the arrays. Requires that nothing is held.
     void release() noexcept {
         recycled.release();
         for (class_cache& one : classes)
             one.release();
     }
+#endif
 };
 
 struct owned_links {
