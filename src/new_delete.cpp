@@ -21,7 +21,9 @@
 #include "pooled/impl/os/environment.hpp"
 #include "pooled/default_pool.hpp"
 #include "pooled/detail/fast_path.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
+#include "pooled/impl/pool/found_block.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 
@@ -67,7 +69,7 @@ constexpr std::size_t k_new_align = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 static_assert(k_new_align <= k_max_class_align);
 
 // In other builds, every call takes the whole path.
-constexpr bool k_has_hot_path = !k_watches_blocks && !k_hardened;
+constexpr bool k_has_hot_path = instrument::k_allows_caches && !k_hardened;
 
 // thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program
 // reads the lines of its sizes.
@@ -246,7 +248,8 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
     if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
         map_entry const entry = g_page_map.find(p);
         if (entry.empty()) return deallocate_other(p);  // null, for example
-        return deallocate_slow(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
+        return deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)),
+                                     p);
     }
     if (cache->class_at(at).push_hot(p)) return cache->gate.leave();
     deallocate_cold(*cache, at, p);

@@ -234,7 +234,7 @@ public:
     // many. O(idle objects).
     std::size_t trim() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
-        detail::trim(m_recycler->core());
+        m_recycler->core().trim();
         return count;
     }
 
@@ -242,7 +242,7 @@ public:
     // in use still count under the bound.
     std::size_t clear() noexcept {
         std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
-        detail::trim(m_recycler->core());
+        m_recycler->core().trim();
         return count;
     }
 

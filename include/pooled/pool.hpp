@@ -18,7 +18,8 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/live_report.hpp"
-#include "pooled/impl/plugins/in_copy.hpp"
+#include "pooled/impl/plugins/for_others.hpp"
+#include "pooled/impl/pool/concrete_core.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/pool/reserve.hpp"
 #include "pooled/options.hpp"
@@ -46,7 +47,7 @@ public:
     ~basic_pool() {
         if (pool_extension* const above = m_core->extension()) above->on_close();
         detail::report_at_close(*this);
-        g_registry.close(*m_core);
+        m_core->close();
     }
     basic_pool(basic_pool const&) = delete;
     basic_pool& operator=(basic_pool const&) = delete;
@@ -85,8 +86,6 @@ public:
 
     // The same for blocks.
     void reserve_bytes(std::size_t count, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) {
-        detail::checks::on_reserve(*m_core);
-        detail::checks::on_request(m_core->id(), bytes, align);
         class_index const c = any_class_for(bytes, align);
         detail::reserve_classes(*m_core, c, c, count, {bytes, align});
     }
@@ -94,7 +93,7 @@ public:
     // Returns free memory, including what other threads have cached: chunks without a block in use to upstream
     // and, if the pool takes its memory from the operating system, the pages of free blocks. Returns the number of bytes. Ends
     // reservations. O(threads + slabs + cached blocks).
-    std::size_t trim() noexcept { return detail::trim(*m_core); }
+    std::size_t trim() noexcept { return m_core->trim(); }
 
     // In an incremental pool: destroys, on this thread, up to `budget` deferred objects, whichever thread dropped them. Returns
     // their number; fewer than `budget` means that none is deferred any more. O(objects destroyed).
@@ -117,7 +116,7 @@ public:
     }
 
     // Whether `p` points into memory that this pool has taken from upstream, and that does not belong to another pool whose upstream is this one. `p` may be any address; it is not read. O(1).
-    [[nodiscard]] bool owns(void const* p) const noexcept { return detail::owns(*m_core, p); }
+    [[nodiscard]] bool owns(void const* p) const noexcept { return m_core->owns(p); }
 
     // For std::pmr containers. Valid for deallocation as long as a block is in use, even after the pool was destroyed.
     [[nodiscard]] std::pmr::memory_resource* resource() const noexcept { return m_core; }
@@ -176,9 +175,7 @@ public:
     // Announces that the calling thread uses the pool from now on. The thread that used it before must have finished, and its
     // use must happen before this call. An allocation has the same effect, so only a thread that drops objects without
     // allocating needs to call it. Only the checked build uses this. O(1).
-    void adopt() const {
-        detail::in_pool<detail::sharing::local>(detail::pool_access::core(*this)).check_use();
-    }
+    void adopt() const { detail::adopt(detail::pool_access::core(*this)); }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

@@ -14,10 +14,8 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/checks.hpp"
-#include "pooled/impl/instrument/counted_checks.hpp"
-#include "pooled/impl/instrument/hardened.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/drop.hpp"
+#include "pooled/impl/pool/found_block.hpp"
 
 #include <atomic>
 #include <concepts>
@@ -62,7 +60,7 @@ struct deleter {
     void operator()(T* p) const noexcept {
         static_assert(sizeof(T) > 0, "pooled::unique_ptr: T must be complete where the pointer is destroyed");
         void* const header = static_cast<std::byte*>(detail::start_of(p)) - sizeof(detail::count_header);
-        detail::checks::on_deallocate_counted(header);
+        detail::instrument::drop(header);
         auto& counts = *static_cast<detail::count_header*>(header);
         std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
 #if POOLED_CHECKED
@@ -94,7 +92,7 @@ struct deleter<T[]> {
         using array = detail::counted_array<std::remove_cv_t<T>>;
         auto* const elements = const_cast<std::remove_cv_t<T>*>(p);
         void* const block = array::block_of(elements);
-        detail::checks::on_deallocate_found(detail::malloc_blocks::behind(block));
+        detail::instrument::drop_array(block);
         array::destroy(elements, array::count_in(block));
         detail::deallocate_found(block);
     }

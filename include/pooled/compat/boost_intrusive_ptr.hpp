@@ -63,7 +63,7 @@ constexpr void require_intrusive() noexcept {
 template <class T>
 [[nodiscard]] POOLED_ALWAYS_INLINE count_header& header_of(T* object) noexcept {
     void* const header = static_cast<std::byte*>(detail::start_of(object)) - sizeof(count_header);
-    checks::on_deallocate_counted(header);
+    instrument::drop(header);
     return *static_cast<count_header*>(header);
 }
 

@@ -35,7 +35,7 @@ public:
         return __atomic_load_n(&m_root[address >> LeafBits], __ATOMIC_ACQUIRE);
     }
 
-#if POOLED_HAS_MAPS
+#if POOLED_HAS_CODE
     // Makes the leaves for [base, base + bytes). False when the system has no memory for them, or when the addresses are
     // beyond the map.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {

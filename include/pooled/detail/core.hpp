@@ -4,8 +4,8 @@
 // The part of a pool that outlives its handle: a pool that is destroyed while blocks are in use is closed, and its core is
 // destroyed when the last of them is returned.
 //
-// Only code of the copy of the library that made a core works on it (impl/plugins/copies.hpp): others, with a reference to the pool, call
-// in_copy().
+// The slow operations are virtual: the copy of the library that made a core (impl/plugins/copies.hpp) serves it, with its page map, its
+// registry and its threads' caches. impl/pool/concrete_core.hpp has them.
 //
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
@@ -14,7 +14,6 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
-#include "pooled/impl/instrument/dead_pools.hpp"
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
@@ -34,45 +33,36 @@ enum class sharing : bool { local, shared };
 class registry;
 class cache_set;
 class pool_memory;
-class pool_core;
 
-// What other copies of the library call for a core: see impl/plugins/in_copy.hpp.
-struct core_functions {
-    void* (*allocate)(pool_core& core, class_index c, std::size_t bytes, std::size_t align);
-    void (*deallocate)(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept;
-    void* (*allocate_large)(pool_core& core, std::size_t bytes, std::size_t align);
-    void (*deallocate_large)(pool_core& core, void* p, std::size_t bytes) noexcept;
-    bool (*reserve)(pool_core& core, class_index a, class_index b, std::size_t count, large_shape large);
-    std::size_t (*trim)(pool_core& core) noexcept;
-    void (*close)(pool_core& core) noexcept;
-    void (*destroy)(pool_core& core) noexcept;
-    bool (*owns)(pool_core const& core, void const* p) noexcept;
-};
-
-// The core as a memory resource; two of the functions are in detail/fast_path.hpp. Functions of a template are compiled only
-// where a pool is made. Those of a class would be compiled in every source that sees them, and the whole heap with them.
-template <class Core>
-class core_resource : public std::pmr::memory_resource {
-    friend Core;
-    core_resource() = default;
-
-    void* do_allocate(std::size_t bytes, std::size_t align) override;
-    void do_deallocate(void* p, std::size_t bytes, std::size_t align) override;
-    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
-        return this == &other;
-    }
-};
-
-class alignas(thread_cache) pool_core final : public core_resource<pool_core> {
+class [[gnu::visibility("default")]] alignas(thread_cache) pool_core : public std::pmr::memory_resource {
 public:
     // Throws std::bad_alloc, and std::invalid_argument for options that make no sense.
     [[nodiscard]] static pool_core& create(pool_options options, sharing kind, std::uint32_t id,
-                                           registry& made_by, core_functions const& functions);
-    // Requires that no block is in use and that no thread can reach the core.
-    void destroy() noexcept;
+                                           registry& made_by);
 
-    // Runs the code of the copy that made the core.
-    [[nodiscard]] core_functions const& in_copy() const noexcept { return m_functions; }
+    // A block for a request of class `c`, from the calling thread's cache or, if that has none, from the pool's memory. Null when the
+    // bound is reached; throws what upstream throws.
+    [[nodiscard]] virtual void* allocate_block(class_index c, std::size_t bytes, std::size_t align) = 0;
+    // A request that class_for() does not serve.
+    [[nodiscard]] virtual void* allocate_large(std::size_t bytes, std::size_t align) = 0;
+    // Only if a free block of the class is there, and no slab must be taken; otherwise null.
+    [[nodiscard]] virtual void* take_free(class_index c, std::size_t bytes, std::size_t align) = 0;
+    // What those gave. `bytes`: the size with which it was allocated, or 0: not known.
+    virtual void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept = 0;
+    virtual void deallocate_large(void* p, std::size_t bytes) noexcept = 0;
+    // A block that the caller has verified.
+    virtual void put(class_index c, void* block) noexcept = 0;
+    // `count` objects of one type, each of them a block of class `a` or `b`, which are those of any_class_for(); `large`: the
+    // request, if one of them is large. False when the bound does not allow it; throws what upstream throws.
+    [[nodiscard]] virtual bool reserve(class_index a, class_index b, std::size_t count,
+                                       large_shape large) = 0;
+    virtual std::size_t trim() noexcept = 0;
+    [[nodiscard]] virtual bool owns(void const* p) const noexcept = 0;
+    // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
+    virtual void close() noexcept = 0;
+    // Requires a closed core without a block in use.
+    virtual void destroy() noexcept = 0;
+
     [[nodiscard]] registry& made_by() const noexcept { return m_made_by; }
     [[nodiscard]] std::uint32_t id() const noexcept { return m_id; }
     [[nodiscard]] std::uint32_t slot() const noexcept { return m_slot; }
@@ -92,13 +82,13 @@ public:
         return *std::launder(reinterpret_cast<thread_cache*>(this + 1));
     }
 
-    // True when that was the last block of a closed pool: the caller must destroy the core.
-    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept;
-    [[nodiscard]] bool deallocate_large(void* p, thread_cache* cache) noexcept;
-
-    // Called when the handle is destroyed. Blocks in use keep the core alive; true when there are none: the caller must destroy
-    // it. Requires the registry's lock.
-    [[nodiscard]] bool close() noexcept;
+    // Called by close(). Blocks in use keep the core alive; true when there are none: the caller must destroy it. Requires the
+    // registry's lock.
+    [[nodiscard]] bool end_handle() noexcept;
+    // Called by destroy(), when no thread can reach the core.
+    void free() noexcept;
+    // A large block that returned, for the owner of `cache`; null: a thread without a cache.
+    void put_large(void* block, thread_cache* cache) noexcept;
 
     [[nodiscard]] POOLED_API pool_stats stats();
     // Checks every structure, with other threads kept out.
@@ -126,9 +116,9 @@ public:
     // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept;
 
-private:
+protected:
     pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
-              core_functions const& functions, pool_memory& memory) noexcept;
+              pool_memory& memory) noexcept;
     ~pool_core() override = default;
     pool_core(pool_core const&) = delete;
     pool_core& operator=(pool_core const&) = delete;
@@ -144,8 +134,8 @@ private:
         return sizeof(pool_core) + (kind == sharing::local ? sizeof(thread_cache) : 0);
     }
 
+private:
     registry& m_made_by;
-    core_functions const& m_functions;
     std::uint32_t m_id;
     std::uint32_t m_slot;
     sharing m_kind;

@@ -15,7 +15,7 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/error.hpp"
-#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct counted_array {
     }
     // Requires a block in use whose count was written.
     [[nodiscard]] static std::size_t count_in(void* block) noexcept {
-        hardened::expect_in_use(block);
+        instrument::expect_in_use(block);
         return *static_cast<std::size_t const*>(block);
     }
 
@@ -86,11 +86,9 @@ private:
     }
     static void free(void* header) noexcept {
         std::size_t const bytes = array::bytes_of(array::count_in(block_of(header)));
-#if POOLED_HARDENED
-        hardened::mark_header(header);
-#endif
+        instrument::mark_header(header);
         // The header is not the first word, whatever the alignment.
-        Origin::deallocate_block(block_of(header), bytes, array::k_align, hardened::origin::padded_object);
+        Origin::deallocate_block(block_of(header), bytes, array::k_align, instrument::origin::padded_object);
     }
 
     static constexpr block_type k_type{.retire = retire,

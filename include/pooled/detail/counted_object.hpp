@@ -20,7 +20,7 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
@@ -62,9 +62,7 @@ struct count_header {
     void release_weak() noexcept {
         std::uint64_t now = word.load(std::memory_order_acquire);
         if (weak_in(now) != k_weak_one) {
-#if POOLED_HARDENED
-            hardened::expect_in_use(this);
-#endif
+            instrument::expect_in_use(this);
             now = word.fetch_sub(k_weak_one, std::memory_order_acq_rel);
             if (weak_in(now) != k_weak_one) return;
         }
@@ -186,22 +184,20 @@ private:
 
     // In the hardened build, an object that was deferred twice is not destroyed again.
     static void finish(void* header) noexcept {
-        hardened::expect_in_use(header);
+        instrument::expect_in_use(header);
         std::destroy_at(object_of(header));
         free(header);
     }
     static void finish_observed(void* header) noexcept {
-        hardened::expect_in_use(header);
+        instrument::expect_in_use(header);
         std::destroy_at(object_of(header));
         header_at(header).release_weak();
     }
     static void free(void* header) noexcept {
-#if POOLED_HARDENED
-        if constexpr (hardened::origin_of(k_align) == hardened::origin::padded_object)
-            hardened::mark_header(header);
-#endif
+        if constexpr (instrument::origin_of(k_align) == instrument::origin::padded_object)
+            instrument::mark_header(header);
         Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align,
-                                 hardened::origin_of(k_align));
+                                 instrument::origin_of(k_align));
     }
 
     static constexpr block_type k_type{.retire = retire,

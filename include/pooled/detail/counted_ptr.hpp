@@ -11,7 +11,7 @@
 #include "pooled/detail/counting.hpp"
 #include "pooled/detail/handle.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/counted_checks.hpp"
+#include "pooled/impl/instrument/drop.hpp"
 #include "pooled/unique_ptr.hpp"
 
 #include <atomic>
@@ -118,7 +118,7 @@ public:
 
     POOLED_ALWAYS_INLINE ~counted_ptr() {
 #if POOLED_CHECKED
-        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_strong_mask);
+        if (!m_handle.empty()) instrument::drop(&m_handle.header(), count_header::k_strong_mask);
 #endif
         if (!m_handle.empty()) Counting::release_strong(m_handle.header());
     }
@@ -217,7 +217,7 @@ public:
 
     ~weak_counted_ptr() {
 #if POOLED_CHECKED
-        if (!m_handle.empty()) checks::on_deallocate_counted(&m_handle.header(), count_header::k_weak_mask);
+        if (!m_handle.empty()) instrument::drop(&m_handle.header(), count_header::k_weak_mask);
 #endif
         if (!m_handle.empty()) m_handle.header().release_weak();
     }

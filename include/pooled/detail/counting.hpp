@@ -6,7 +6,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
 #include <atomic>
@@ -49,9 +49,7 @@ struct among_threads {
         // acquire: pairs with the release below by owners that dropped the object earlier.
         std::uint64_t now = h.word.load(std::memory_order_acquire);
         if (h.retires(now, count_header::k_sole)) return;
-#if POOLED_HARDENED
-        hardened::expect_in_use(&h);
-#endif
+        instrument::expect_in_use(&h);
         now = h.word.fetch_sub(count_header::k_strong_one, std::memory_order_acq_rel);
         if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
     }
@@ -78,9 +76,7 @@ struct on_one_thread {
     POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
         std::uint64_t const now = h.word.load(std::memory_order_relaxed);
         if (h.retires(now, count_header::k_sole)) return;
-#if POOLED_HARDENED
-        hardened::expect_in_use(&h);
-#endif
+        instrument::expect_in_use(&h);
         h.word.store(now - count_header::k_strong_one, std::memory_order_relaxed);
         if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
     }

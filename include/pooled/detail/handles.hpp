@@ -121,9 +121,7 @@ private:
     static void free(void* header) noexcept {
         if constexpr (POOLED_CHECKED != 0)
             header_at(header).word.store(0, std::memory_order_relaxed);  // a second drop is detected
-#if POOLED_HARDENED
-        hardened::mark_header(header);  // likewise
-#endif
+        instrument::mark_header(header);                                 // likewise
         slot& s = slot_of(header);
         Recycler::of(s).recycle(s);
     }

@@ -33,12 +33,6 @@
 #define POOLED_CODE POOLED_NOINLINE inline
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
 #endif
-// Where the heap's maps are also changed: the checks of these builds are inlined.
-#if POOLED_HAS_CODE || POOLED_CHECKED || POOLED_SANITIZE || POOLED_TRACKED
-#define POOLED_HAS_MAPS 1
-#else
-#define POOLED_HAS_MAPS 0
-#endif
 // State of a template, which each file of a program has for itself where libpooled has all other state: its tables are of one
 // libpooled, and the dynamic linker may share such a variable between the users of two.
 #if POOLED_IS_COMPILED

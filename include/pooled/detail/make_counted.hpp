@@ -30,7 +30,7 @@ public:
         : m_block(block), m_bytes(bytes), m_align(align) {}
     POOLED_ALWAYS_INLINE ~held_block() {
         if (m_block != nullptr)
-            Origin::deallocate_block(m_block, m_bytes, m_align, hardened::origin_of(m_align));
+            Origin::deallocate_block(m_block, m_bytes, m_align, instrument::origin_of(m_align));
     }
     held_block(held_block const&) = delete;
     held_block& operator=(held_block const&) = delete;
@@ -80,7 +80,7 @@ template <class T, class... Args>
                                                 object::k_bytes, object::k_align);
     else
         block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes, object::k_align,
-                                  hardened::origin_of(object::k_align));
+                                  instrument::origin_of(object::k_align));
     return detail::construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -104,7 +104,7 @@ template <class T, sharing Sharing, class... Args>
             detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), object::k_bytes, object::k_align);
     else
         block = detail::allocate_or_throw(detail::in_pool<Sharing>(core), object::k_class, object::k_bytes,
-                                          object::k_align, hardened::origin_of(object::k_align));
+                                          object::k_align, instrument::origin_of(object::k_align));
     return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 

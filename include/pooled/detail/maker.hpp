@@ -9,6 +9,7 @@
 #include "pooled/detail/make_shared.hpp"
 #include "pooled/detail/make_with_tail.hpp"
 #include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/tracking.hpp"
 
 #include <cstddef>
 #include <memory>

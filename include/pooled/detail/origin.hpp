@@ -16,7 +16,7 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
-#include "pooled/impl/plugins/foreign.hpp"
+#include "pooled/impl/pool/found_block.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
 
@@ -81,17 +81,17 @@ struct from_default {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::allocate_array<T, sharing::shared>(g_registry.default_core(), n);
         return static_cast<T*>(detail::allocate_or_throw(in_default_pool{}, k_class_of<T>, sizeof(T),
-                                                         alignof(T), hardened::origin::object));
+                                                         alignof(T), instrument::origin::object));
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, sharing::shared>(g_registry.default_core(), p, n);
-        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), hardened::origin::object);
+        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), instrument::origin::object);
     }
     // Requires a block of at least `bytes` at `align`.
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
-                                                      hardened::origin from) noexcept {
+                                                      instrument::origin from) noexcept {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
@@ -120,7 +120,7 @@ struct from_pool {
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
             return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>,
                                                              sizeof(T), alignof(T),
-                                                             hardened::origin::object));
+                                                             instrument::origin::object));
         return detail::allocate_array<T, Sharing>(core, n);
     }
     template <class T>
@@ -129,10 +129,10 @@ struct from_pool {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
         detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T),
-                           hardened::origin::object);
+                           instrument::origin::object);
     }
     POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
-                                                      hardened::origin from) noexcept {
+                                                      instrument::origin from) noexcept {
         map_entry const entry = malloc_blocks::find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
@@ -155,7 +155,7 @@ struct given_block {
     static void deallocate(T* p, std::size_t) noexcept {
         detail::deallocate_found(p);
     }
-    static void deallocate_block(void* p, std::size_t, std::size_t, hardened::origin) noexcept {
+    static void deallocate_block(void* p, std::size_t, std::size_t, instrument::origin) noexcept {
         detail::deallocate_found(p);
     }
 };

@@ -27,7 +27,7 @@ struct own_core {
         void* const memory =
             detail::try_allocate_bytes(in_pool<Sharing>(core), sizeof(Extension), alignof(Extension));
         if (memory == nullptr) {
-            g_registry.close(core);
+            core.close();
             POOLED_THROW(std::bad_alloc());
         }
         auto& made = *::new (memory) Extension(core, std::forward<Arguments>(arguments)...);

@@ -383,7 +383,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::close() noexcept {
     discard(object_stock::close());
-    g_registry.close(core());
+    core().close();
     if (abandon()) destroy();
 }
 

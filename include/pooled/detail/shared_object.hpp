@@ -13,7 +13,7 @@
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/detail/standard_control_block.hpp"
-#include "pooled/impl/instrument/hardened.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
@@ -99,7 +99,7 @@ private:
         std::destroy_at(object_in(block));
         [[maybe_unused]] frees_control_block const how(0);
         Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>,
-                                 hardened::origin_of(control::k_align<T>));
+                                 instrument::origin_of(control::k_align<T>));
     }
     static void finish_observed(void* block) noexcept {
 #if POOLED_CHECKED

@@ -81,7 +81,7 @@ protected:
     void end() {
         if (m_owner == nullptr) return;
         static_cast<void>(m_owner->list.take_all([](maker&, std::size_t) {}));
-        pooled::detail::g_registry.close(m_owner->core);
+        m_owner->core.close();
         own_core::destroy(*m_owner, m_owner->core);
         m_owner = nullptr;
         all = {};

@@ -45,7 +45,7 @@ public:
     void close() noexcept {
         m_is_closed = true;
         clear();
-        pooled::detail::g_registry.close(m_core);
+        m_core.close();
         drop_reference();
     }
 

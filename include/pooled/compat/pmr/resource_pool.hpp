@@ -148,8 +148,7 @@ private:
         if (void* const p = m_small.pop(c)) return p;
         pooled::detail::pool_core& core = pooled::detail::pool_access::core(m_pool);
         if (!is_limited(c))
-            if (void* const p = core.caches().allocate(c, pooled::detail::own_cache(core)))
-                return pooled::detail::hand_out(place(), c, p, bytes, align);
+            if (void* const p = core.take_free(c, bytes, align)) return p;
         void* const p = m_small.grow(c, m_options.max_blocks_per_chunk, m_upstream);
         m_is_small[c].store(true, std::memory_order_relaxed);
         return p;

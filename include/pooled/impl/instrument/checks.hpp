@@ -92,43 +92,56 @@ inline class_index class_of(map_entry entry) noexcept {
     return class_of(entry) <= k_exact && g_live_map.test(start_in(entry, p));
 }
 
+// For callers that use the page map to find the block's pool, before they read it.
+inline void on_deallocate_found(void* p) {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) {
+        if (detail::other_owner_of(p) != nullptr) return;  // the copy that has the block checks it
+        report(k_default_pool_id, p, k_foreign, 0, 0);
+    }
+    if (!is_in_use(entry, p)) report(entry.pool_id(), p, k_double, 0, bytes_of(entry));
+}
+
+#if POOLED_HAS_CODE
+
+// Before this copy of the library asks a core for memory: its pool may have been destroyed. The memory there is not trusted, unless
+// another copy made the core.
 inline void expect_open(pool_core const& core) {
-    if (!g_dead_pools.is_open(&core)) [[unlikely]]
-        fail_dead_pool(g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core), &core);
+    if (g_dead_pools.is_open(&core)) [[likely]]
+        return;
+    if (!g_dead_pools.is_known(&core) && detail::is_kept_elsewhere(core)) return;
+    fail_dead_pool(g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core), &core);
 }
 
-// Called before the pool allocates.
-inline void on_use(pool_core& core) {
+inline void on_request(pool_core const& core, std::size_t bytes, std::size_t align) {
     expect_open(core);
-    if (core.is_local()) g_local_users.on_allocate(core.id());
-}
-
-inline void on_reserve(pool_core const& core) {
-    if (!detail::is_kept_elsewhere(core)) expect_open(core);
-}
-
-// A request for memory, before its size class is used.
-inline void on_request(std::uint32_t pool_id, std::size_t bytes, std::size_t align) {
     if (is_power_of_two(align)) return;
     std::array<char, 256> message{};
     std::snprintf(message.data(), message.size(),
                   "pooled: bad allocation of %zu bytes from pool '%s': the alignment %zu is not a power of "
                   "two; pass alignof(T)",
-                  bytes, g_registry.name_of(pool_id), align);
+                  bytes, core.name(), align);
     POOLED_FAIL(message.data());
     std::abort();
+}
+
+// The calling thread uses a local pool from now on.
+inline void on_adopt(pool_core const& core) {
+    expect_open(core);
+    if (core.is_local()) g_local_users.on_allocate(core.id());
 }
 
 inline void check_user(map_entry entry, std::uint32_t pool_id, void const* p, std::size_t bytes) {
     if (entry.is_local() && !g_local_users.on_deallocate(pool_id)) report(pool_id, p, k_thread, bytes, bytes);
 }
 
-inline void on_allocate(void* block, std::size_t bytes) {
-    if (block == nullptr) return;
+// Requires a block of a core that this copy made.
+inline void on_allocate(pool_core const& core, void* block, std::size_t bytes) {
+    if (core.is_local()) g_local_users.on_allocate(core.id());
     POOLED_CHECK(!g_live_map.set(block, true), "pooled: internal error: a block in use was handed out again");
     if constexpr (fill::k_is_on) {
         map_entry const entry = g_page_map.find(block);
-        fill::end_free(g_registry.name_of(entry.pool_id()), block, bytes_of(entry));
+        fill::end_free(core.name(), block, bytes_of(entry));
         if constexpr (k_guard_bytes != 0) fill::write_guard(block, bytes, bytes_of(entry));
     }
 }
@@ -172,22 +185,13 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std
     if constexpr (fill::k_is_on) fill::begin_free(block, is);
 }
 
-// For callers that use the page map to find the block's pool.
-inline void on_deallocate_found(void* p) {
-    map_entry const entry = g_page_map.find(p);
-    if (entry.empty()) {
-        if (detail::other_owner_of(p) != nullptr) return;  // the copy that has the block checks it
-        report(k_default_pool_id, p, k_foreign, 0, 0);
-    }
-    if (!is_in_use(entry, p)) report(entry.pool_id(), p, k_double, 0, bytes_of(entry));
-}
+#endif
 
 #else
 
-POOLED_ALWAYS_INLINE void on_use(pool_core&) noexcept {}
-POOLED_ALWAYS_INLINE void on_reserve(pool_core const&) noexcept {}
-POOLED_ALWAYS_INLINE void on_request(std::uint32_t, std::size_t, std::size_t) noexcept {}
-POOLED_ALWAYS_INLINE void on_allocate(void*, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_request(pool_core const&, std::size_t, std::size_t) noexcept {}
+POOLED_ALWAYS_INLINE void on_adopt(pool_core const&) noexcept {}
+POOLED_ALWAYS_INLINE void on_allocate(pool_core const&, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate_found(void*) noexcept {}
 

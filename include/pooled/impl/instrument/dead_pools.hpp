@@ -24,7 +24,7 @@
 #include <cstddef>
 #include <new>
 
-#if POOLED_CHECKED
+#if POOLED_CHECKED && POOLED_HAS_CODE
 #include <cstdio>
 #include <cstdlib>
 #include <memory_resource>

@@ -120,6 +120,7 @@ inline void verify_free(char const* pool_name, void const* block, std::size_t by
     fail_written(pool_name, block, bytes, at);
 }
 
+#if POOLED_HAS_CODE
 // A block of a size class, from its deallocation to the next allocation.
 inline void begin_free(void* block, std::size_t bytes) noexcept {
     write_free(block, bytes);
@@ -134,6 +135,7 @@ inline void end_free(char const* pool_name, std::byte* first, std::byte const* e
     for (std::byte* block = first; block + bytes <= end; block += bytes)
         end_free(pool_name, block, bytes);
 }
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::fill
 

@@ -29,7 +29,7 @@ namespace free_mark {
 POOLED_STATE(std::uintptr_t, g_secret, = 0);
 POOLED_STATE(std::uint64_t, g_order, = 0);  // what the order of addresses begins with
 
-#if POOLED_HAS_MAPS || POOLED_HARDENED
+#if POOLED_HAS_CODE
 // Called once, before the first pool. The secret is odd, so no mark is zero or the address of a block. Its two highest bits
 // differ, so no mark is a valid address, and a call through it always ends the program.
 inline void choose() noexcept {

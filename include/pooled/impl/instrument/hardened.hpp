@@ -9,13 +9,13 @@
 // Any thread may call; O(1).
 
 #include "pooled/config.hpp"
-#include "pooled/detail/size_class.hpp"
-#include "pooled/impl/instrument/free_mark.hpp"
-#if POOLED_HARDENED
 #include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/misuse.hpp"
-#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/pool/registry.hpp"
+#if POOLED_HARDENED
+#include "pooled/impl/heap/slab.hpp"
 #endif
 
 #include <cstddef>
@@ -116,9 +116,32 @@ POOLED_NOINLINE inline void report_unmarked(void* block) noexcept {
     return block;
 }
 
+// A block that the core gives, and one that returns to it; `c`: of the request, perhaps k_large.
+inline void on_allocate([[maybe_unused]] class_index c, [[maybe_unused]] void* block) noexcept {
+    if constexpr (k_is_on) {
+        if (c == k_large) return free_mark::take_off(block);
+        static_cast<void>(claimed(block));
+    }
+}
+inline void on_deallocate([[maybe_unused]] std::uint32_t pool_id, [[maybe_unused]] class_index c,
+                          [[maybe_unused]] void* block) noexcept {
+    if constexpr (k_is_on) {
+        if (c != k_large) {
+            if (!admits(pool_id, c, block, origin::unknown)) report(pool_id, c, block);
+        } else if (!g_page_map.find(block).empty() && !free_mark::put_on_if_off(block))
+            report_freed(block);
+    }
+}
+
 #else
 
+POOLED_ALWAYS_INLINE void on_allocate(class_index, void*) noexcept {}
+POOLED_ALWAYS_INLINE void on_deallocate(std::uint32_t, class_index, void*) noexcept {}
 POOLED_ALWAYS_INLINE void expect_in_use(void const*) noexcept {}
+POOLED_ALWAYS_INLINE void mark_header(void*) noexcept {}
+[[nodiscard]] POOLED_ALWAYS_INLINE bool admits(std::uint32_t, class_index, void*, origin) noexcept {
+    return true;
+}
 [[nodiscard]] POOLED_ALWAYS_INLINE void* claimed(void* block, origin = origin::unknown) noexcept {
     return block;
 }

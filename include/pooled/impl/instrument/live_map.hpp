@@ -25,10 +25,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class live_map {
 public:
+#if POOLED_HAS_CODE
     // So that set() makes no system call later. False: no memory.
     [[nodiscard]] bool prepare(void const* base, std::size_t bytes) noexcept {
         return m_leaves.prepare(base, bytes);
     }
+#endif
 
     [[nodiscard]] bool test(void const* p) const noexcept {
         word const* const w = word_of(p);

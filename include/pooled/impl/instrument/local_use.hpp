@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if POOLED_CHECKED
+#if POOLED_CHECKED && POOLED_HAS_CODE
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 

@@ -52,6 +52,7 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     return address_of(p) - address_of(s.memory()) < s.bytes() ? itself : stand_in;
 }
 
+#if POOLED_HAS_CODE
 // Null when malloc has no more memory; the pool's block is then unchanged.
 [[nodiscard]] inline void* give(pool_core const& core, void* block, std::size_t bytes,
                                 std::size_t align) noexcept {
@@ -80,6 +81,7 @@ POOLED_NOINLINE inline void report_no_block(std::uint32_t pool_id, void* p) noex
     g_malloc_map.deallocate(stand_in);
     return stand_in;
 }
+#endif
 
 #else
 

@@ -29,6 +29,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class malloc_map {
 public:
+#if POOLED_HAS_CODE
     // A malloc block for the pool's block `stand_in`; null when memory has run out.
     [[nodiscard]] void* allocate(void* stand_in, std::size_t bytes, std::size_t align) noexcept {
         void* p = nullptr;
@@ -46,6 +47,7 @@ public:
         assign(p, bytes, address_of(stand_in));
         return p;
     }
+#endif
 
     // The pool's block for the malloc block that `p` lies in, or null.
     [[nodiscard]] void* find(void const* p) const noexcept {

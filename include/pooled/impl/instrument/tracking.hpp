@@ -5,7 +5,7 @@
 // is the std::source_location of the call; for a make_ function, whose arguments leave no parameter for one, the return address.
 // With POOLED_TRACKED_STACKS the callers of that place belong to it.
 //
-//   make_shared<T>()   acquisition: type and place  ──▶  hand_out(): on_allocate()  ──▶  g_tracked: a record by address
+//   make_shared<T>()   acquisition: type and place  ──▶  given(): on_allocate()  ──▶  g_tracked: a record by address
 //   acquire()          acquisition: type and place  ──▶  take() … on_acquire()      ──▶  g_tracked: a record by the slot's address
 //
 // An acquisition lasts for the call and describes its first block; blocks that the object's constructor allocates have their own.

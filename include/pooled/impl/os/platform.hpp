@@ -68,7 +68,7 @@ struct page_range {
 // and the kernel's settings must allow the mapping. To find out, it maps all of them, untouched, and unmaps them again.
 [[nodiscard]] POOLED_API bool may_map(std::size_t bytes) noexcept;
 
-#if POOLED_HAS_MAPS
+#if POOLED_HAS_CODE
 // Where map_pages() looks first: below what it mapped last, or where something was unmapped since. Mappings that touch are one to
 // the kernel, which allows a process 65,530.
 POOLED_STATE(std::atomic<std::uintptr_t>, g_map_hint, {0});

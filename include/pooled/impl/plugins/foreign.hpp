@@ -4,20 +4,19 @@
 // Blocks and pools of another copy of the library's state (impl/plugins/copies.hpp), as this copy uses them.
 //
 //   a block of an unknown pool                every copy is asked: deallocate_elsewhere()
-//   a pool given by reference                 pool_core::in_copy(); expect_foreign() for each block that it gives
-//
-// In builds that watch blocks (checked, tracked, sanitized), only the copy that made a pool knows its blocks, so each operation
-// asks it first. In other builds, the fast path finds no cache and calls these functions.
+//   a pool given by reference                 its core is virtual; obtain() makes the page map here ready for each block that it gives
 //
 // Any thread may call. O(copies).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/page_map.hpp"
-#include "pooled/impl/instrument/dead_pools.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/impl/pool/registry.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/impl/pool/exhaustion.hpp"
+#endif
 
 #include <new>
 
@@ -25,13 +24,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 [[nodiscard]] inline bool is_foreign(pool_core const& core) noexcept { return g_registry.is_foreign(core); }
 
-inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE != 0 || POOLED_TRACKED != 0;
-
-// Whether another copy made the core. The memory there is not trusted: the pool may have been destroyed.
+// Whether another copy made the core, of which this copy knows nothing.
 [[nodiscard]] inline bool is_kept_elsewhere(pool_core const& core) noexcept {
-#if POOLED_CHECKED
-    if (g_dead_pools.is_known(&core)) return false;
-#endif
     copy_directory const* const all = detail::find_directory(false);
     memory_copy const& self = g_registry.as_copy();
     for (memory_copy const* one = all != nullptr ? all->first() : nullptr; one != nullptr; one = one->next)
@@ -45,11 +39,13 @@ inline constexpr bool k_watches_blocks = POOLED_CHECKED != 0 || POOLED_SANITIZE 
     return all != nullptr ? all->owner_of(p, g_registry.as_copy()) : nullptr;
 }
 
+// The core of the pool whose id the page map here has for a block; null when it does not know the block.
+[[nodiscard]] inline pool_core* find_core(std::uint32_t pool_id) noexcept {
+    return pool_id != k_no_pool_id ? g_registry.find(pool_id) : nullptr;
+}
+
 // Requires a block that this copy's page map does not know.
 POOLED_API void deallocate_elsewhere(void* p) noexcept;
-
-// Makes the page map ready for look-ups of a foreign core's block. False when there is no memory for that.
-[[nodiscard]] POOLED_API bool expect_foreign(void const* block) noexcept;
 
 #if POOLED_HAS_CODE
 
@@ -60,7 +56,8 @@ POOLED_CODE void deallocate_elsewhere(void* p) noexcept {
     owner->deallocate(p);
 }
 
-POOLED_CODE bool expect_foreign(void const* block) noexcept {
+// Makes the page map ready for look-ups of a foreign core's block. False when there is no memory for that.
+[[nodiscard]] inline bool expect_foreign(void const* block) noexcept {
     if (!g_page_map.prepare(block, 1)) return false;
     if (g_registry.find(k_no_pool_id) != nullptr) [[likely]]
         return true;
@@ -69,6 +66,17 @@ POOLED_CODE bool expect_foreign(void const* block) noexcept {
         return true;
     }
     POOLED_CATCH(std::bad_alloc const&) { return false; }
+}
+
+// A block that the core gives. If a foreign one has none, objects that are deferred in this copy are destroyed.
+template <class Allocate>
+[[nodiscard]] void* obtain(pool_core& core, Allocate&& allocate) {
+    if (!detail::is_foreign(core)) [[likely]]
+        return allocate();
+    void* const block = detail::with_pressure(core, allocate);
+    if (block == nullptr || detail::expect_foreign(block)) return block;
+    detail::deallocate_elsewhere(block);
+    POOLED_THROW(std::bad_alloc());
 }
 
 #endif

@@ -11,19 +11,14 @@
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/dead_pools.hpp"
-#include "pooled/impl/os/environment.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/pool/memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <stdexcept>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-inline constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;
 
 static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core or a local pool's cache");
 
@@ -32,9 +27,8 @@ static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core 
 inline cache_set& pool_core::caches() noexcept { return m_memory.caches(); }
 
 inline pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
-                            core_functions const& functions, pool_memory& memory) noexcept
+                            pool_memory& memory) noexcept
     : m_made_by(made_by),
-      m_functions(functions),
       m_id(id),
       m_slot(near_slot(id)),
       m_kind(kind),
@@ -50,33 +44,7 @@ inline pool_core::pool_core(pool_options const& options, sharing kind, std::uint
     options.name.copy(m_name.data(), length);
 }
 
-inline pool_core& pool_core::create(pool_options options, sharing kind, std::uint32_t id, registry& made_by,
-                                    core_functions const& functions) {
-    options.huge_pages = detail::allows_huge_pages() && options.huge_pages;
-    if (options.chunk_bytes > k_max_chunk_bytes)
-        POOLED_THROW(std::invalid_argument(
-            "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
-    std::size_t const bytes = memory_at(kind) + sizeof(pool_memory);
-    void* const at = g_metadata.allocate(bytes);
-#if POOLED_CHECKED
-    if (!g_dead_pools.on_open(at)) {
-        g_metadata.deallocate(at, bytes);
-        POOLED_THROW(std::bad_alloc());
-    }
-#endif
-    void* const memory = static_cast<std::byte*>(at) + memory_at(kind);
-    auto* const core =
-        ::new (at) pool_core(options, kind, id, made_by, functions, *static_cast<pool_memory*>(memory));
-    ::new (memory) pool_memory(options, core->name(), id, kind == sharing::shared);
-    if (kind == sharing::local) {
-        auto* const cache = ::new (static_cast<void*>(core + 1)) thread_cache;
-        cache->pool_id = id;
-        core->caches().link(*cache);
-    }
-    return *core;
-}
-
-inline void pool_core::destroy() noexcept {
+inline void pool_core::free() noexcept {
     if (pool_extension* const above = extension()) above->on_destroy();
     if (is_local()) local_cache().release();
     std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
@@ -91,15 +59,7 @@ inline void pool_core::destroy() noexcept {
 #endif
 }
 
-inline bool pool_core::deallocate(class_index c, thread_cache* cache, void* block) noexcept {
-    return !m_memory.deallocate(c, cache, block) && counted(1);
-}
-inline bool pool_core::deallocate_large(void* p, thread_cache* cache) noexcept {
-    unsigned const count = m_memory.deallocate_large(p, m_id, name(), cache);
-    return count != 0 && counted(count);
-}
-
-inline bool pool_core::close() noexcept {
+inline bool pool_core::end_handle() noexcept {
     std::int64_t in_use = 0;
     {
         scoped_lock const lock(caches().mutex());
@@ -110,6 +70,11 @@ inline bool pool_core::close() noexcept {
         in_use = m_memory.close();
     }
     return counted(-in_use);
+}
+
+inline void pool_core::put_large(void* block, thread_cache* cache) noexcept {
+    unsigned const count = m_memory.deallocate_large(block, m_id, name(), cache);
+    if (count != 0 && counted(count)) destroy();
 }
 
 POOLED_CODE pool_stats pool_core::stats() {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// pool_options::on_exhausted: the program's function that runs before a pool reports exhaustion. It runs on the slow path only,
-// once everything else has failed; a pool without one pays for a null check there.
+// What a pool without a free block does before it reports exhaustion, on the slow path only: deferred objects are destroyed, then the
+// program's function runs (pool_options::on_exhausted). A pool without one pays for a null check there.
 //
 // Any thread may call; under no lock.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/impl/pool/extension.hpp"
 #include "pooled/options.hpp"
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -39,6 +42,26 @@ template <class Allocate>
         if (!detail::call_exhaustion_hook(core, bytes)) POOLED_RETHROW;
     }
     return allocate();
+}
+
+// The result of `allocate`; while that is null, deferred objects are destroyed, if there are any, and it is called again.
+template <class Allocate>
+[[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
+    std::uint64_t seen = ~std::uint64_t{0};
+    auto const destroyed_some = [&core, &seen] {
+        // acquire: pairs with the release of the teardown layer, which sets it.
+        pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
+        return hook != nullptr && hook(core, seen);
+    };
+    for (;;) {
+        POOLED_TRY {
+            void* const block = allocate();
+            if (block != nullptr || !destroyed_some()) return block;
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (!destroyed_some()) POOLED_RETHROW;
+        }
+    }
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -8,7 +8,7 @@
 //
 // In a process with several copies of the library's state (impl/plugins/copies.hpp), each copy has a registry, with its own id for each
 // pool. All use the default pool of the first copy that makes a pool, so inlined code that returns blocks to "the" default pool is
-// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and pool_core::in_copy() serves it.
+// correct in each copy. A core of another copy is foreign: threads have no cache of it here, and its virtual functions serve it.
 // A block that the page map here does not know has the id 0, no pool's: it takes the slow path.
 //
 // Any thread may call. find() is one load; everything else takes the registry's lock, or none.
@@ -48,14 +48,6 @@ inline constexpr std::uint32_t k_default_pool_id = 1;
 inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
-// The functions that other copies call.
-struct copy_functions {
-    core_functions core;
-    int (*find)(void const* p);
-    void (*deallocate)(void* p);
-    void* (*default_core)();
-    std::uint64_t (*region_of)(void const* p);
-};
 // Who uses the default pool of this state. That of libpooled-new.so has nobody but operator new, until a file with the compiled library
 // shares it: copies of the library in other files do not take it for theirs, in which every call would be slow.
 class default_pool_users {
@@ -77,8 +69,8 @@ private:
 };
 POOLED_STATE(default_pool_users, g_default_pool_users);
 
-// In impl/plugins/in_copy.hpp. Only a source that makes a pool, or allocates, refers to it.
-POOLED_HIDDEN extern copy_functions const k_copy_functions;
+// In impl/plugins/for_others.hpp. Only a source that makes a pool, or allocates, refers to it.
+POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
 class registry {
 public:
@@ -96,13 +88,9 @@ public:
     // out, and std::invalid_argument for options that make no sense.
     [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
 
-    // The pool's handle is destroyed: no thread allocates from it any more. Destroys the core if no block is in use.
-    POOLED_API void close(pool_core& core) noexcept;
-
-    // Destroys a closed core without a block in use, and frees its id. By a pointer to the destroy_own() of its copy, so a
-    // source that only returns blocks contains none of that code.
-    static void destroy(pool_core& core) noexcept { core.in_copy().destroy(core); }
-    void destroy_own(pool_core& core) noexcept;
+    // pool_core::close() and destroy(), of cores that are not foreign.
+    void close(pool_core& core) noexcept;
+    void destroy(pool_core& core) noexcept;
 
     // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
     [[nodiscard]] pool_core& default_core() {
@@ -191,21 +179,20 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
     }
 }
 
-POOLED_CODE void registry::close(pool_core& core) noexcept {
-    if (is_foreign(core)) return core.in_copy().close(core);
+inline void registry::close(pool_core& core) noexcept {
     unique_lock lock(m_mutex);  // so that no thread that has one of its caches ends now
-    bool const is_last = core.close();
+    bool const is_last = core.end_handle();
     lock.unlock();
     if (is_last) destroy(core);
     free_closed_caches(t_state);  // the calling thread's cache was one of them
 }
 
-inline void registry::destroy_own(pool_core& core) noexcept {
+inline void registry::destroy(pool_core& core) noexcept {
     std::uint32_t const id = core.id();
     unique_lock lock(m_mutex);  // so that a fork finds the core complete, or not at all
     m_cores.begin_destroy(id);
     lock.unlock();
-    core.destroy();  // removes it from the page map before a new pool can have the id
+    core.free();  // removes it from the page map before a new pool can have the id
     lock.lock();
     m_cores.remove(id);
     lock.unlock();
@@ -247,19 +234,15 @@ inline void registry::prepare() {
     static_cast<void>(std::atexit([] {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
-    m_copy = {.bytes = sizeof(m_copy),
-              .abi = g_default_pool_users.abi(),
-              .find = k_copy_functions.find,
-              .deallocate = k_copy_functions.deallocate,
-              .default_core = k_copy_functions.default_core,
-              .region_of = k_copy_functions.region_of};
+    m_copy = k_copy_functions;
+    m_copy.abi = g_default_pool_users.abi();
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
 
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    pool_core& core = pool_core::create(options, kind, id, *this, k_copy_functions.core);
+    pool_core& core = pool_core::create(options, kind, id, *this);
     m_cores.add(id, core);
     return core;
 }
@@ -355,7 +338,7 @@ inline bool registry::return_large(thread_cache& cache) noexcept {
     }
     if (block == nullptr) return false;
     pool_core& core = *g_registry.find(cache.pool_id);
-    if (core.deallocate_large(block, nullptr)) g_registry.destroy(core);
+    core.put_large(block, nullptr);
     return true;
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What instruments verify before a handle uses what lies in front of its object: that an object of make_unique or make_rc starts there,
+// and that its owner, or observer, is counted. The header of an idle object of an object_pool counts none. In the checked build, and in
+// the hardened one, where the header of a destroyed object is in the word that has the block's mark. Any thread may call; O(1).
+
+#include "pooled/config.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
+
+#include <cstdint>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument {
+
+// Before the elements of an array, whose block starts at `block`, are counted.
+POOLED_ALWAYS_INLINE void drop_array(void const* block) noexcept {
+    checks::on_deallocate_found(malloc_blocks::behind(block));
+}
+
+// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
+#if POOLED_CHECKED
+inline void drop(void const* header, std::uint64_t count = 0) noexcept {
+    checks::on_deallocate_found(malloc_blocks::behind(header));
+    std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
+    map_entry const entry = malloc_blocks::find(header);
+    bool const is_known = is_plain(word)  // without an entry: the copy that has the block checks the class
+                              ? entry.empty() || (word != 0 && plain_class(word) == checks::class_of(entry))
+                              : g_block_types.knows(word);
+    if (!is_known || (count != 0 && (word & count) == 0))
+        checks::report(entry.pool_id(), header,
+                       "no object starts there; it was freed before (double free), is idle in its "
+                       "object_pool, or points into an object: look for a second owner",
+                       0, checks::bytes_of(entry));
+}
+#else
+POOLED_ALWAYS_INLINE void drop(void const* header, std::uint64_t = 0) noexcept {
+    instrument::expect_in_use(header);
+}
+#endif
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument
