@@ -20,27 +20,27 @@ struct pool_stats;
 struct size_class_stats;
 enum class teardown : unsigned char;
 
-class pool;
-class local_pool;
+class POOLED_ABI_TAG pool;
+class POOLED_ABI_TAG local_pool;
 
 template <class T>
-class allocator;
+class POOLED_ABI_TAG allocator;
 template <class T, class Pool = pool>
-class pool_allocator;
+class POOLED_ABI_TAG pool_allocator;
 
 template <class T>
-struct deleter;
+struct POOLED_ABI_TAG deleter;
 template <class T>
 using unique_ptr = std::unique_ptr<T, deleter<T>>;
 
 template <class T>
-class rc_ptr;
+class POOLED_ABI_TAG rc_ptr;
 template <class T>
-class weak_rc_ptr;
+class POOLED_ABI_TAG weak_rc_ptr;
 template <class T>
-class local_rc_ptr;
+class POOLED_ABI_TAG local_rc_ptr;
 template <class T>
-class weak_local_rc_ptr;
+class POOLED_ABI_TAG weak_local_rc_ptr;
 
 namespace detail {
 // How a counted pointer counts, which selects its public class.
@@ -51,12 +51,12 @@ using rc_ptr_of = std::conditional_t<std::is_same_v<Counting, among_threads>, rc
 }  // namespace detail
 
 template <class T>
-class enable_rc_from_this;
+class POOLED_ABI_TAG enable_rc_from_this;
 template <class T, class Element>
-class with_tail;
+class POOLED_ABI_TAG with_tail;
 
-class reclaim_scope;
-class pending;
+class POOLED_ABI_TAG reclaim_scope;
+class POOLED_ABI_TAG pending;
 
 struct object_pool_options;
 struct object_pool_stats;
@@ -67,8 +67,8 @@ struct reset_on_release;
 template <class T, class... Args>
 struct function_lifecycle;
 template <class T, class Lifecycle = default_lifecycle<T>>
-class object_pool;
+class POOLED_ABI_TAG object_pool;
 template <class T, class Lifecycle = default_lifecycle<T>>
-class local_object_pool;
+class POOLED_ABI_TAG local_object_pool;
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

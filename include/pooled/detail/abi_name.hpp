@@ -9,6 +9,7 @@
 //   POOLED_ABI_BUILD      equal where layouts are; also the namespace of what has one name with libpooled and without
 //   POOLED_ABI_NAMESPACE  that of everything else
 //   POOLED_ABI_LAYOUT, POOLED_ABI_NAME   both as strings
+//   POOLED_ABI_TAG        of a class: a function that only returns it has the name in its symbol, too
 
 #if defined(POOLED_BUILDS_LIBRARY) || POOLED_SHARED || POOLED_STATIC
 #define POOLED_IS_COMPILED 1
@@ -48,3 +49,4 @@
                     POOLED_ABI_IF(POOLED_HAS_EXCEPTIONS, , _noexcept))
 #define POOLED_ABI_NAME POOLED_ABI_STRING(POOLED_ABI_NAMESPACE)
 #define POOLED_ABI_LAYOUT POOLED_ABI_STRING(POOLED_ABI_BUILD)
+#define POOLED_ABI_TAG __attribute__((abi_tag(POOLED_ABI_NAME)))
