@@ -329,7 +329,8 @@ inline void* chunk_store::take_row_from(group* g, std::size_t n) noexcept {
         if (~free == 0 && g != r.groups && g[-1].free >> (k_bits - 1) != 0) return nullptr;
         std::size_t found = static_cast<std::size_t>(std::countl_one(free));
         first += k_bits - found;
-        for (group const* const end = groups_end(r); found < n && ++g != end && (g->free & 1) != 0;) {
+        group const* const end = groups_end(r);
+        for (++g; found < n && g != end; ++g) {
             found += static_cast<std::size_t>(std::countr_one(g->free));
             if (~g->free != 0) break;
         }
