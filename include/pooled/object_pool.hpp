@@ -31,7 +31,6 @@
 #include "pooled/impl/instrument/live_report.hpp"
 #include "pooled/impl/instrument/tracking.hpp"
 #include "pooled/impl/object/deadline.hpp"
-#include "pooled/impl/object/object_stock.hpp"
 #include "pooled/impl/pool/reserve.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/object_options.hpp"
@@ -292,7 +291,7 @@ public:
 private:
     friend struct object_pool_access;
 
-    using in_use_objects = object_stock::in_use;
+    using in_use_objects = recycle_list::in_use;
 
     static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
     static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };

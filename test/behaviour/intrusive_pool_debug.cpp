@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -58,6 +59,22 @@ TEST_F(memorypool_debug, drop_of_a_handle_too_many_is_reported) {
         "a handle of an item without handles is dropped");
 }
 
+TEST_F(memorypool_debug, drop_too_many_is_reported_wherever_the_free_item_is) {
+    memorypool::boost_intrusive_pool<item> many(1000, 0);
+    std::vector<handle> handles;
+    for (int i = 0; i < 1000; ++i)
+        handles.push_back(many.allocate());
+    for (int const i : {0, 500, 999}) {
+        item* const gone = handles[static_cast<std::size_t>(i)].get();
+        EXPECT_DEATH(
+            {
+                handles.clear();
+                intrusive_ptr_release(gone);
+            },
+            "a handle of an item without handles is dropped");
+    }
+}
+
 TEST_F(memorypool_debug, use_by_a_second_thread_is_reported) {
     handle mine = pool.allocate();
     EXPECT_DEATH(std::thread([this] { static_cast<void>(pool.allocate()); }).join(),
@@ -73,6 +90,7 @@ TEST_F(memorypool_debug, free_item_that_was_overwritten_is_reported_by_check) {
     EXPECT_DEATH(
         {
             handle const a = pool.allocate();
+            if (a == nullptr) std::_Exit(1);
             // A buffer that is written over its end: the next item's vptr and owner are intact, its count is not.
             std::memset(reinterpret_cast<char*>(a.get()) + sizeof(item) + 2 * sizeof(void*), 0x7f, 4);
             pool.check();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // The threads that wait for an object (impl/object/wait_queue.hpp), production code, under Relacy's scheduler and memory model. The
-// lock, and what to do under it, are those of object_stock: wait(), take() and put(). Objects are numbers: slots that are not read.
+// lock, and what to do under it, are those of recycle_list: wait(), take() and put(). Objects are numbers: addresses that are not read.
 //
 //   granting    two waiters, one of whose waits may end by itself, and a thread that releases two objects
 //   overtaking  a waiter that is stopped, and a thread that releases an object and may take it back

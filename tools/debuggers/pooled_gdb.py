@@ -79,10 +79,10 @@ class ObjectPoolPrinter:
 
     def to_string(self):
         recycler = member(self._value, "m_recycler").dereference()
-        bound = int(recycler["m_bound"])
+        bound = int(recycler["m_limits"]["bound"])
         most = "" if bound == UNBOUNDED else f" of at most {bound}"
-        name = pool_of(member(recycler["m_caches"], "m_core"))[0]
-        return f'object_pool "{name}", {int(recycler["m_objects"])} objects{most}'
+        name = pool_of(member(recycler, "m_core"))[0]
+        return f'object_pool "{name}", {number(recycler["m_objects"]["m_value"])} objects{most}'
 
 
 class CountedPrinter:

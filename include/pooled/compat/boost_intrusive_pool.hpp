@@ -14,7 +14,7 @@
 
 #include "pooled/compat/boost_intrusive_pool/stock.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/recycle_list.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -124,27 +124,27 @@ public:
     // No item is in use.
     [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && items().limits().step == 0; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->limits().step == 0; }
     // It has max_size() items at most.
     [[nodiscard]] bool is_limited() const noexcept {
         return is_bounded() || max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     [[nodiscard]] std::size_t max_size() const noexcept {
-        if (is_bounded()) return items().limits().initial;
-        return m_stock != nullptr ? items().limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        if (is_bounded()) return m_stock->limits().initial;
+        return m_stock != nullptr ? m_stock->limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
-    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && items().is_exhausted(); }
+    [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->is_exhausted(); }
 
     // Exact while no other thread takes or drops items; capacity = unused + in use.
-    [[nodiscard]] std::size_t capacity() const noexcept { return m_stock ? items().capacity() : 0; }
-    [[nodiscard]] std::size_t unused_count() const { return m_stock ? items().idle() : 0; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return counts().capacity; }
+    [[nodiscard]] std::size_t unused_count() const { return counts().idle; }
     [[nodiscard]] std::size_t inuse_count() const {
-        std::size_t const unused = unused_count();  // first: the pool may be growing
-        return pooled::detail::larger(capacity(), unused) - unused;
+        auto const now = counts();
+        return now.capacity - now.idle;
     }
     // The number of steps since init() or clear(), including the initial items.
-    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept { return m_stock ? items().steps() : 0; }
+    [[nodiscard]] std::size_t enlarge_steps_done() const noexcept { return m_stock ? m_stock->steps() : 0; }
 
 private:
     using stock = detail::item_stock<Item>;
@@ -167,7 +167,9 @@ private:
         if (stock* const old = std::exchange(m_stock, nullptr)) old->close();
     }
 
-    [[nodiscard]] auto& items() const noexcept { return m_stock->items(); }
+    [[nodiscard]] pooled::detail::object_counts counts() const noexcept {
+        return m_stock != nullptr ? m_stock->count() : pooled::detail::object_counts();
+    }
     [[nodiscard]] Item* take() { return m_stock != nullptr ? m_stock->take() : nullptr; }
 
     // `prepare` sees the count 0, as in the original; handles that it makes are kept.

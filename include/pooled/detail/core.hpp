@@ -106,13 +106,6 @@ public:
     // False when the pool has an extension already.
     [[nodiscard]] POOLED_API bool set_extension_if_none(pool_extension& one) noexcept;
 
-    // For lists whose addresses are in `recycled` of the caches: the lock of the caches, and what requires it.
-    POOLED_API void lock_caches() noexcept;
-    POOLED_API void unlock_caches() noexcept;
-    POOLED_API void stop_caches() noexcept;
-    POOLED_API void resume_caches() noexcept;
-    [[nodiscard]] POOLED_API thread_cache* first_cache() noexcept;
-
     // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept;
 

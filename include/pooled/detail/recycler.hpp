@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The part of an object_pool that outlives its handle: a stock of slots, and the operations on the T in them. It lies in a
+// The part of an object_pool that outlives its handle: a list of slots, and the operations on the T in them. It lies in a
 // block of its own core, and is destroyed when the handle is gone and the last slot was recycled; the core is destroyed with
 // that block.
 //
-//   acquire    a slot from cache or stock, else a new one ─▶ on_acquire ─▶ handle
+//   acquire    a slot from a cache or the list, else a new one ─▶ on_acquire ─▶ handle
 //   release    the last owner is gone: on_release, or the object is destroyed
-//   recycle    nothing refers to the slot any more: to cache or stock, or its memory to the core
+//   recycle    nothing refers to the slot any more: to cache or list, or its memory to the core
 //
 // Weak pointers separate release and recycle; without them the two are one step.
 // Any thread may call; a local one's for one thread at a time.
@@ -18,11 +18,11 @@
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/geometry.hpp"
 #include "pooled/detail/own_core.hpp"
+#include "pooled/detail/recycle_list.hpp"
 #include "pooled/detail/slot.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/instrument/tracking.hpp"
-#include "pooled/impl/object/object_stock.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/object_options.hpp"
@@ -49,7 +49,7 @@ void check_fits_memory(std::size_t objects, char const* what) {
 }
 
 template <class T, class Lifecycle, sharing Sharing>
-class recycler final : public object_stock {
+class recycler final : public recycle_list {
 public:
     using layout = slot_layout<T>;
 
@@ -59,7 +59,7 @@ public:
     // The pool's handle is destroyed.
     void close() noexcept;
 
-    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.stock); }
+    [[nodiscard]] static recycler& of(slot& s) noexcept { return static_cast<recycler&>(*s.list); }
     [[nodiscard]] Lifecycle& lifecycle() noexcept { return m_lifecycle; }
 
     // A slot whose object has passed validate and on_acquire. `otherwise` runs when this thread has none cached: one of the
@@ -89,20 +89,24 @@ private:
     friend struct own_core<Sharing>;
     recycler(pool_core& core, object_pool_options const& options, Lifecycle&& lifecycle,
              object_factory&& factory) noexcept
-        : object_stock(core, options), m_lifecycle(std::move(lifecycle)), m_factory(std::move(factory)) {}
+        : recycle_list(core, {.bound = detail::bound_of(options),
+                              .growth = detail::larger<std::size_t>(options.growth, 1),
+                              .growth_factor = options.growth_factor,
+                              .node_at = offsetof(slot, node)}),
+          m_lifecycle(std::move(lifecycle)),
+          m_factory(std::move(factory)) {}
     ~recycler() = default;
 
     [[nodiscard]] slot* take_granted(grant g);
     void build_fresh(std::size_t count);
-    void add_all_fresh(slot_chain&& built) noexcept;
     enum class shortage : bool { give_up, keep_built };
-    [[nodiscard]] slot_chain build(std::size_t count, shortage when_out_of_memory);
+    [[nodiscard]] recycle_stack build(std::size_t count, shortage when_out_of_memory);
     [[nodiscard]] slot* build_one();
     void create_in(slot& s);
     void rebuild(slot& s);
     void destroy_object(slot& s) noexcept;
     void free_slot(slot& s) noexcept;
-    std::size_t discard(slot_chain&& slots) noexcept;
+    std::size_t discard(recycle_stack&& slots) noexcept;
     void recycle_slow(slot& s) noexcept;
     void destroy() noexcept;
 
@@ -113,7 +117,7 @@ private:
 template <class T, class Lifecycle, sharing Sharing>
 template <class Otherwise, class... Args>
 POOLED_ALWAYS_INLINE slot* recycler<T, Lifecycle, Sharing>::acquire(Otherwise&& otherwise, Args&&... args) {
-    slot* s = caches().template pop<Sharing>();
+    auto* s = static_cast<slot*>(this->template pop<Sharing>());
     if (s == nullptr) [[unlikely]] {
         s = otherwise(*this);
         if (s == nullptr) return nullptr;
@@ -168,7 +172,7 @@ template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::release(slot& s) noexcept {
     T& object = layout::object_of(s);
     detail::forget_owners(object);
-    if (s.generation == generation()) [[likely]] {
+    if (s.node.generation == generation()) [[likely]] {
         if constexpr (!k_on_release_throws<T, Lifecycle>) {
             detail::call_on_release(m_lifecycle, object);
             return;
@@ -189,17 +193,17 @@ template <class T, class Lifecycle, sharing Sharing>
 POOLED_ALWAYS_INLINE void recycler<T, Lifecycle, Sharing>::recycle(slot& s) noexcept {
     tracking::on_recycle(&s);
 #if POOLED_CHECKED
-    static_assert(sizeof(stale_owner) + sizeof(slot*) <= k_control_bytes);
+    static_assert(sizeof(stale_owner) <= k_control_bytes);
     detail::write_stale_owner(s.control);
 #endif
-    if (!caches().template push<Sharing>(s)) [[unlikely]]
+    if (!this->template push<Sharing>(&s, s.node)) [[unlikely]]
         recycle_slow(s);
 }
 
 template <class T, class Lifecycle, sharing Sharing>
 POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::recycle_slow(slot& s) noexcept {
-    if (s.generation != k_no_object) {
-        if (put(s)) return;
+    if (s.node.generation != recycle_node::k_no_object) {
+        if (put(&s)) return;
         destroy_object(s);
     }
     free_slot(s);
@@ -209,27 +213,21 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::recycle_slow(slot& s) noex
 // Null when memory has run out. The caller needs one object: if a growth by many does not fit, fewer are built.
 template <class T, class Lifecycle, sharing Sharing>
 slot* recycler<T, Lifecycle, Sharing>::take_granted(grant g) {
-    if (g.object != nullptr) return g.object;
-    slot_chain built = build(g.to_build, shortage::keep_built);
-    slot* const s = built.pop();
+    if (g.object != nullptr) return static_cast<slot*>(g.object);
+    recycle_stack built = build(g.to_build, shortage::keep_built);
+    auto* const s = static_cast<slot*>(object_of(built.pop()));
     if (s == nullptr) return nullptr;
-    add_used(*s);
-    add_all_fresh(std::move(built));
+    add_used(s, counted::as_built);
+    if (built.size() != 0) add(std::move(built), 0);
     return s;
 }
 
-template <class T, class Lifecycle, sharing Sharing>
-void recycler<T, Lifecycle, Sharing>::add_all_fresh(slot_chain&& built) noexcept {
-    while (slot* const s = built.pop())
-        add_fresh(*s);
-}
-
-// Requires that the stock already counts them.
+// Requires that the list already counts them.
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::build_fresh(std::size_t count) {
-    slot_chain built = build(count, shortage::give_up);
+    recycle_stack built = build(count, shortage::give_up);
     if (built.size() != count) POOLED_THROW(std::bad_alloc());
-    add_all_fresh(std::move(built));
+    add(std::move(built), 0);
 }
 
 template <class T, class Lifecycle, sharing Sharing>
@@ -243,12 +241,12 @@ void recycler<T, Lifecycle, Sharing>::reserve(std::size_t count) {
 
 // `count` slots; none after an exception. When memory has run out: none, or those that were built until then.
 template <class T, class Lifecycle, sharing Sharing>
-slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage when_out_of_memory) {
-    slot_chain built;
+recycle_stack recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage when_out_of_memory) {
+    recycle_stack built;
     auto const give_up = [&](shortage how) noexcept {
         std::size_t const missing = count - built.size();
         if (how == shortage::give_up) discard(std::move(built));
-        cancel(missing);
+        add({}, missing);
     };
     POOLED_TRY {
         // What the operating system does not have is refused now, the first growth included: to build until memory ends takes
@@ -262,7 +260,7 @@ slot_chain recycler<T, Lifecycle, Sharing>::build(std::size_t count, shortage wh
                 give_up(when_out_of_memory);
                 break;
             }
-            built.push(*s);
+            built.push(s->node);
         }
     }
     POOLED_CATCH(...) {
@@ -310,12 +308,12 @@ POOLED_NOINLINE void recycler<T, Lifecycle, Sharing>::rebuild(slot& s) {
         static_cast<void>(remove(counted::as_used));  // never the last object: the caller holds the handle
         POOLED_RETHROW;
     }
-    add_rebuilt(s);
+    add_used(&s, counted::as_used);
 }
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::destroy_object(slot& s) noexcept {
-    s.generation = k_no_object;
+    s.node.generation = recycle_node::k_no_object;
     std::destroy_at(std::addressof(layout::object_of(s)));
 }
 
@@ -327,9 +325,9 @@ void recycler<T, Lifecycle, Sharing>::free_slot(slot& s) noexcept {
 
 // Requires objects that are counted as built and as nothing else.
 template <class T, class Lifecycle, sharing Sharing>
-std::size_t recycler<T, Lifecycle, Sharing>::discard(slot_chain&& slots) noexcept {
+std::size_t recycler<T, Lifecycle, Sharing>::discard(recycle_stack&& slots) noexcept {
     std::size_t count = 0;
-    for (; slot* const s = slots.pop(); ++count) {
+    for (; auto* const s = static_cast<slot*>(object_of(slots.pop())); ++count) {
         destroy_object(*s);
         free_slot(*s);
         static_cast<void>(remove(counted::as_built));  // never the last object: the handle still exists
@@ -372,7 +370,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
     auto& made =
         own_core<Sharing>::template make<recycler>({.name = options.name, .upstream = options.upstream},
                                                    options, std::move(lifecycle), std::move(factory));
-    POOLED_TRY { made.build_fresh(options.initial_objects); }
+    POOLED_TRY { made.build_fresh(made.set_aside(options.initial_objects)); }
     POOLED_CATCH(...) {
         made.close();
         POOLED_RETHROW;
@@ -382,7 +380,7 @@ recycler<T, Lifecycle, Sharing>& recycler<T, Lifecycle, Sharing>::make(object_po
 
 template <class T, class Lifecycle, sharing Sharing>
 void recycler<T, Lifecycle, Sharing>::close() noexcept {
-    discard(object_stock::close());
+    discard(recycle_list::close());
     core().close();
     if (abandon()) destroy();
 }

@@ -3,11 +3,11 @@
 
 // A slot: the memory of one recycled object, from its construction to its destruction.
 //
-//   | control | stock | generation | … | header | T |     a whole number of cache lines: objects next to each other are used
-//                                                         by different threads
-//   control      idle: in its last word, the link to the next idle slot; owned by a std::shared_ptr: its control block
-//   stock        that of the pool that built the object; outlives the slot
-//   generation   the stock's when the object was built; k_no_object while there is none
+//   | control | list | node | … | header | T |     a whole number of cache lines: objects next to each other are used by
+//                                                  different threads
+//   control      owned by a std::shared_ptr: its control block
+//   list         that of the pool that built the object; outlives the slot
+//   node         with the list's generation when the object was built; k_no_object while there is none
 //   header       the word that unique_ptr and rc_ptr know objects by, and count in: detail/counted_object.hpp
 //
 // A slot is in one of these states, and may be used again only in the first:
@@ -20,17 +20,17 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/recycle_node.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>
-#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-class object_stock;
+class recycle_list;
 
 // A control block with a deleter and an allocator: two words of counts and dispatch in libstdc++, three in libc++; the
 // object's address; the allocator. Other libraries get an extra word. The code that places one there checks that it fits. Where
@@ -44,60 +44,14 @@ inline constexpr std::size_t k_control_bytes = 5 * sizeof(void*);
 inline constexpr std::size_t k_control_bytes = 6 * sizeof(void*);
 #endif
 
-inline constexpr std::uint32_t k_no_object = 0;
-
 struct slot {
     alignas(void*) std::byte control[k_control_bytes];
-    object_stock* stock;
-    std::uint32_t generation = k_no_object;
+    recycle_list* list;
+    recycle_node node;
 
-    explicit slot(object_stock* owner) noexcept : stock(owner) {}
-
-    // Only while the slot is in a chain.
-    [[nodiscard]] slot*& next() noexcept {
-        return *reinterpret_cast<slot**>(control + k_control_bytes - sizeof(slot*));
-    }
+    explicit slot(recycle_list* owner) noexcept : list(owner) {}
 };
-static_assert(offsetof(slot, control) == 0 && k_control_bytes % sizeof(slot*) == 0);
-
-// Slots linked through their own headers, last in, first out. Requires a lock, or one thread. O(1).
-class slot_chain {
-public:
-    slot_chain() noexcept = default;
-    slot_chain(slot_chain&& other) noexcept
-        : m_first(std::exchange(other.m_first, nullptr)), m_size(std::exchange(other.m_size, 0)) {}
-    slot_chain& operator=(slot_chain&&) = delete;
-
-    [[nodiscard]] bool empty() const noexcept { return m_first == nullptr; }
-    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
-
-    void push(slot& s) noexcept {
-        s.next() = m_first;
-        m_first = &s;
-        ++m_size;
-    }
-
-    // The slot pushed last; null when there is none.
-    [[nodiscard]] slot* pop() noexcept {
-        slot* const s = m_first;
-        if (s == nullptr) return nullptr;
-        m_first = s->next();
-        --m_size;
-        return s;
-    }
-
-    // Walks the chain: for tests.
-    [[nodiscard]] bool is_valid() const noexcept {
-        std::size_t count = 0;
-        for (slot* s = m_first; s != nullptr && count <= m_size; s = s->next())
-            ++count;
-        return count == m_size;
-    }
-
-private:
-    slot* m_first = nullptr;
-    std::size_t m_size = 0;
-};
+static_assert(offsetof(slot, control) == 0);
 
 template <class T>
 struct slot_layout {

@@ -125,16 +125,14 @@ TEST_F(cache_set_test, gives_back_what_an_owner_did_not_need_lately) {
     EXPECT_LE(set[k_class].outside(), 1U);
 }
 
-TEST_F(cache_set_test, keeps_all_owners_out_until_the_last_one_lets_go) {
+TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {
     thread_cache late;
     late.owner = &t_state;
     {
         std::scoped_lock const lock(set.mutex());
-        set.hold(cache_set::hold_for::extension);
+        set.enter_bound();
         set.link(late);
         set.steal(k_class);  // resumes nobody
-        set.enter_bound();
-        set.let_go(cache_set::hold_for::extension);
     }
     for (thread_cache* const cache : {&caches[0], &caches[1], &late})
         EXPECT_FALSE(cache->gate.enter());

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -490,6 +491,33 @@ TEST_F(boost_intrusive_pool, check_finds_nothing_in_a_pool_that_was_used) {
         handle->check();
     handles.clear();
     pool.check();
+}
+
+template <std::size_t Bytes>
+void expect_little_memory_beyond() {
+    struct plain : memorypool::boost_intrusive_pool_item {
+        std::array<char, Bytes> members{};
+    };
+    auto const bytes_in_use = [] {
+        pooled::pool_stats const now = pooled::default_pool().stats();
+        return now.bytes_in_use + now.large_bytes;
+    };
+    constexpr std::size_t k_items = (std::size_t{4} << 20) / Bytes;
+    std::size_t const before = bytes_in_use();
+    memorypool::boost_intrusive_pool<plain> const pool(k_items, 0);
+    double const each = static_cast<double>(bytes_in_use() - before) / k_items;
+    EXPECT_LE(each - Bytes, 24 + 0.12 * Bytes) << Bytes << " bytes of members";
+}
+
+TEST(boost_intrusive_pool_memory, of_an_item_is_12_percent_and_24_bytes_beyond_its_members_at_most) {
+    expect_little_memory_beyond<16>();
+    expect_little_memory_beyond<48>();
+    expect_little_memory_beyond<1024>();
+    expect_little_memory_beyond<1500>();
+    expect_little_memory_beyond<2048>();
+    expect_little_memory_beyond<4096>();
+    expect_little_memory_beyond<9000>();
+    expect_little_memory_beyond<17400>();
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <new>
@@ -264,16 +263,14 @@ TEST(memorypool_arenas, forget_a_step_that_was_not_ended) {
     };
     home pool;
     memorypool::detail::item_arenas<thing> arenas(pool, true);
-    std::array<void*, 8> kept{};
-    arenas.make(2, 0);
-    arenas.keep(kept.data());
-    arenas.make(3, 2);
+    pooled::detail::recycle_stack built;
+    arenas.make(2, built);
+    arenas.keep();
+    arenas.make(3, built);
     arenas.forget();
-    arenas.make(1, 2);
-    kept = {};
-    arenas.keep(kept.data());
-    EXPECT_NE(kept[0], nullptr);
-    EXPECT_EQ(kept[1], nullptr);
+    arenas.make(1, built);
+    arenas.keep();
+    EXPECT_EQ(arenas.count(), 3U);
     while (memorypool::detail::item_arena* const arena = arenas.take())
         for (auto* each = arena; each != nullptr;)
             memorypool::detail::item_arenas<thing>::destroy(*std::exchange(each, each->next));

@@ -4,11 +4,12 @@
 // boost_intrusive_pool_item: the base class of the items of a memorypool::boost_intrusive_pool, and the macros that a user may set:
 // before the first include, the same way in every translation unit. An item takes 24 bytes beyond its own members:
 //
-//   | vptr 8 | owner 8 | count 4, 4 unused | user's members …
+//   | vptr 8 | owner 8 | count 4, generation 4 | user's members …
 //
 // Handles may be copied and dropped by any thread. The drop of an item's only handle runs no locked instruction.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/recycle_node.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -70,43 +71,43 @@ protected:
 // Handles of an item. The highest bit is set while a hook runs on the item (init(), destroy(), a function of the user), which
 // postpones its recycling until the hook returns. An idle item keeps the count 1, so that taking and dropping it need not write
 // it; 0 with BOOST_INTRUSIVE_POOL_DEBUG_CHECKS, so that a drop too many is seen.
-class handle_count {
+class handle_count : public pooled::detail::recycle_node {
 public:
-    operator std::size_t() const noexcept { return count() & ~k_hook; }  // NOLINT: reads as a number
-    void add() noexcept { m_count.fetch_add(1, std::memory_order_relaxed); }
+    static constexpr std::uint32_t k_idle = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
+
+    operator std::size_t() const noexcept {
+        return is_linked() ? 0 : now() & ~k_hook;
+    }  // NOLINT: reads as a number
+    void add() noexcept { count.fetch_add(1, std::memory_order_relaxed); }
     // True if that was the last one: the item is then idle and belongs to the caller.
     [[nodiscard]] bool drop() noexcept {
         // acquire: pairs with the release in the decrement; this thread sees what others did through their handles.
-        std::uint32_t const before = m_count.load(std::memory_order_acquire);
-        if (before != 1 && m_count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-        if (before != k_idle) set(k_idle);
+        std::uint32_t const before = count.load(std::memory_order_acquire);
+        if (before != 1 && count.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+        if (before != k_idle) write(k_idle);
         return true;
     }
     // Requires that no other thread uses the item.
-    [[nodiscard]] bool is_idle() const noexcept { return count() == k_idle; }
-    void set_idle() noexcept { set(k_idle); }
+    [[nodiscard]] bool is_idle() const noexcept { return now() == k_idle; }
     void set_used() noexcept {
-        if constexpr (k_idle != 1) set(1);
+        if constexpr (k_idle != 1) write(1);
     }
-    void begin_hook() noexcept { set(k_hook); }
+    void begin_hook() noexcept { write(k_hook); }
     // The caller has `mine` handles besides those that the hook kept. False if none is left: the item is idle, and the caller's.
     [[nodiscard]] bool end_hook(std::uint32_t mine) noexcept {
         // acquire: pairs with the release of a handle that the hook gave to another thread.
-        if (m_count.load(std::memory_order_acquire) == k_hook)
-            set(mine);
-        else if (m_count.fetch_sub(k_hook - mine, std::memory_order_acq_rel) != k_hook - mine)
+        if (count.load(std::memory_order_acquire) == k_hook)
+            write(mine);
+        else if (count.fetch_sub(k_hook - mine, std::memory_order_acq_rel) != k_hook - mine)
             return true;
-        if (mine == 0) set(k_idle);
+        if (mine == 0) write(k_idle);
         return mine != 0;
     }
 
 private:
     static constexpr std::uint32_t k_hook = std::uint32_t{1} << 31;
-    static constexpr std::uint32_t k_idle = BOOST_INTRUSIVE_POOL_DEBUG_CHECKS ? 0 : 1;
-    [[nodiscard]] std::uint32_t count() const noexcept { return m_count.load(std::memory_order_relaxed); }
-    void set(std::uint32_t count) noexcept { m_count.store(count, std::memory_order_relaxed); }
-
-    std::atomic<std::uint32_t> m_count{0};
+    [[nodiscard]] std::uint32_t now() const noexcept { return count.load(std::memory_order_relaxed); }
+    void write(std::uint32_t n) noexcept { count.store(n, std::memory_order_relaxed); }
 };
 
 }  // namespace detail
@@ -130,13 +131,12 @@ public:
                      "memorypool: an item has more handles than BOOST_INTRUSIVE_POOL_DEBUG_MAX_REFCOUNT; it "
                      "was overwritten, or handles leak");
     }
-    // Public as in the original, and for reading only. Free items are not linked through themselves, so `next` is always
-    // null, as it is there while an item is in use.
+    // Public as in the original, and for reading only. `next` is always null, as it is there while an item is in use.
     static constexpr boost_intrusive_pool_item* m_boost_intrusive_pool_next = nullptr;
     detail::item_arena* m_boost_intrusive_pool_owner = nullptr;
     mutable detail::handle_count m_boost_intrusive_pool_refcount;
 };
-static_assert(sizeof(boost_intrusive_pool_item) == 3 * sizeof(void*), "an item costs three words");
+static_assert(sizeof(boost_intrusive_pool_item) == 2 * sizeof(void*) + sizeof(detail::handle_count));
 
 // What boost::intrusive_ptr finds by argument-dependent lookup.
 inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept {

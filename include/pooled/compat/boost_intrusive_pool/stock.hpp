@@ -1,30 +1,50 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The part of a boost_intrusive_pool that outlives its handle: which items are free, and what happens to a dropped one. It lives
-// until the pool is gone and the last item was returned. No lock is held while a function of the user runs.
+// The part of a boost_intrusive_pool that outlives its handle: a list of items, and what happens to a dropped one. It lives until the
+// pool is gone and the last item was returned. No lock is held while a function of the user runs.
 
 #include "pooled/compat/boost_intrusive_pool/arena.hpp"
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/own_core.hpp"
-#include "pooled/impl/object/growing_list.hpp"
-#include "pooled/impl/pool/extension.hpp"
+#include "pooled/detail/recycle_list.hpp"
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace memorypool::inline POOLED_ABI_NAMESPACE::detail {
 
-using pooled::detail::growth_limits;
 using pooled::detail::observed;
-using own_core = pooled::detail::own_core<pooled::detail::sharing::shared>;
+using pooled::detail::recycle_stack;
+using pooled::detail::sharing;
+using own_core = pooled::detail::own_core<sharing::shared>;
+
+struct growth_limits {
+    std::size_t initial;
+    std::size_t step;  // 0: at most `initial`
+    std::size_t max;   // 0: none
+
+    [[nodiscard]] pooled::detail::recycle_limits for_list() const noexcept {
+        std::size_t const most = step == 0 ? initial : (std::numeric_limits<std::size_t>::max)();
+        return {.bound = max != 0 ? pooled::detail::smaller(max, most) : most,
+                .growth = step,
+                .initial = initial,
+                .grows_early = true,
+                .node_at = sizeof(item) - sizeof(handle_count),  // the last member
+                .idle_count = handle_count::k_idle};
+    }
+};
 
 template <class Item>
-class item_stock final : public item_home, public pooled::detail::pool_extension {
+class item_stock final : public item_home, public pooled::detail::recycle_list {
 public:
     using recycle_function = std::function<void(Item&)>;
 
@@ -33,7 +53,7 @@ public:
                                       recycle_function&& function) {
         auto& made = own_core::make<item_stock>({.name = "memorypool"}, limits, method, std::move(function));
         try {
-            made.m_items.make_initial();
+            if (std::size_t const count = made.set_aside(limits.initial)) made.grow(count, nullptr);
         } catch (...) {
             made.close();
             throw;
@@ -45,42 +65,45 @@ public:
     void close() noexcept {
         m_is_closed = true;
         clear();
-        m_core.close();
+        static_cast<void>(recycle_list::close());  // no item is left
+        core().close();
         drop_reference();
     }
 
-    // A free item with one handle, which the caller owns. Returns null and throws as growing_list::take() does.
+    // A free item with one handle, which the caller owns. Null when there is none and no step may be made, or when a constructor of an
+    // item calls. Throws what a step throws; the list is then unchanged. A step that runs out of memory is not yet a failure while one
+    // item is left.
     [[nodiscard]] POOLED_ALWAYS_INLINE Item* take() {
         check_thread();
-        auto* const it = static_cast<item*>(m_items.take());
-        if (it == nullptr) return nullptr;
-        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(*it);
-        it->m_boost_intrusive_pool_refcount.set_used();
-        return downcast(*it);
+        void* p = this->template pop<sharing::shared, true>();
+        if (p == nullptr) [[unlikely]] {
+            p = take_slow();
+            if (p == nullptr) return nullptr;
+        }
+        item& it = *static_cast<item*>(p);
+        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(*this, it);
+        it.m_boost_intrusive_pool_refcount.set_used();
+        return downcast(it);
     }
 
     void take_back(item& it, item_arena& arena) noexcept override {
         check_thread();
-        m_method == RECYCLE_METHOD_NONE ? put(it, arena) : recycle(it, arena);
+        m_method == RECYCLE_METHOD_NONE ? put_back(it) : recycle(it, arena);
     }
 
     // Gives up all items: destroys the free ones; those in use are destroyed when they are returned.
     void clear() noexcept {
-        item_arena* arenas = nullptr;
-        bool is_whole = false;  // nothing is in use
-        auto const idle = m_items.take_all([&](item_arenas<Item>& all, std::size_t count) {
-            arenas = all.take();
-            for (item_arena const* each = arenas; each != nullptr; each = each->next)
-                count -= each->made;
-            is_whole = count == 0;
-            for (item_arena* each = is_whole ? nullptr : arenas; each != nullptr; each = each->next) {
-                each->is_orphaned = true;
-                m_references.fetch_add(1, std::memory_order_relaxed);
-            }
-        });
+        recycle_stack idle = take_idle(in_use::disown);
+        bool const is_whole = idle.size() == m_arenas.count();  // nothing is in use, and nothing was lost
+        item_arena* arenas = m_arenas.take();
+        for (item_arena const* each = is_whole ? nullptr : arenas; each != nullptr; each = each->next)
+            m_references.fetch_add(1, std::memory_order_relaxed);
+        m_steps = 0;
+        m_is_short_of_memory = false;
+        add({}, 0);
         if (!is_whole)
-            for (void* const it : idle)
-                destroy_orphan(*static_cast<item*>(it));
+            while (void* const p = object_of(idle.pop()))
+                destroy_orphan(*static_cast<item*>(p));
         while (item_arena* const arena = arenas) {
             arenas = arena->next;
             is_whole ? item_arenas<Item>::destroy(*arena)
@@ -95,17 +118,24 @@ public:
     }
 
     void check() noexcept {
-        m_items.check([](void* next) { check_idle(*static_cast<item*>(next)); });
+        inspect_next(
+            [](recycle_list const& list, void const* p) { check_idle(list, *static_cast<item const*>(p)); });
     }
-    [[nodiscard]] auto& items() noexcept { return m_items; }
+    [[nodiscard]] growth_limits const& limits() const noexcept { return m_item_limits; }
+    [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
+    // No item is free, and no step may be made, or there was no memory for the last one.
+    [[nodiscard]] bool is_exhausted() noexcept {
+        return is_used_up() || (m_is_short_of_memory && count().idle == 0);
+    }
 
 private:
     friend own_core;
 
     item_stock(pooled::detail::pool_core& core, growth_limits limits, recycle_method_e method,
                recycle_function&& function) noexcept
-        : m_core(core),
-          m_items(core, limits, item_arenas<Item>(*this, limits.step != 0)),
+        : recycle_list(core, limits.for_list()),
+          m_item_limits(limits),
+          m_arenas(*this, limits.step != 0),
           m_method(method),
           m_function(std::move(function)) {}
     ~item_stock() = default;
@@ -118,8 +148,10 @@ private:
             return dynamic_cast<Item*>(&it);
     }
 
-    static void check_idle(item const& it) noexcept {
-        bool const is_idle = it.is_in_memory_pool() && it.m_boost_intrusive_pool_refcount.is_idle();
+    static void check_idle(recycle_list const& list, item const& it) noexcept {
+        auto const& count = it.m_boost_intrusive_pool_refcount;
+        bool const is_idle =
+            it.is_in_memory_pool() && count.is_idle() && count.generation == list.generation();
         POOLED_CHECK(is_idle,
                      "memorypool: a free item was overwritten, or used after its last handle had gone");
     }
@@ -133,14 +165,45 @@ private:
         }
     }
 
+    POOLED_NOINLINE void* take_slow() {
+        for (;;) {
+            auto const g = recycle_list::take();
+            if (g.to_build == 0) return g.object;
+            grow(g.to_build, g.object);
+            if (g.object != nullptr) return g.object;
+        }
+    }
+    // By the one thread that builds, which has `found` or null. Throws what a step throws, but for std::bad_alloc if there is `found`;
+    // that is put back otherwise.
+    void grow(std::size_t count, void* found) {
+        recycle_stack built;
+        try {
+            m_arenas.make(count, built);
+        } catch (std::bad_alloc const&) {
+            m_arenas.undo();
+            m_is_short_of_memory = true;
+            add({}, count);
+            if (found == nullptr) throw;
+            return;
+        } catch (...) {
+            m_arenas.undo();
+            add({}, count, found);
+            throw;
+        }
+        m_arenas.keep();
+        m_steps.add(1);
+        m_is_short_of_memory = false;
+        add(std::move(built), 0);
+    }
+
     // Requires an item without a handle. Afterwards the pool may be gone.
-    POOLED_ALWAYS_INLINE void put(item& it, item_arena& arena) noexcept {
-        if (!m_items.put_cached(&it, arena.is_orphaned)) [[unlikely]]
-            put_slow(it, arena);
+    POOLED_ALWAYS_INLINE void put_back(item& it) noexcept {
+        if (!this->template push<sharing::shared>(&it, it.m_boost_intrusive_pool_refcount)) [[unlikely]]
+            put_slow(it);
     }
     // Not inlined, so that the frequent path needs no stack frame.
-    POOLED_NOINLINE void put_slow(item& it, item_arena& arena) noexcept {
-        if (!m_items.put_slow(&it, arena.is_orphaned)) destroy_orphan(it);
+    POOLED_NOINLINE void put_slow(item& it) noexcept {
+        if (!put(&it)) destroy_orphan(it);
     }
 
     // Calls the user's hook. If it keeps a handle, the item stays in use; if it throws, the item's state is unknown, and another is
@@ -157,13 +220,16 @@ private:
             has_thrown = true;
         }
         if (it.m_boost_intrusive_pool_refcount.end_hook(0)) return;
-        if (!has_thrown) return put(it, arena);
+        if (!has_thrown) return put_back(it);
+        std::uint32_t const generation = it.m_boost_intrusive_pool_refcount.generation;
         Item* const where = downcast(it);
         std::destroy_at(where);
         try {
-            put(construct_item<Item>(where, arena), arena);
+            item& again = construct_item<Item>(where, arena);
+            again.m_boost_intrusive_pool_refcount.set(handle_count::k_idle, generation);
+            put_back(again);
         } catch (...) {
-            m_items.lose(arena.is_orphaned);
+            lose(generation);
             count_less(arena, 1);
         }
     }
@@ -181,13 +247,16 @@ private:
     }
     void drop_reference() noexcept {
         // acquire, release: the thread that destroys the stock comes after all that used it.
-        if (m_references.fetch_sub(1, std::memory_order_acq_rel) == 1) own_core::destroy(*this, m_core);
+        if (m_references.fetch_sub(1, std::memory_order_acq_rel) == 1) own_core::destroy(*this, core());
     }
-    void on_retire(pooled::detail::thread_cache& cache) noexcept override { m_items.on_retire(cache); }
-    void after_fork_in_child() noexcept override { m_items.after_fork_in_child(); }
+    void after_fork_in_child() noexcept override {
+        if (forget_builder()) m_arenas.forget();
+    }
 
-    pooled::detail::pool_core& m_core;
-    pooled::detail::growing_list<item_arenas<Item>> m_items;
+    growth_limits const m_item_limits;
+    item_arenas<Item> m_arenas;
+    observed<std::size_t> m_steps;
+    observed<bool> m_is_short_of_memory;  // the last step failed because memory ran out
     observed<recycle_method_e> m_method;
     observed<bool> m_is_closed;
     recycle_function m_function;

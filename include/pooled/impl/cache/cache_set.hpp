@@ -156,7 +156,7 @@ public:
     }
 
     void link(thread_cache& cache) noexcept {
-        if (m_holds != 0) cache.gate.stop();
+        if (m_is_held) cache.gate.stop();
         m_all.push_front(cache);
         m_count.add(1);
     }
@@ -185,7 +185,7 @@ public:
                  wait_until_idle);
     }
     void resume() noexcept {
-        if (m_holds != 0 || platform::is_barrier_refused()) return;
+        if (m_is_held || platform::is_barrier_refused()) return;
         bool const is_fork = fork_gate::is_passed();  // within one, its stopped gates stay stopped
         for_each([is_fork](thread_cache& cache) {
             if (!is_fork || !cache.gate.is_stopped_for_fork()) cache.gate.resume();
@@ -194,22 +194,9 @@ public:
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
         scoped_lock const lock(m_mutex);
-        if (m_holds == 0 && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
+        if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
             cache.gate.is_stopped_for_fork())
             cache.gate.resume();
-    }
-
-    // As stop(), without the lock: until let_go(), no thread uses its cache, including new threads and the caller. Each of these may
-    // hold all caches, independently of the other.
-    enum class hold_for : unsigned char { extension = 1, bound = 2 };
-    void hold(hold_for what) noexcept {
-        stop();
-        m_holds |= static_cast<unsigned char>(what);
-        for_each([](thread_cache& cache) { cache.gate.stop(); });
-    }
-    void let_go(hold_for what) noexcept {
-        m_holds &= static_cast<unsigned char>(~static_cast<unsigned char>(what));
-        resume();
     }
 
     // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
@@ -265,7 +252,7 @@ public:
     void enter_bound() noexcept {
         if (is_at_bound()) return;
         bool const is_shared = m_pool.is_shared;
-        if (is_shared) hold(hold_for::bound);
+        if (is_shared) hold();
         steal_all([&] {
             if (is_shared) m_pool.bound_epoch.add(1);
             return true;
@@ -278,7 +265,8 @@ public:
         unlock_classes();
         wait_for_puts();
         drain_slots();
-        let_go(hold_for::bound);
+        m_is_held = false;
+        resume();
     }
     // At the bound: a block of class `c` from a slot, else what find() finds. Null: at one moment it would have found nothing, and the
     // slots were empty. Blocks of other classes in the slots, whose slabs it might use, go to these slabs. Without a lock.
@@ -413,6 +401,13 @@ public:
     }
 
 private:
+    // No thread uses its cache any more without the lock, including new threads and the caller.
+    void hold() noexcept {
+        stop();
+        m_is_held = true;
+        for_each([](thread_cache& cache) { cache.gate.stop(); });
+    }
+
     static constexpr std::uint32_t k_threads_at_once = 64;
     static constexpr std::size_t k_reserved_threads = 8;
     static constexpr std::uint32_t k_counted = 64;
@@ -475,7 +470,7 @@ private:
     caches_mutex m_mutex;
     central::context m_pool;
     std::uint32_t m_forks_survived;
-    unsigned char m_holds = 0;
+    bool m_is_held = false;
     bool m_has_recycled = false;
     std::array<bool, k_first_large + 1> m_has_arrays{};
     bound_slots m_slots;  // empty unless at the bound

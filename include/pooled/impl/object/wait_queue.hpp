@@ -17,7 +17,6 @@
 // A waiter that is woken, stopped or past its deadline learns under the lock whether it has a grant: settle().
 
 #include "pooled/config.hpp"
-#include "pooled/detail/slot.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <atomic>
@@ -28,7 +27,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The result of a request: an object, or permission to build some, or nothing.
 struct grant {
-    slot* object = nullptr;
+    void* object = nullptr;
     std::size_t to_build = 0;  // these count under the bound from now on
 
     [[nodiscard]] explicit operator bool() const noexcept { return object != nullptr || to_build != 0; }

@@ -103,12 +103,6 @@ POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept 
     return true;
 }
 
-POOLED_CODE void pool_core::lock_caches() noexcept { caches().mutex().lock(); }
-POOLED_CODE void pool_core::unlock_caches() noexcept { caches().mutex().unlock(); }
-POOLED_CODE void pool_core::stop_caches() noexcept { caches().stop(); }
-POOLED_CODE void pool_core::resume_caches() noexcept { caches().resume(); }
-POOLED_CODE thread_cache* pool_core::first_cache() noexcept { return caches().first(); }
-
 inline void pool_core::retire(thread_cache& cache) noexcept {
     if (pool_extension* const above = extension()) above->on_retire(cache);
     caches().retire(cache);

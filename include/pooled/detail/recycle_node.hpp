@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The eight bytes by which a recycled object is known, and stacks of idle objects that are linked through them.
+//
+//   in use, or in a thread's cache   | generation | count |     count: for the object's handles
+//   in a stack                       | link, with k_linked in its upper half |
+//
+// Any thread that owns the object.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/bits.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+struct recycle_node {
+    static constexpr std::uint32_t k_no_object = 0;  // a generation
+
+    std::uint32_t generation = k_no_object;
+    std::atomic<std::uint32_t> count{0};
+
+    void set(std::uint32_t count_now, std::uint32_t generation_now) noexcept {
+        generation = generation_now;
+        count.store(count_now, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool is_linked() const noexcept {
+        return count.load(std::memory_order_relaxed) >> k_address_bits == k_linked;
+    }
+    // Addresses have at most 56 bits. Compiled to one store, and one load: no other thread uses the count meanwhile.
+    void link(recycle_node const* next) noexcept {
+        std::uint64_t const address = address_of(next);
+        halves const both{static_cast<std::uint32_t>(address),
+                          static_cast<std::uint32_t>(address >> 32) | k_linked << k_address_bits};
+        std::memcpy(static_cast<void*>(this), &both, sizeof(both));
+    }
+    [[nodiscard]] recycle_node* next() const noexcept {
+        halves both;
+        std::memcpy(&both, static_cast<void const*>(this), sizeof(both));
+        std::uint64_t const word = std::uint64_t{both.high} << 32 | both.low;
+        return reinterpret_cast<recycle_node*>(static_cast<std::uintptr_t>(word << 8 >> 8));
+    }
+
+private:
+    static constexpr std::uint32_t k_linked = 0x5a;
+    static constexpr unsigned k_address_bits = 24;  // of the upper half
+    struct halves {
+        std::uint32_t low;
+        std::uint32_t high;
+    };
+};
+static_assert(sizeof(recycle_node) == 8);
+
+// Last in, first out. An object is linked to the one that was pushed eight before it: what is popped eight pops later is prefetched,
+// as from an array. Requires a lock, or one thread; size() may be read at any time. O(1).
+class recycle_stack {
+public:
+    recycle_stack() noexcept = default;
+    recycle_stack(recycle_stack&& other) noexcept
+        : m_tops(other.m_tops), m_size(std::exchange(other.m_size, observed<std::size_t>())) {}
+    recycle_stack& operator=(recycle_stack&&) = delete;
+    // Requires an empty one. `other` is empty then.
+    void take_over(recycle_stack& other) noexcept {
+        m_tops = other.m_tops;
+        m_size = std::exchange(other.m_size, observed<std::size_t>());
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+
+    POOLED_ALWAYS_INLINE void push(recycle_node& n) noexcept {
+        std::size_t const size = m_size;
+        n.link(std::exchange(m_tops[size % k_ways], &n));
+        m_size = size + 1;
+    }
+    // The object pushed last, which the caller must set(); null when there is none.
+    [[nodiscard]] POOLED_ALWAYS_INLINE recycle_node* pop() noexcept {
+        std::size_t const size = m_size;
+        if (size == 0) return nullptr;
+        m_size = size - 1;
+        recycle_node*& top = m_tops[(size - 1) % k_ways];
+        recycle_node* const n = top;
+        top = n->next();
+        __builtin_prefetch(top, 1);
+        return n;
+    }
+
+    // That its newest object was not overwritten.
+    [[nodiscard]] bool is_sound() const noexcept {
+        return m_size == 0 || m_tops[(m_size - 1) % k_ways]->is_linked();
+    }
+    // Walks the stack: for tests.
+    [[nodiscard]] bool is_valid() const noexcept {
+        std::array<recycle_node*, k_ways> tops = m_tops;
+        for (std::size_t left = m_size; left-- != 0; tops[left % k_ways] = tops[left % k_ways]->next())
+            if (tops[left % k_ways] == nullptr || !tops[left % k_ways]->is_linked()) return false;
+        return true;
+    }
+
+private:
+    static constexpr std::size_t k_ways = 8;
+
+    // [i]: the newest of those that were pushed when size % k_ways was i. Meaningless where there is none.
+    std::array<recycle_node*, k_ways> m_tops{};
+    observed<std::size_t> m_size;
+};
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
