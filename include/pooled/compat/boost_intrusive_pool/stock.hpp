@@ -81,7 +81,7 @@ public:
             if (p == nullptr) return nullptr;
         }
         item& it = *static_cast<item*>(p);
-        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(*this, it);
+        if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0) check_idle(it);
         it.m_boost_intrusive_pool_refcount.set_used();
         return downcast(it);
     }
@@ -118,8 +118,11 @@ public:
     }
 
     void check() noexcept {
-        inspect_next(
-            [](recycle_list const& list, void const* p) { check_idle(list, *static_cast<item const*>(p)); });
+        inspect_next([](recycle_list const& list, void const* p) {
+            item const& it = *static_cast<item const*>(p);
+            // Under the lock: clear() changes the list's generation.
+            check_idle(it, it.m_boost_intrusive_pool_refcount.generation == list.generation());
+        });
     }
     [[nodiscard]] growth_limits const& limits() const noexcept { return m_item_limits; }
     [[nodiscard]] std::size_t steps() const noexcept { return m_steps; }
@@ -148,10 +151,9 @@ private:
             return dynamic_cast<Item*>(&it);
     }
 
-    static void check_idle(recycle_list const& list, item const& it) noexcept {
-        auto const& count = it.m_boost_intrusive_pool_refcount;
+    static void check_idle(item const& it, bool is_of_list = true) noexcept {
         bool const is_idle =
-            it.is_in_memory_pool() && count.is_idle() && count.generation == list.generation();
+            is_of_list && it.is_in_memory_pool() && it.m_boost_intrusive_pool_refcount.is_idle();
         POOLED_CHECK(is_idle,
                      "memorypool: a free item was overwritten, or used after its last handle had gone");
     }
