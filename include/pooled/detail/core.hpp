@@ -79,7 +79,8 @@ public:
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed.load(std::memory_order_relaxed); }
     // Requires a local pool: its one cache lies right after the core, one load less on the way to it.
     [[nodiscard]] thread_cache& local_cache() noexcept {
-        return *std::launder(reinterpret_cast<thread_cache*>(this + 1));
+        return *std::launder(
+            reinterpret_cast<thread_cache*>(reinterpret_cast<std::byte*>(this) + sizeof(pool_core)));
     }
 
     // Called by close(). Blocks in use keep the core alive; true when there are none: the caller must destroy it. Requires the
