@@ -99,7 +99,7 @@ void rc_ptr_to_void_is_not_dereferenced() {
 }
 
 // The arguments are those of a constructor.
-// expect rc_ptr_with_wrong_arguments: (no matching (function|constructor)|cannot convert|could not convert|invalid conversion|cannot initialize)
+// expect rc_ptr_with_wrong_arguments: T has no accessible constructor that takes these arguments
 namespace rc_ptr_with_wrong_arguments {
 struct takes_two {
     takes_two(int, int) {}

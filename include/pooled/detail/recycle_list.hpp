@@ -237,7 +237,7 @@ private:
     observed<std::uint32_t> m_cacheable{k_generation};  // the generation, or k_none
     observed<std::uint32_t> m_generation{k_generation};
     observed<std::uint32_t> m_spare;  // how many objects a thread's cache keeps for take()
-    static constexpr std::uint32_t k_generation = recycle_node::k_no_object + 1;
+    static constexpr std::uint32_t k_generation = recycle_node::k_no_object + recycle_node::k_step;
 
     alignas(k_cache_line) recycle_limits const m_limits;
     std::uint32_t const m_cache_capacity;
@@ -588,8 +588,8 @@ inline recycle_stack recycle_list::take_all_idle() noexcept {
     return all;
 }
 inline void recycle_list::next_generation() noexcept {
-    std::uint32_t const next = m_generation + 1;
-    m_generation = next != k_none ? next : k_generation;
+    std::uint32_t const next = m_generation + recycle_node::k_step;
+    m_generation = next != recycle_node::k_no_object ? next : k_generation;
 }
 
 POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {

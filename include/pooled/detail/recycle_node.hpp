@@ -4,7 +4,9 @@
 // The eight bytes by which a recycled object is known, and stacks of idle objects that are linked through them.
 //
 //   in use, or in a thread's cache   | generation | count |     count: for the object's handles
-//   in a stack                       | link, with k_linked in its upper half |
+//   in a stack                       | link, with k_linked in its lowest bits |
+//
+// A link points into the object it links to, so tools that look for leaks follow it. Generations are multiples of k_step.
 //
 // Any thread that owns the object.
 
@@ -21,8 +23,9 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-struct recycle_node {
+struct alignas(8) recycle_node {
     static constexpr std::uint32_t k_no_object = 0;  // a generation
+    static constexpr std::uint32_t k_step = 8;       // from one to the next
 
     std::uint32_t generation = k_no_object;
     std::atomic<std::uint32_t> count{0};
@@ -32,31 +35,31 @@ struct recycle_node {
         count.store(count_now, std::memory_order_relaxed);
     }
     [[nodiscard]] bool is_linked() const noexcept {
-        return count.load(std::memory_order_relaxed) >> k_address_bits == k_linked;
+        return generation % k_step == k_linked &&
+               count.load(std::memory_order_relaxed) >> k_address_bits == 0;
     }
     // Addresses have at most 56 bits. Compiled to one store, and one load: no other thread uses the count meanwhile.
     void link(recycle_node const* next) noexcept {
-        std::uint64_t const address = address_of(next);
-        halves const both{static_cast<std::uint32_t>(address),
-                          static_cast<std::uint32_t>(address >> 32) | k_linked << k_address_bits};
+        std::uint64_t const word = address_of(next) | k_linked;
+        halves const both{static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
         std::memcpy(static_cast<void*>(this), &both, sizeof(both));
     }
     [[nodiscard]] recycle_node* next() const noexcept {
         halves both;
         std::memcpy(&both, static_cast<void const*>(this), sizeof(both));
         std::uint64_t const word = std::uint64_t{both.high} << 32 | both.low;
-        return reinterpret_cast<recycle_node*>(static_cast<std::uintptr_t>(word << 8 >> 8));
+        return reinterpret_cast<recycle_node*>(static_cast<std::uintptr_t>(word - k_linked));
     }
 
 private:
-    static constexpr std::uint32_t k_linked = 0x5a;
+    static constexpr std::uint32_t k_linked = 5;
     static constexpr unsigned k_address_bits = 24;  // of the upper half
     struct halves {
         std::uint32_t low;
         std::uint32_t high;
     };
 };
-static_assert(sizeof(recycle_node) == 8);
+static_assert(sizeof(recycle_node) == recycle_node::k_step && alignof(recycle_node) == recycle_node::k_step);
 
 // Last in, first out. An object is linked to the one that was pushed eight before it: what is popped eight pops later is prefetched,
 // as from an array. Requires a lock, or one thread; size() may be read at any time. O(1).
