@@ -154,8 +154,8 @@ public:
     POOLED_API void inspect_next(void (*look)(recycle_list const&, void const* p)) noexcept;
     [[nodiscard]] POOLED_API bool is_valid() noexcept;
 
-    POOLED_API void on_retire(thread_cache& cache) noexcept override;
-    POOLED_API void after_fork_in_child() noexcept override;
+    POOLED_VIRTUAL void on_retire(thread_cache& cache) noexcept override;
+    POOLED_VIRTUAL void after_fork_in_child() noexcept override;
 
 protected:
     ~recycle_list() = default;
@@ -682,12 +682,12 @@ POOLED_CODE bool recycle_list::is_valid() noexcept {
 }
 
 // The caches' lock is held.
-POOLED_CODE void recycle_list::on_retire(thread_cache& cache) noexcept {
+void recycle_list::on_retire(thread_cache& cache) noexcept {
     if (m_sole == &cache) m_sole = nullptr;
     collect(cache.recycled);
     cache.recycled.release();
 }
-POOLED_CODE void recycle_list::after_fork_in_child() noexcept { m_waiters.clear(); }
+void recycle_list::after_fork_in_child() noexcept { m_waiters.clear(); }
 POOLED_CODE bool recycle_list::forget_builder() noexcept {
     if (m_builder == nullptr || m_builder == &t_state) return false;
     m_builder = nullptr;
