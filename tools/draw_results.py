@@ -6,7 +6,8 @@ usage: draw_results.py [RESULTS.jsonl.xz]
 
 With a file of bench/results/, README.md names that one from then on. Written are docs/images/aging.svg and latency.svg,
 which follow the reader's light or dark setting, and what stands between <!-- results --> and <!-- end --> in README.md
-and docs/benchmarks.md. A test writes them anew and compares. A figure is the median over the runs of a cell.
+and docs/benchmarks.md, and after <!-- real: FILE -->, of the file that is named there. A test writes them anew and
+compares. A figure is the median over the runs of a cell.
 """
 
 import json
@@ -21,11 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from poolbench.analysis import claims  # noqa: E402
 from poolbench.analysis.estimate import estimates  # noqa: E402
-from poolbench.report import chart  # noqa: E402
+from poolbench.report import chart, real  # noqa: E402
 from poolbench.results.read import read  # noqa: E402
 
 IMAGES = ROOT / "docs/images"
-NAMED = re.compile(r"bench/results/[\w-]+\.jsonl\.xz")
+NAMED = re.compile(r"bench/results/[\w-]+-quick\.jsonl\.xz")
+REAL = re.compile(r"(<!-- real: (\S+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 TABLE = re.compile(r"(<!-- results -->\n).*?(?=<!-- end -->)", re.DOTALL)
 MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc"]  # of the pictures; the tables name the best of all
 OURS = "pooled-new"
@@ -49,10 +51,8 @@ ROWS = {
         ("list churn ([E1](docs/benchmarks.md))", CHURN, TIME, "raw: raw pointers"),
         ("list churn, lists dropped in a [`reclaim_scope`](docs/teardown.md)", CHURN, TIME, "", "pooled_scope"),
         ("64 KiB, created and dropped", "e13_large create_drop payload=65536", TIME, ""),
-        ("8 MiB, created and dropped", "e13_large create_drop payload=8388608", TIME, ""),
         ("slowest of 10,000 drops on another thread (p99.99)", "e12_latency remote", "drop_p9999_ns", ""),
         ("resident bytes per live `shared_ptr` to 48 bytes", "e10_resident live", "resident_bytes_per_object", ""),
-        ("MiB left after all are dropped, and `trim()`", "e10_resident live", "resident_mib_after_trim", ""),
     ],
     "docs/benchmarks.md": [
         ("64 KiB in a queue of 32", "e13_large queue payload=65536", TIME, ""),
@@ -128,6 +128,7 @@ def row(file: Path, title: str, cells: str, figure: str, limit: str, alone: str 
 
 def written(page: str, file: Path) -> str:
     text = NAMED.sub(file.relative_to(ROOT).as_posix(), (ROOT / page).read_text(encoding="utf-8"))
+    text = REAL.sub(lambda found: found[1] + real.lead(read(ROOT / found[2])), text)
     head = f"| work | glibc | best malloc | `{OURS}` | **`pooled`** | instance | limit |\n|{'---|' * 7}\n"
     more = promises(file) if page == "docs/benchmarks.md" else ""
     return TABLE.sub(lambda found: found[1] + head + "".join(row(file, *each) for each in ROWS[page]) + more, text)
