@@ -13,7 +13,7 @@ bench: ## Measure pooled against every malloc and pool on this machine, 10 to 15
 	@tools/setup bench
 	@.venv/bin/poolbench run --profile quick --report $(ARGS)
 
-real: ## Measure programs that others wrote, as they are and with a few lines edited, on every malloc (the first build takes 15 minutes)
+real: ## Measure programs that others wrote, as they are and with a few lines edited, on every malloc (the first build takes 5 to 10 minutes)
 	@tools/setup real
 	@.venv/bin/poolbench real $(ARGS)
 

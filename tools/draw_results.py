@@ -130,15 +130,15 @@ def written(page: str, file: Path) -> str:
     text = NAMED.sub(file.relative_to(ROOT).as_posix(), (ROOT / page).read_text(encoding="utf-8"))
     text = REAL.sub(lambda found: found[1] + real.lead(read(ROOT / found[2])), text)
     head = f"| work | glibc | best malloc | `{OURS}` | **`pooled`** | instance | limit |\n|{'---|' * 7}\n"
-    more = promises(file) if page == "docs/benchmarks.md" else ""
-    return TABLE.sub(lambda found: found[1] + head + "".join(row(file, *each) for each in ROWS[page]) + more, text)
+    rows = "".join(row(file, *each) for each in ROWS[page])
+    return TABLE.sub(lambda found: found[1] + head + rows + promises(file), text)
 
 
 @cache
 def promises(file: Path) -> str:
     results = read(file)
     ours = [each for each in claims.judge(estimates(results), installed=results.installed) if each.by == claims.OURS_BY]
-    return f"\nOf the promises of this project in `claims.toml`, {claims.counted(ours)} in this file.\n"
+    return f"\nOf the promises of this project in `poolbench/claims.toml`, {claims.counted(ours)} in this file.\n"
 
 
 def aging(file: Path) -> chart.Chart:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 // pooled-soak: how much memory a pool holds for what is alive, over minutes of mixed use.
 //
-// Eight threads replace random blocks of 1 B to 40 KiB, or --largest (logarithmically uniform), all of which are written. How much each
-// keeps alive changes every second or so; one block in eight is handed to another thread, which frees it; a thread ends
-// after a few seconds, and another one takes over what it had. Ten times a second the resident memory, less that of the
-// empty process, is divided by the live bytes.
+// Eight threads replace random blocks of 1 B to --largest (logarithmically uniform), all of which are written. How much
+// each keeps alive changes every second or so; one block in eight is handed to another thread, which frees it; a thread
+// ends after a few seconds, and another one takes over what it had. Ten times a second the resident memory, less that of
+// the empty process, is divided by the live bytes. A block whose first or last byte was overwritten is counted as lost.
 //
-// A block whose first or last byte another one has overwritten is counted as lost.
+//   pooled-soak --seconds 600 [--largest 40960] [--contender pooled|malloc|new]
 //
-//   pooled-soak --seconds 600 [--largest 40960] [--contender pooled|malloc|new]     with malloc and new, LD_PRELOAD says which
+// With malloc and new, LD_PRELOAD says which.
 //
 // Result: one JSON object on standard output. Progress on standard error.
 

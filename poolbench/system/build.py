@@ -26,9 +26,8 @@ BUILDS = where.builds()
 QUICKLY = "bench-smoke"  # the preset, of the main toolchain alone, for runs that measure nothing
 NO_TESTS = ("-DPOOLED_BUILD_TESTS=OFF", "-DPOOLED_BUILD_EXAMPLES=OFF", "-DPOOLED_BENCH_SOAK=OFF")
 FEW_STEPS = 5
-STEP_OF_PROBE = (
-    3.7  # processor time of a step over that of toolchains.PROBE: 1.34 s over 0.36 s with GCC 12 on an AMD EPYC
-)
+# Processor time of a step over that of toolchains.PROBE: 1.34 s over 0.36 s with GCC 12 on an AMD EPYC.
+STEP_OF_PROBE = 3.7
 
 
 class BuildFailed(RuntimeError):

@@ -62,8 +62,8 @@ class PagesTest(unittest.TestCase):
         self.assertFalse(is_in_order(["c", "a"], ["a", "b", "c"]))
         self.assertFalse(is_in_order(["a", "d"], ["a", "b", "c"]))
 
-    def test_readme_stays_under_200_lines(self):
-        self.assertLess(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 181)
+    def test_readme_has_at_most_180_lines(self):
+        self.assertLessEqual(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 180)
 
     def test_goals_and_files_named_in_commands_exist(self):
         goals = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))

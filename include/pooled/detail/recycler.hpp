@@ -23,6 +23,7 @@
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/object/recycle_operations.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/object_options.hpp"

@@ -10,6 +10,7 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/own_core.hpp"
 #include "pooled/detail/recycle_list.hpp"
+#include "pooled/impl/object/recycle_operations.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -17,6 +17,7 @@
 // A waiter that is woken, stopped or past its deadline learns under the lock whether it has a grant: settle().
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <atomic>
@@ -111,7 +112,7 @@ public:
         (m_last != nullptr ? m_last->m_next : m_first) = &w;
         m_last = &w;
         if (m_waiting == nullptr) m_waiting = &w;
-        ++m_size;
+        m_size.add(1);
     }
 
     // Grants `g` to the first waiter that has no grant; false if there is none. The caller must then wake `to_wake`, which stays
@@ -122,7 +123,7 @@ public:
         w->m_grant = g;
         if (w->m_keeps_from == 0) w->m_keeps_from = Atomics::time() + k_take_back_ns;
         m_waiting = w->m_next;
-        --m_size;
+        m_size.subtract(1);
         // In this order: a waiter goes from awake to sleeping without the lock.
         if (!w->change(waiter::k_awake, waiter::k_woken) && w->change(waiter::k_sleeping, waiter::k_woken))
             to_wake = w;
@@ -136,7 +137,7 @@ public:
         grant const g = w->m_grant;
         w->m_grant = grant{};
         m_waiting = w;
-        ++m_size;
+        m_size.add(1);
         return g;
     }
 
@@ -149,7 +150,7 @@ public:
                 return false;
             }
             if (m_waiting == &w) m_waiting = w.m_next;
-            --m_size;
+            m_size.subtract(1);
         }
         (w.m_previous != nullptr ? w.m_previous->m_next : m_first) = w.m_next;
         (w.m_next != nullptr ? w.m_next->m_previous : m_last) = w.m_previous;
@@ -168,7 +169,7 @@ private:
     waiter* m_first = nullptr;
     waiter* m_waiting = nullptr;  // the first without a grant; those before it have one
     waiter* m_last = nullptr;
-    std::size_t m_size = 0;
+    observed<std::size_t> m_size;
 };
 
 using waiter = basic_waiter<>;
