@@ -10,9 +10,9 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/geometry.hpp"
 #include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/os/raw_mutex.hpp"
 
 #include <cstddef>
-#include <mutex>
 #include <new>
 #include <type_traits>
 
@@ -31,7 +31,7 @@ struct null_mutex {
 #if defined(BOOST_DISABLE_THREADS) || defined(BOOST_NO_MT) || defined(BOOST_POOL_NO_MT)
 using default_mutex = null_mutex;
 #else
-using default_mutex = std::mutex;
+using default_mutex = pooled::detail::raw_mutex;
 #endif
 
 template <class Mutex>

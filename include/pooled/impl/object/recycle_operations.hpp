@@ -114,14 +114,14 @@ inline void recycle_list::collect(class_cache& cache) noexcept {
 }
 // All that may hold objects.
 template <class Visit>
-void recycle_list::for_each_cache(Visit&& visit) noexcept {
+POOLED_ALWAYS_INLINE void recycle_list::for_each_cache(Visit&& visit) noexcept {
     if (thread_cache* const sole = m_sole) return visit(sole->recycled);
     m_core.caches().for_each([&](thread_cache& cache) { visit(cache.recycled); });
 }
 inline void recycle_list::collect_all() noexcept {
     for_each_cache([this](class_cache& cache) { collect(cache); });
 }
-inline std::size_t recycle_list::held() noexcept {
+POOLED_ALWAYS_INLINE std::size_t recycle_list::held() noexcept {
     std::size_t sum = 0;
     for_each_cache([&sum](class_cache const& cache) { sum += cache.held(); });
     return sum;
@@ -174,7 +174,7 @@ inline void recycle_list::enter_central_mode() noexcept {
 }
 
 // The product may be larger than any size: it is compared as it is.
-inline std::size_t recycle_list::next_growth() const noexcept {
+POOLED_ALWAYS_INLINE std::size_t recycle_list::next_growth() const noexcept {
     std::size_t const left = m_limits.bound - m_objects;
     if (m_limits.growth == 0) return m_objects == 0 ? detail::smaller(left, m_limits.initial) : 0;
     if (!(m_limits.growth_factor > 1)) return detail::smaller(left, m_limits.growth);

@@ -46,7 +46,7 @@ template <class Allocate>
 
 // The result of `allocate`; while that is null, deferred objects are destroyed, if there are any, and it is called again.
 template <class Allocate>
-[[nodiscard]] void* with_pressure(pool_core& core, Allocate&& allocate) {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* with_pressure(pool_core& core, Allocate&& allocate) {
     std::uint64_t seen = ~std::uint64_t{0};
     auto const destroyed_some = [&core, &seen] {
         // acquire: pairs with the release of the teardown layer, which sets it.
