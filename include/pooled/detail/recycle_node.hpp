@@ -66,8 +66,7 @@ static_assert(sizeof(recycle_node) == recycle_node::k_step && alignof(recycle_no
 class recycle_stack {
 public:
     recycle_stack() noexcept = default;
-    recycle_stack(recycle_stack&& other) noexcept
-        : m_tops(other.m_tops), m_size(std::exchange(other.m_size, observed<std::size_t>())) {}
+    recycle_stack(recycle_stack&& other) noexcept { take_over(other); }
     recycle_stack& operator=(recycle_stack&&) = delete;
     // Requires an empty one. `other` is empty then.
     void take_over(recycle_stack& other) noexcept {
