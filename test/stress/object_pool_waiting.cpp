@@ -152,6 +152,26 @@ TEST(waiting_stress, no_object_is_lost_when_a_release_and_a_stop_come_at_once) {
 }
 #endif
 
+// The thread that made a pool takes no lock to wait, until another one uses the pool; statistics are read under the lock.
+TEST(waiting_stress, the_only_thread_that_uses_a_pool_is_counted_while_it_waits) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto const held = pool.acquire();
+    std::atomic<bool> is_seen{false};
+    {
+        repeatedly const watcher([&] {
+            if (pool.waiting() == 1) is_seen = true;
+            auto const seen = pool.stats();
+            EXPECT_LE(seen.waiting, 1U);
+            EXPECT_EQ(seen.in_use, 1U);
+            std::this_thread::yield();
+        });
+        for (std::size_t i = 0; i < 5'000 || !is_seen; ++i)
+            EXPECT_EQ(pool.acquire_for(1us), nullptr);
+    }
+    EXPECT_EQ(pool.waiting(), 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
 TEST(waiting_stress, every_waiter_gets_an_object_when_there_are_always_too_few) {
     constexpr std::size_t k_threads = 8;
     pooled::object_pool<int> pool({.max_objects = 2});

@@ -236,20 +236,24 @@ TEST_F(recycle_list, thread_that_was_the_only_one_may_end_or_be_cleared_by_anoth
     EXPECT_EQ(list.capacity(), 2U);
 }
 
+// The thread that made the list is its only user.
 TEST_F(recycle_list, while_its_only_user_waits_what_others_release_is_in_no_cache) {
     auto& list = make(1, 1, false);
-    std::atomic<recycle_node*> only{nullptr};
-    std::thread user([&] {
-        only = list.take();
-        pooled::detail::grant const g = list.wait(pooled::detail::for_duration(std::chrono::minutes(1)));
-        EXPECT_EQ(g.object, only.load());
-        EXPECT_TRUE(list.give(only));
+    recycle_node* const only = list.take();
+    std::thread other([&] {
+        while (list.count().waiting == 0)
+            std::this_thread::yield();
+        EXPECT_TRUE(list.is_valid()) << "a thread waits: central mode";
+        list.inspect_next(
+            [](pooled::detail::recycle_list const&, void const*) {});  // now this one has a cache
+        bool const is_cached = list.push<sharing::shared>(only, *only);
+        EXPECT_FALSE(is_cached) << "the waiter does not get it";
+        EXPECT_TRUE(list.put(is_cached ? list.pop<sharing::shared>() : only));
     });
-    while (list.count().waiting == 0)
-        std::this_thread::yield();
-    EXPECT_TRUE(list.is_valid()) << "a thread waits: central mode";
+    pooled::detail::grant const g = list.wait(pooled::detail::for_duration(std::chrono::minutes(1)));
+    other.join();
+    EXPECT_EQ(g.object, only);
     EXPECT_TRUE(list.give(only));
-    user.join();
 }
 
 TEST_F(recycle_list, forked_child_forgets_the_step_of_a_thread_that_it_does_not_have) {
