@@ -233,31 +233,11 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 
 // The hot paths.
 
-// Inside the gate, where there is no hot block.
-[[maybe_unused, gnu::flatten]] POOLED_COLD_PART void* allocate_cold_new(std::size_t bytes,
-                                                                        thread_cache& cache, std::size_t at) {
-    void* const block = cache.class_at(at).pop_cold();
-    cache.gate.leave();
-    return block != nullptr ? block : allocate_slow_new(bytes, k_new_align);
-}
-
-// The gate may be closed, and there may be a hot block.
-[[maybe_unused, gnu::flatten]] POOLED_COLD_PART void deallocate_cold_new(void* p, thread_cache* cache,
-                                                                         std::size_t at) noexcept {
-    if (cache != nullptr && p == nullptr) return cache->gate.leave();
-    if (cache == nullptr || !cache->gate.enter()) [[unlikely]] {
-        map_entry const entry = g_page_map.find(p);
-        if (entry.empty()) return deallocate_other(p);  // null, for example
-        return deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)),
-                                     p);
-    }
-    if (cache->class_at(at).push_hot(p)) return cache->gate.leave();
-    deallocate_cold(*cache, at, p);
-}
-
-[[maybe_unused]] POOLED_COLD_PART void deallocate_cold_of_class(void* p, thread_cache* cache,
-                                                                class_index c) noexcept {
-    deallocate_cold_new(p, cache, thread_cache::offset_of(c));
+// What the cache does not take.
+[[maybe_unused]] POOLED_COLD_PART void deallocate_past_cache_new(void* p, std::size_t at) noexcept {
+    map_entry const entry = g_page_map.find(p);
+    if (entry.empty()) return deallocate_other(p);  // null, for example
+    deallocate_past_cache(k_default_pool_id, static_cast<class_index>(at / sizeof(class_cache)), p);
 }
 
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_new(std::size_t bytes) {
@@ -265,25 +245,38 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
         if (thread_cache* const cache = in_default_pool::cache();
             bytes <= k_max_block_bytes && cache != nullptr && cache->gate.enter()) [[likely]] {
             std::size_t const at = offset_of(bytes);
-            void* const hot = cache->class_at(at).hot();
-            if (hot == nullptr) [[unlikely]]
-                return allocate_cold_new(bytes, *cache, at);
             thread_cache& same = apart(*cache);
-            same.class_at(at).set_hot(nullptr);
+            if (void* const hot = cache->class_at(at).hot(); hot != nullptr) [[likely]] {
+                same.class_at(at).set_hot(nullptr);
+                same.gate.leave();
+                return hot;
+            }
+            void* const block = same.class_at(at).pop_cold();
             same.gate.leave();
-            return hot;
+            if (block != nullptr) [[likely]]
+                return block;
         }
     return allocate_slow_new(bytes, k_new_align);
 }
 
+// False when the owner cannot enter the gate, or the cache is full, or for null if there is a hot block.
 [[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at,
                                                              void* p) noexcept {
-    if (!cache.gate.enter_if_null(cache.class_at(at).hot())) [[unlikely]]
+    class_cache& one = cache.class_at(at);
+    if (cache.gate.enter_if_null(one.hot())) [[likely]] {
+        thread_cache& same = apart(cache);
+        same.class_at(at).set_hot(p);
+        same.gate.leave();
+        return true;
+    }
+    if (p == nullptr || !cache.gate.enter()) [[unlikely]] {
+        cache.gate.leave();
         return false;
-    thread_cache& same = apart(cache);
-    same.class_at(at).set_hot(p);
-    same.gate.leave();
-    return true;
+    }
+    one.prefetch_next(p, k_geometry[at / sizeof(class_cache)].block_bytes);
+    bool const is_pushed = one.push(p);
+    cache.gate.leave();
+    return is_pushed;
 }
 
 POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept {
@@ -292,7 +285,7 @@ POOLED_ALWAYS_INLINE void deallocate_sized(void* p, std::size_t bytes) noexcept 
             thread_cache* const cache = in_default_pool::cache();
             std::size_t const at = offset_of(bytes);
             if (cache == nullptr || !is_put(*cache, at, p)) [[unlikely]]
-                deallocate_cold_new(p, cache, at);
+                deallocate_past_cache_new(p, at);
             return;
         }
     deallocate_sized_slow(p, bytes, k_new_align);
@@ -304,7 +297,7 @@ POOLED_ALWAYS_INLINE void deallocate_unsized(void* p) noexcept {
             if (class_index const c = s->size_class; c < k_first_large) [[likely]] {
                 thread_cache* const cache = in_default_pool::cache();
                 if (cache == nullptr || !is_put(*cache, thread_cache::offset_of(c), p)) [[unlikely]]
-                    deallocate_cold_of_class(p, cache, c);
+                    deallocate_past_cache_new(p, thread_cache::offset_of(c));
                 return;
             }
     deallocate_other(p);

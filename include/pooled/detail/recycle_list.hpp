@@ -15,8 +15,8 @@
 // costs a system call when there are other threads, so the list stays in that mode until k_central_hits acquisitions in a row found an
 // idle object. Objects enter a cache only if their generation is m_cacheable, which none has in central mode.
 //
-// As long as one thread alone uses the list, it takes no lock: m_sole is its cache, whose gate it enters instead. Any other
-// thread first takes the lock and stops that gate (section).
+// As long as no thread but one has a cache of the core, that one takes no lock: m_sole is its cache, whose gate it enters instead. Any
+// other thread first takes the lock and stops that gate (section).
 //
 // A list with `grows_early` has its next objects built when the last idle one is acquired, by one thread at a time, and others that
 // find none wait for it.
