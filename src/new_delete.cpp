@@ -262,20 +262,21 @@ POOLED_COLD_PART void deallocate_sized_slow(void* p, std::size_t bytes, std::siz
 // False when the owner cannot enter the gate, or the cache is full, or for null if there is a hot block.
 [[nodiscard, maybe_unused]] POOLED_ALWAYS_INLINE bool is_put(thread_cache& cache, std::size_t at,
                                                              void* p) noexcept {
-    class_cache& one = cache.class_at(at);
-    if (cache.gate.enter_if_null(one.hot())) [[likely]] {
+    if (cache.gate.enter_if_null(cache.class_at(at).hot())) [[likely]] {
         thread_cache& same = apart(cache);
         same.class_at(at).set_hot(p);
         same.gate.leave();
         return true;
     }
-    if (p == nullptr || !cache.gate.enter()) [[unlikely]] {
-        cache.gate.leave();
+    thread_cache& same = apart(cache);
+    if (p == nullptr || !same.gate.enter()) [[unlikely]] {
+        same.gate.leave();
         return false;
     }
+    class_cache& one = same.class_at(at);
     one.prefetch_next(p, k_geometry[at / sizeof(class_cache)].block_bytes);
     bool const is_pushed = one.push(p);
-    cache.gate.leave();
+    same.gate.leave();
     return is_pushed;
 }
 
