@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
-from poolbench.options import Speech, stop_on_signal
+from poolbench.options import Commands, Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
@@ -28,6 +28,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     # Plain text: boxes and colours would follow FORCE_COLOR into pipes.
     rich_markup_mode=None,
@@ -55,7 +56,8 @@ def every_command(
 
 
 for module in (doctor, run, report, table, compare, claims, advise, real, try_own):
-    module.add_to(app)
+    name = module.__name__.rpartition(".")[2]
+    app.command(name.removesuffix("_own"), epilog=module.EPILOG)(getattr(module, name))  # `try` is a word of Python's
 if importlib.util.find_spec("poolprofile"):  # a package of its own
     importlib.import_module("poolprofile.cli").add_to(app)
 

@@ -5,16 +5,19 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+import typer.core
 
+from poolbench.errors import Failed
 from poolbench.plan.selection import Selection
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results, read_measured
+from poolbench.results.read import Results, read_measured
 
-BAD_INPUT = 2
 INTERRUPTED = 130
 
 
@@ -50,19 +53,34 @@ def complain(text: str) -> None:
     typer.echo(f"poolbench: {text}", err=True)
 
 
-def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
-    complain(text)
-    return typer.Exit(status)
+class Commands(typer.core.TyperGroup):
+    """A command that cannot go on ends with its reason and exit status."""
+
+    def invoke(self, ctx: typer.Context):
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough: typer ends quietly
+            raise
+        except (Failed, OSError) as error:
+            complain(str(error))
+            raise typer.Exit(getattr(error, "status", 1)) from error
+        except KeyboardInterrupt as stopped:
+            say(str(stopped) or "interrupted")
+            raise typer.Exit(INTERRUPTED) from None
 
 
-def _stop(number, frame):
-    raise KeyboardInterrupt
+@contextmanager
+def when_interrupted(text: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
 
 
 def stop_on_signal() -> None:
     """SIGTERM ends a command as Ctrl-C does. A shell starts background jobs with Ctrl-C ignored; here it is not."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def seconds(text: str | float) -> float:
@@ -134,11 +152,8 @@ def selection_of(workload, variant, contender, malloc, toolchain) -> Selection:
 
 
 def results_of(path: Path | None) -> Results:
-    """The results a command is about; ends the command when there are none."""
-    try:
-        results = read_measured(path or find.latest())
-    except BadResults as error:
-        raise fail(str(error)) from error
+    """The results a command is about."""
+    results = read_measured(path or find.latest())
     if warning := results.warning():
         complain(warning)
     return results

@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from poolbench.system.build import BUILDS, ROOT, BuildFailed
+from poolbench.errors import Failed
+from poolbench.system.build import BUILDS, ROOT
 
 CACHE = BUILDS / "native"
 COMPILERS = ("c++", "g++", "clang++", "clang++-19")
@@ -21,7 +22,7 @@ def compiler(named: str | None = None) -> str:
         if name and shutil.which(name):
             return name
     asked = named or ", ".join(COMPILERS)
-    raise BuildFailed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
+    raise Failed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
 
 
 def _fingerprint(command: list[str], sources: Iterable[Path], cxx: str) -> str:
@@ -37,7 +38,7 @@ def compiled(
     name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
 ) -> Path:
     """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
-    `sources` has changed. Raises BuildFailed with what the compiler said."""
+    `sources` has changed. Raises Failed with what the compiler said."""
     cache = cache or CACHE
     target = cache / f"{name}-{_fingerprint(command, sources, command[0])}"
     if target.is_file():
@@ -52,7 +53,7 @@ def compiled(
     if done.returncode != 0:
         partial.unlink(missing_ok=True)
         said = "\n".join((done.stdout + done.stderr).splitlines()[:TOLD_LINES])
-        raise BuildFailed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
+        raise Failed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
     partial.replace(target)
     for old in cache.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
         if old != target:

@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from poolbench.analysis import stats
+from poolbench.errors import Failed
 from poolbench.measure.sample import environment
 from poolbench.system import process
 from poolbench.system.mallocs import DEFAULT, OURS, Malloc
@@ -41,10 +42,6 @@ LIMIT = 300.0  # seconds of one replay
 TARGET_SECONDS = 0.3  # of the rounds that count
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50  # of each window the least time is taken
 NEW, NONE = "new", "none"
-
-
-class ReplayFailed(RuntimeError):
-    """A replay that ended badly, or ran on another malloc than asked for."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,10 @@ def _replay(replayer: Path, plan: Path, mode: Mode, malloc: Malloc, rounds: int)
     ended = process.run([str(replayer), str(plan), mode.pooled, str(rounds)], environment(malloc), LIMIT)
     if ended.status != 0:
         why = "no result in time" if ended.status is None else f"status {ended.status}: {ended.stderr.strip()[-300:]}"
-        raise ReplayFailed(f"the replay on {malloc.name} failed: {why}")
+        raise Failed(f"the replay on {malloc.name} failed: {why}")
     found = json.loads(ended.stdout.splitlines()[-1])
     if malloc.path and Path(found["malloc_path"]).resolve() != Path(malloc.path).resolve():
-        raise ReplayFailed(f"{malloc.path} was not loaded: the replay ran on {found['malloc']}")
+        raise Failed(f"{malloc.path} was not loaded: the replay ran on {found['malloc']}")
     return float(found["seconds"])
 
 
@@ -83,7 +80,7 @@ def measure(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[Mode, list[float]]:  # fmt: skip
     """Seconds of a replay, of all its threads together: `samples` processes of each mode, shuffled in each round.
-    Raises ReplayFailed."""
+    Raises Failed."""
     once = _replay(replayer, plan, modes[0], mallocs[modes[0].malloc], 1)
     rounds = 1 + min(MOST_ROUNDS, max(FEWEST_ROUNDS, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
     order = random.Random(seed)

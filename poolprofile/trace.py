@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from poolbench.errors import BadInput
 from poolbench.results.read import MACHINE
 
 MAGIC = b"pooltrc\n"
@@ -34,10 +35,6 @@ FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8"), ("pages", "<u8")])
 ROWS = {EVENTS: EVENT, SAMPLES: SAMPLE, LONG_CALLS: LONG_CALL, FAULTS: FAULT_COUNT}
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
-
-
-class BadTrace(ValueError):
-    """The file and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -152,12 +149,12 @@ def _with_faults(windows: list[Window], noted: np.ndarray) -> list[Window]:
 
 def _header(path: Path, data: bytes) -> tuple:
     if len(data) < HEADER.size:
-        raise BadTrace(f"{path} is no trace, or cut off: {len(data)} bytes")
+        raise BadInput(f"{path} is no trace, or cut off: {len(data)} bytes")
     values = HEADER.unpack_from(data)
     if values[0] != MAGIC:
-        raise BadTrace(f"{path} is no trace: poolbench profile writes them (*.pooltrace)")
+        raise BadInput(f"{path} is no trace: poolbench profile writes them (*.pooltrace)")
     if values[1] != VERSION:
-        raise BadTrace(
+        raise BadInput(
             f"{path} has version {values[1]} of the trace format, this poolbench reads {VERSION}: "
             "read it with the poolbench that recorded it, or record it again"
         )
@@ -183,16 +180,16 @@ def note(path: Path, machine: dict, time: str, busy_share: float) -> None:
 
 
 def read(path: Path) -> Trace:
-    """Raises BadTrace."""
+    """Raises BadInput."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
     except (OSError, ValueError) as error:
-        raise BadTrace(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     values = _header(path, bytes(data[: HEADER.size]))
     header_bytes, block_bytes, window_count, pid, flags, used = values[2:8]
     begin_tick, begin_ns, last_tick, last_ns, last_cpu, clock_cost, program = values[8:]
     if used > len(data) or header_bytes < HEADER.size + window_count * WINDOW.size or block_bytes <= BLOCK.size:
-        raise BadTrace(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
+        raise BadInput(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
     last_tick = max(last_tick, begin_tick + 1)
     trace = Trace(
         path=path,

@@ -11,6 +11,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -67,15 +68,15 @@ def sizes_of(text: str) -> list[int]:
 
 def check(sizes: list[int], threads: int, live: int, pattern: Pattern) -> None:
     if pattern is Pattern.list and len(sizes) > 1:
-        raise options.fail("a list is of one size: give one --size")
+        raise BadInput("a list is of one size: give one --size")
     if pattern is Pattern.handoff and threads % 2:
-        raise options.fail(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
+        raise BadInput(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
     if live < threads:
-        raise options.fail(f"--live {live} is less than an object for each of {threads} threads")
+        raise BadInput(f"--live {live} is less than an object for each of {threads} threads")
     memory = hardware.describe()["memory_mib"]
     wanted = live * (sum(sizes) // len(sizes) + OVERHEAD) >> 20
     if memory and wanted > memory // 2:
-        raise options.fail(
+        raise BadInput(
             f"{live:,} objects of {in_words(sizes)} bytes take {wanted:,} MiB: more than half of this machine's memory"
         )
 
@@ -101,7 +102,7 @@ def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program
     ]
     build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
     if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise build.BuildFailed(f"{name}: the build failed")
+        raise Failed(f"{name}: the build failed")
     return program.load(name, directory / "bench" / TARGET)
 
 
@@ -110,7 +111,7 @@ def shape_cells(
 ) -> list[Cell]:
     """The standard's pointers on every malloc; ours, with pages of its own, on one."""
     if WORKLOAD not in bench.workloads:
-        raise program.ProgramError(f"{bench.path} was not built for one size: it has no workload '{WORKLOAD}'")
+        raise BadInput(f"{bench.path} was not built for one size: it has no workload '{WORKLOAD}'")
     # A mix has no payload of its own: the executable is compiled for it.
     payload, variant = sizes[0] if len(sizes) == 1 else None, str(pattern)
     return [
@@ -146,12 +147,11 @@ def advise(
     sizes = sizes_of(size)
     check(sizes, threads, live, pattern)
     trial.check_new(output)
-    with trial.ending_well():
-        bench = built(sizes, pattern, bins)
-        libraries, _ = mallocs.find()
-        cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
-        results = trial.measured("advise", cells, bench, libraries, output, **effort)
+    bench = built(sizes, pattern, bins)
+    libraries, _ = mallocs.find()
+    cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
+    effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+    results = trial.measured("advise", cells, bench, libraries, output, **effort)
     title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)
@@ -170,7 +170,3 @@ def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     trial.tell_advice(title, frame)
     for line in advice.further(frame):
         options.tell(line)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(advise)

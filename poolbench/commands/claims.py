@@ -48,7 +48,3 @@ def claims(
     if broken := judged.broken_promises(found):
         complain(f"{len(broken)} of pooled's own promises do not hold")
         raise typer.Exit(1)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(claims)

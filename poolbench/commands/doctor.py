@@ -74,7 +74,3 @@ def doctor(as_json: JsonOption = False) -> None:
         tell("`tools/setup bench` installs what apt and cargo have of it.")
     if warning := hardware.busy_warning(found["busy_share"]):
         tell(f"Warning: {warning}")
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(doctor)

@@ -10,13 +10,14 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results
+from poolbench.results.read import Results
 from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
@@ -70,7 +71,7 @@ def programs_of(bins: list[str] | None, profile: str, chosen: Selection) -> list
         programs += build.ensure(probed, units, options.say, quickly)
         main = main or name
     if not programs:
-        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
+        raise Failed("no toolchain is installed, so there is nothing to measure")
     return programs
 
 
@@ -82,13 +83,13 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
     chosen = [word for word in split if "=" not in word]
     for name, path in named.items():
         if not Path(path).is_file():
-            raise SelectionError(f"--malloc {name}={path}: there is no such library")
+            raise BadInput(f"--malloc {name}={path}: there is no such library")
     chosen += list(named) if chosen else []
     found, missing = mallocs.find()
     found = mallocs.with_preloads(found, named)
     for name, why in missing.items():
         if name in chosen and name not in named:
-            raise SelectionError(why)
+            raise BadInput(why)
         if name not in named:
             options.say(f"left out: {why}")
     if profile != "smoke" or chosen:
@@ -120,7 +121,7 @@ def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Mallo
     cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
-        raise options.fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
+        raise BadInput(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
     return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
 
@@ -135,7 +136,7 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
     if output.is_dir():
         return find.new_path(profile, output)
     if output.exists() and fresh:
-        raise BadResults(f"{output} exists: --fresh wants a name of its own")
+        raise BadInput(f"{output} exists: --fresh wants a name of its own")
     find.continued(output, programs)
     return output
 
@@ -173,7 +174,7 @@ def run(
 
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
-    with trial.ending_well("interrupted; the same command continues from here"):
+    with options.when_interrupted("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
         chosen = options.selection_of(workload, variant, contender, names, toolchain)
         found = found_for(profile, chosen, libraries, bins)
@@ -214,7 +215,3 @@ def rule_of(profile: Profile, samples: int | None, precision: float | None, budg
     usual, _ = DEFAULTS[profile]
     least = samples or usual.least
     return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(run)

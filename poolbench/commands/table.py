@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from poolbench import options
+from poolbench.errors import BadInput
 from poolbench.plan import description
-from poolbench.plan.selection import SelectionError
 
 EPILOG = """\b
 Examples:
@@ -39,12 +39,9 @@ def table(
     from poolbench.analysis import estimate, headlines, rows
 
     if summary and form is Format.json:
-        raise options.fail("--summary is for people: text or markdown")
+        raise BadInput("--summary is for people: text or markdown")
     found = options.results_of(results)
-    try:
-        kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
-    except SelectionError as error:
-        raise options.fail(str(error)) from error
+    kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
     descriptions = description.load()
     if summary:
         found = found.only(kept)
@@ -64,7 +61,3 @@ def table(
                 typer.echo(tables.markdown(sheet))
         case Format.json:
             typer.echo(tables.as_json(groups))
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(table)

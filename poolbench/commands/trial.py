@@ -2,24 +2,19 @@
 """What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import typer
 
-from poolbench.measure.calibrate import CannotRun, calibrated
+from poolbench.errors import BadInput
+from poolbench.measure.calibrate import calibrated
 from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, complain, fail, origin, progress_stream, say, tell
+from poolbench.options import complain, origin, progress_stream, say, tell
 from poolbench.plan.cell import Cell
-from poolbench.plan.description import DescriptionError
-from poolbench.plan.program import Program, ProgramError
-from poolbench.plan.selection import SelectionError
-from poolbench.results.read import BadResults, Results
-from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, own
+from poolbench.plan.program import Program
+from poolbench.results.read import Results
 from poolbench.system.mallocs import Malloc
 
 LIMIT = 120.0  # seconds that a run may take
@@ -27,23 +22,9 @@ MOST_RUNS = 15
 PRECISION = 0.02
 
 
-@contextmanager
-def ending_well(interrupted: str = "interrupted") -> Iterator[None]:
-    """What goes wrong while something is built and measured ends the command, with its reason and exit status."""
-    try:
-        yield
-    except (own.NotUsable, ProgramError, SelectionError, DescriptionError, BadResults, Locked, NotResults) as error:
-        raise fail(str(error)) from error
-    except (build.BuildFailed, CannotRun, CannotWrite) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say(interrupted)
-        raise typer.Exit(INTERRUPTED) from None
-
-
 def check_new(output: Path | None) -> None:
     if output is not None and output.exists():
-        raise fail(f"{output} exists: name a new file")
+        raise BadInput(f"{output} exists: name a new file")
 
 
 def measured(

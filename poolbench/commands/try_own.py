@@ -9,6 +9,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -65,14 +66,14 @@ def _asked(
 ) -> own.Own:
     """What the command line names; ends the command when that is nothing that can be measured."""
     if (header is None) == (pattern is None):
-        raise options.fail("name a header and its --type, or a --pattern (poolbench try --help has examples)")
+        raise BadInput("name a header and its --type, or a --pattern (poolbench try --help has examples)")
     if header is not None and not type_name:
-        raise options.fail(f"which type of {header} is meant? say --type my::Packet")
+        raise BadInput(f"which type of {header} is meant? say --type my::Packet")
     if pattern is not None and (type_name or arguments):
-        raise options.fail("--type and --args go with a header; a --pattern makes its objects itself")
+        raise BadInput("--type and --args go with a header; a --pattern makes its objects itself")
     for path in [*filter(None, (header, pattern)), *sources]:
         if not path.is_file():
-            raise options.fail(f"there is no file {path}")
+            raise BadInput(f"there is no file {path}")
     compiled, linked = own.split_flags(flags, Path.cwd())
     files = [path.resolve() for path in sources]
     return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
@@ -83,9 +84,9 @@ def _new_pattern(path: Path) -> None:
         with path.open("x") as file:
             file.write(own.TEMPLATE.read_text())
     except FileExistsError as error:
-        raise options.fail(f"{path} exists: name a new file") from error
+        raise BadInput(f"{path} exists: name a new file") from error
     except OSError as error:
-        raise options.fail(f"{path} cannot be written: {error.strerror}", 1) from error
+        raise Failed(f"{path} cannot be written: {error.strerror}") from error
     typer.echo(str(path))
     options.say(f"change it, then: poolbench try --pattern {path}")
 
@@ -134,15 +135,14 @@ def try_own(
         _new_pattern(new_pattern)
         return
     trial.check_new(output)
-    with trial.ending_well():
-        chosen = options.selection_of(None, variant, None, None, toolchain)
-        chosen.check("variant", PATTERNS)  # an error before anything that takes time
-        asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
-        bench = own.built(asked, _toolchain(chosen), options.say)
-        libraries = mallocs.find()[0] + mallocs.ours(bench.path)
-        cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
-        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
-        results = trial.measured("try", cells, bench, libraries, output, **effort)
+    chosen = options.selection_of(None, variant, None, None, toolchain)
+    chosen.check("variant", PATTERNS)  # an error before anything that takes time
+    asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
+    bench = own.built(asked, _toolchain(chosen), options.say)
+    libraries = mallocs.find()[0] + mallocs.ours(bench.path)
+    cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
+    effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+    results = trial.measured("try", cells, bench, libraries, output, **effort)
     _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 
@@ -168,7 +168,3 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
         title = f"{what}, {variant}{number}" if asked.type_name else what
         trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("try", epilog=EPILOG)(try_own)

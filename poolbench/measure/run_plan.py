@@ -83,7 +83,7 @@ def states_of(plan: RunPlan, found: Results) -> list[State]:
 
 
 def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: int, progress: Progress) -> None:
-    """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
+    """Raises Failed, or KeyboardInterrupt: what was measured until then is in the file."""
     counts: Counter[str] = Counter(
         {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}
     )

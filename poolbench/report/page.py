@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
+from poolbench.errors import Failed
 from poolbench.plan.description import Description, default, order
 from poolbench.report import chart, findings
 from poolbench.results import find
@@ -21,10 +22,6 @@ from poolbench.results.read import Results
 from poolbench.tables import Sheet
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-
-
-class CannotWrite(RuntimeError):
-    """The page or picture could not be written."""
 
 
 @dataclass(frozen=True)
@@ -199,4 +196,4 @@ def write(path: Path, text: str) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error
+        raise Failed(f"{path} cannot be written: {error.strerror}") from error

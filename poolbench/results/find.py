@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from poolbench import where
+from poolbench.errors import BadInput
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
-from poolbench.results.read import COMPRESSED, BadResults, Results, read
+from poolbench.results.read import COMPRESSED, Results, read
 
 DIRECTORY = where.results()
 
@@ -34,7 +35,7 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
     for path in newest_first(directory):
         try:
             results = read(path)
-        except BadResults:
+        except BadInput:
             continue
         session = results.session
         if session.get("profile") != profile or session.get("selection") != selection:
@@ -45,14 +46,14 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
 
 
 def continued(path: Path, programs: Iterable[Program]) -> Results | None:
-    """The results that a file already holds, None when it does not exist; raises BadResults for those of other
+    """The results that a file already holds, None when it does not exist; raises BadInput for those of other
     executables, or of these in other parts."""
     if not path.exists():
         return None
     results, now = read(path), {(program.toolchain, program.sha256) for program in programs}
     there = {(p.get("toolchain"), p["sha256"]) for session in results.sessions for p in session.get("programs", [])}
     if there and there != now:
-        raise BadResults(
+        raise BadInput(
             f"{path} was measured with other executables (another commit, compiler or checkout): "
             "its samples and new ones do not belong together; name another file"
         )
@@ -65,7 +66,7 @@ def _runs(profile: str, directory: Path) -> Iterator[Results]:
         if f"-{profile}" in path.name:
             try:
                 found = read(path)
-            except BadResults:
+            except BadInput:
                 continue
             if found.samples and found.session.get("profile") == profile:
                 yield found
@@ -103,7 +104,7 @@ def latest(directory: Path | None = None) -> Path:
         try:
             if read(path).samples:
                 return path
-        except BadResults:
+        except BadInput:
             continue
     only = f" but smoke runs, whose times mean nothing (to see the newest, name it: {smoke})" if smoke else ""
-    raise BadResults(f"there are no results in {directory} yet{only}: poolbench run makes some")
+    raise BadInput(f"there are no results in {directory} yet{only}: poolbench run makes some")

@@ -11,19 +11,9 @@ import os
 import stat
 from pathlib import Path
 
+from poolbench.errors import BadInput, Failed
+
 BEGINNING = b'{"record"'
-
-
-class Locked(RuntimeError):
-    """Another run is writing to the file."""
-
-
-class NotResults(RuntimeError):
-    """The file holds something else: it is left as it is."""
-
-
-class CannotWrite(RuntimeError):
-    """The disk is full, or the file may not be written; what was written before is whole."""
 
 
 class Store:
@@ -33,17 +23,17 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as error:
-            raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error
+            raise Failed(f"{path} cannot be written: {error.strerror}") from error
         try:
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
-                raise CannotWrite(f"{path} is not a file")
+                raise Failed(f"{path} is not a file")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.pread(self._file, len(BEGINNING), 0) not in (b"", BEGINNING):
-                raise NotResults(f"{path} is no results file: it is left as it is")
+                raise BadInput(f"{path} is no results file: it is left as it is")
             self._cut_off_half_a_line()
         except BlockingIOError as error:
             self.close()
-            raise Locked(f"another run is writing to {path}") from error
+            raise BadInput(f"another run is writing to {path}") from error
         except BaseException:
             self.close()
             raise
@@ -71,7 +61,7 @@ class Store:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, before)
-            raise CannotWrite(f"{self.path} cannot be written: {error.strerror}") from error
+            raise Failed(f"{self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         os.close(self._file)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from poolbench import where
+from poolbench.errors import Failed
 from poolbench.measure.progress import duration
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.plan.matrix import every_of
@@ -30,19 +31,15 @@ FEW_STEPS = 5
 STEP_OF_PROBE = 3.7
 
 
-class BuildFailed(RuntimeError):
-    """What failed; the compiler's own words have been shown."""
-
-
 def first_working(among: Iterable[Toolchain] = TOOLCHAINS) -> Probed:
-    """Raises BuildFailed where there is none."""
+    """Raises Failed where there is none."""
     absent = []
     for each in among:
         found = probe(each)
         if found.works:
             return found
         absent.append(found.why_absent)
-    raise BuildFailed(f"no toolchain works: {'; '.join(absent)}")
+    raise Failed(f"no toolchain works: {'; '.join(absent)}")
 
 
 def run(command: list[str], root: Path = ROOT) -> bool:
@@ -61,7 +58,7 @@ def configure(command: list[str], root: Path = ROOT) -> None:
     done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.stderr.write(done.stdout + done.stderr)
-        raise BuildFailed(f"{' '.join(command)}: failed")
+        raise Failed(f"{' '.join(command)}: failed")
 
 
 def built_units(build_dir: Path) -> list[str]:
@@ -125,4 +122,4 @@ def _build(build_dir: Path, command: list[str] | None, each: Probed, say: Callab
         seconds = steps * each.seconds * STEP_OF_PROBE / len(os.sched_getaffinity(0))
         say(f"building with {name}: {steps} steps, about {duration(seconds)}")
     if not run(build, root):
-        raise BuildFailed(f"{name}: the build failed")
+        raise Failed(f"{name}: the build failed")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from poolbench.errors import BadInput, Failed
 from poolbench.plan import program
 from poolbench.system import build, mallocs
 from poolbench.system.toolchains import Probed
@@ -21,10 +22,6 @@ SETTINGS = "own_settings.hpp"
 TEMPLATE = build.ROOT / "bench" / PATTERN / "template.hpp"
 PATHS = ("-I", "-isystem", "-iquote", "-include", "-L")  # options that a path follows
 TOLD_LINES = 4  # of the first error: what, where, and the caret
-
-
-class NotUsable(RuntimeError):
-    """The user's code, or flags, cannot be measured; says why, in the compiler's words where it has some."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def split_flags(text: str, here: Path) -> tuple[list[str], list[str]]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise NotUsable(f"--flags '{text}' cannot be split into words: {error}") from error
+        raise BadInput(f"--flags '{text}' cannot be split into words: {error}") from error
     compiled, linked = [], []
     at = 0
     while at < len(words):
@@ -68,7 +65,7 @@ def split_flags(text: str, here: Path) -> tuple[list[str], list[str]]:
             if not path:
                 at += 1
                 if at == len(words):
-                    raise NotUsable(f"--flags ends with {option}, without a path")
+                    raise BadInput(f"--flags ends with {option}, without a path")
                 path = words[at]
             # -include names a file that may also be found along the include path.
             absolute = path if option == "-include" and not (here / path).exists() else str((here / path).resolve())
@@ -125,7 +122,7 @@ def _why_not(own: Own, compiler: list[str], directory: Path) -> str:
 
 
 def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Program:
-    """Raises NotUsable, BuildFailed or ProgramError."""
+    """Raises BadInput or Failed."""
     name = probed.toolchain.name
     directory = build.BUILDS / f"own-{name}"
     settings = directory / "own"
@@ -135,7 +132,7 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
         file.write_text(text)
     compiler = [shutil.which(probed.toolchain.compiler) or probed.toolchain.compiler, *probed.toolchain.flags]
     if why := _why_not(own, compiler, settings):
-        raise NotUsable(why)
+        raise BadInput(why)
     say(f"building for {own.type_name or own.header.name} with {name}")
 
     def listed(values) -> str:
@@ -148,7 +145,7 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
     ]  # fmt: skip
     build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
     if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise build.BuildFailed(f"{name}: the build failed; the compiler's words are above")
+        raise Failed(f"{name}: the build failed; the compiler's words are above")
     if not build.run(["cmake", "--build", str(directory), "--target", "pooled_new"]):
         say(f"{mallocs.OURS} cannot be built, and is not measured")
     return program.load(name, directory / "bench" / TARGET)

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.analysis import advice, estimate
+from poolbench.errors import Failed
 from poolbench.measure import calibrate
 from poolbench.measure.sample import Result
 from poolbench.results.read import read
@@ -170,5 +171,5 @@ def test_an_operation_that_takes_nearly_no_time_is_tried_again_at_a_larger_scale
 
 def test_a_first_run_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(calibrate, "take", lambda *_: Result(0.0, failure={"reason": "out of memory"}))
-    with pytest.raises(calibrate.CannotRun, match="w loop pooled on glibc gcc failed: out of memory"):
+    with pytest.raises(Failed, match="w loop pooled on glibc gcc failed: out of memory"):
         calibrate.calibrated([support.cell("pooled")], None, Malloc("glibc"), 0.1, 60)

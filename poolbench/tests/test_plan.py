@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from poolbench.errors import BadInput
 from poolbench.plan import description, matrix, program
-from poolbench.plan.description import DescriptionError
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results.read import read_measured
 from poolbench.system import build
 from poolbench.tests import support
@@ -55,7 +55,7 @@ def cells(bench, tmp_path, text, profile="quick"):
 
 
 def test_an_executable_that_can_not_be_asked_is_named(tmp_path):
-    with pytest.raises(program.ProgramError, match="bench cannot be asked"):
+    with pytest.raises(BadInput, match="bench cannot be asked"):
         program.load("gcc", support.program(tmp_path / "bench", "raise SystemExit(3)"))
 
 
@@ -75,7 +75,7 @@ def test_a_workload_without_a_description_is_measured_all_the_same(bench):
 
 
 def test_a_word_that_a_description_does_not_know_is_an_error(tmp_path):
-    with pytest.raises(DescriptionError, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
+    with pytest.raises(BadInput, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
         described(tmp_path, "[[cells]]\npayloads=[48]")
 
 
@@ -124,7 +124,7 @@ CELLS = [
     ],
 )
 def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(words, message):
-    with pytest.raises(SelectionError, match=message):
+    with pytest.raises(BadInput, match=message):
         Selection.of(**words).filter(CELLS)
 
 

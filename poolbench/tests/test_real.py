@@ -6,13 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from poolbench import cli
+from poolbench.errors import Failed
 from poolbench.measure.run_plan import Bench
 from poolbench.plan.program import Program, Workload
 from poolbench.report import real as tables
 from poolbench.results import find
 from poolbench.results.read import read
 from poolbench.system import real
-from poolbench.system.build import BuildFailed
 from poolbench.tests import support
 
 
@@ -47,7 +47,7 @@ def test_every_program_of_the_repository_is_described_and_has_a_job():
 def test_a_description_with_an_unknown_word_is_refused_by_its_file(tmp_path):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "program.toml").write_text('pakcage = "p"')
-    with pytest.raises(BuildFailed, match=r"p/program.toml: .*pakcage"):
+    with pytest.raises(Failed, match=r"p/program.toml: .*pakcage"):
         real.load_all(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_a_variant_has_the_edits_of_those_before_it_and_is_edited_once(package):
 
 
 def test_a_source_that_is_not_as_expected_is_no_silent_success(package):
-    with pytest.raises(BuildFailed, match="there 1 times, not 2"):
+    with pytest.raises(Failed, match="there 1 times, not 2"):
         real.edit(described(variant={"pooled": [EDIT | {"count": 2}]}), package)
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from poolbench import cli
 from poolbench.commands import try_own
+from poolbench.errors import BadInput
 from poolbench.options import selection_of
 from poolbench.plan import program
 from poolbench.system import mallocs, own, toolchains
@@ -44,7 +45,7 @@ def header(tmp_path):
 def why_not(path, tmp_path, type_name="my::Packet", arguments="1500", flags="-Iinclude -DSIZE=64"):
     compiled, linked = own.split_flags(flags, path.parent)
     asked = own.Own(path, type_name, arguments, compiled, linked)
-    with pytest.raises(own.NotUsable) as refused:
+    with pytest.raises(BadInput) as refused:
         own.built(asked, GCC, lambda text: pytest.fail(f"it was built: {text}"))
     return str(refused.value)
 
