@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
-from poolbench.options import Commands, Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
@@ -28,7 +28,7 @@ Examples:
 """
 
 app = typer.Typer(
-    cls=Commands,
+    cls=options.Commands,
     no_args_is_help=True,
     # Plain text: boxes and colours would follow FORCE_COLOR into pipes.
     rich_markup_mode=None,
@@ -52,7 +52,7 @@ def every_command(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors go to standard error.")] = False,
 ) -> None:
-    Speech.quiet = quiet
+    options.quiet = quiet
 
 
 for module in (doctor, run, report, table, compare, claims, advise, real, try_own):
@@ -63,7 +63,7 @@ if importlib.util.find_spec("poolprofile"):  # a package of its own
 
 
 def main() -> None:
-    stop_on_signal()
+    options.stop_on_signal()
     app(prog_name="poolbench")
 
 

@@ -18,13 +18,8 @@ from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results, read_measured
 
-INTERRUPTED = 130
-
-
-class Speech:
-    """How much goes to standard error."""
-
-    quiet = False  # --quiet: errors alone
+INTERRUPTED = 130  # exit status
+quiet = False  # --quiet: of what goes to standard error, errors alone
 
 
 def tell(text: str) -> None:
@@ -39,13 +34,13 @@ def begin(origin: str, as_json: bool) -> None:
 
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
-    if not Speech.quiet:
+    if not quiet:
         typer.echo(f"poolbench: {text}", err=True)
 
 
 def progress_stream() -> TextIO | None:
     """Where progress goes: nowhere when quiet."""
-    return None if Speech.quiet else sys.stderr
+    return None if quiet else sys.stderr
 
 
 def complain(text: str) -> None:

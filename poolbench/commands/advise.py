@@ -11,7 +11,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
-from poolbench.errors import BadInput, Failed
+from poolbench.errors import BadInput
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -44,13 +44,7 @@ OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 STANDARD = ("make_shared", "make_unique", "new")  # measured on every malloc
 
 
-class Pattern(enum.StrEnum):
-    burst = "burst"
-    churn = "churn"
-    mixed = "mixed"
-    handoff = "handoff"
-    list = "list"
-    fill = "fill"
+Pattern = enum.StrEnum("Pattern", "burst churn mixed handoff list fill")
 
 
 def sizes_of(text: str) -> list[int]:
@@ -92,18 +86,13 @@ def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program
         name, path = options.pairs(bins, "--bin")[0]
         return program.load(name, Path(path))
     name = build.first_working().toolchain.name
-    directory = build.BUILDS / f"advise-{name}"
     options.say(f"building for objects of {in_words(sizes)} bytes with {name}")
     arguments = [
-        *build.NO_TESTS,
         f"-DPOOLED_BENCH_WORKLOADS={WORKLOAD}",
         f"-DPOOLED_BENCH_SHAPE_BYTES={','.join(map(str, sizes))}",
         f"-DPOOLED_BENCH_SHAPE_PATTERN={pattern}",
     ]
-    build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
-    if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise Failed(f"{name}: the build failed")
-    return program.load(name, directory / "bench" / TARGET)
+    return build.alone(name, build.BUILDS / f"advise-{name}", TARGET, arguments)
 
 
 def shape_cells(
@@ -113,14 +102,8 @@ def shape_cells(
     if WORKLOAD not in bench.workloads:
         raise BadInput(f"{bench.path} was not built for one size: it has no workload '{WORKLOAD}'")
     # A mix has no payload of its own: the executable is compiled for it.
-    payload, variant = sizes[0] if len(sizes) == 1 else None, str(pattern)
-    return [
-        Cell(
-            WORKLOAD, str(pattern), contender, malloc.name, bench.toolchain, bench.optimisation, payload, threads, live
-        )
-        for contender in bench.workloads[WORKLOAD].contenders[variant]
-        for malloc in (libraries if contender in STANDARD else libraries[:1])
-    ]
+    point = {"payload": sizes[0] if len(sizes) == 1 else None, "threads": threads, "live": live}
+    return trial.cells_of(bench, WORKLOAD, str(pattern), libraries, STANDARD, **point)
 
 
 def advise(
@@ -161,12 +144,12 @@ def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates
 
-    frame = estimates(results)
+    estimated = estimates(results)
     options.begin(origin, as_json)
     if as_json:
-        found = {"origin": origin, "shape": title, **trial.record(frame), "further": advice.further(frame)}
+        found = {"origin": origin, "shape": title, **trial.record(estimated), "further": advice.further(estimated)}
         typer.echo(json.dumps(found, indent=1))
         return
-    trial.tell_advice(title, frame)
-    for line in advice.further(frame):
+    trial.tell_advice(title, estimated)
+    for line in advice.further(estimated):
         options.tell(line)

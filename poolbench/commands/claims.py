@@ -20,9 +20,7 @@ count); 2 bad input.
 """
 
 
-class Format(enum.StrEnum):
-    text = "text"
-    json = "json"
+Format = enum.StrEnum("Format", "text json")
 
 
 def claims(

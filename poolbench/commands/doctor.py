@@ -30,7 +30,7 @@ def _perf() -> str:
 
 def examine() -> dict:
     """Everything, as --json prints it."""
-    probed, (found, absent) = toolchains.probe_all(), mallocs.find()
+    probed, (found, absent) = list(map(toolchains.probe, toolchains.TOOLCHAINS)), mallocs.find()
     ours = mallocs.OURS
     built = [mallocs.Malloc(ours, str(path), "this library") for path in where.builds().glob(f"*/lib{ours}.so")]
     perf = _perf()

@@ -42,12 +42,11 @@ def _built(chosen: Selection) -> tuple[list, dict, bool]:
     source.library(options.say)
     for each in wanted:
         try:
-            found = source.built(each, options.say)
+            executables, facts[each.name] = source.built(each, options.say)
         except Failed as error:
             options.complain(f"left out: {error}")
             continue
-        programs += found.programs
-        facts[each.name] = found.facts
+        programs += executables
     return programs, facts, len(facts) == len(wanted)
 
 

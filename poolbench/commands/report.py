@@ -28,9 +28,10 @@ def make(results: Results, output: Path | None, picture: Path | None = None, jud
 
     descriptions = description.load()
     path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
+    judged = judged or page.judge(results, descriptions)
     page.write(path, page.render(results, descriptions, judged))
     if picture is not None:
-        svg = page.picture_svg(results, descriptions)
+        svg = page.picture_svg(judged)
         if svg is None:
             raise BadInput("there is nothing for a picture: no work was measured both with make_shared and with pooled")
         page.write(picture, svg)

@@ -2,7 +2,6 @@
 """poolbench run: measures a profile, or what is missing of it."""
 
 import enum
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -34,10 +33,7 @@ failed (they are listed); 2 wrong command line or file; 130 interrupted: the nex
 """
 
 
-class Profile(enum.StrEnum):
-    quick = "quick"
-    full = "full"
-    smoke = "smoke"
+Profile = enum.StrEnum("Profile", "quick full smoke")
 
 
 # When to stop, and seconds that a process run may take. On a slow machine the least count alone takes more than the
@@ -86,7 +82,10 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
             raise BadInput(f"--malloc {name}={path}: there is no such library")
     chosen += list(named) if chosen else []
     found, missing = mallocs.find()
-    found = mallocs.with_preloads(found, named)
+    # What the user names goes before what was found under that name.
+    of_user = [mallocs.Malloc(name, path, mallocs.version_of(name, path)) for name, path in named.items()]
+    found = [each for each in found if each.name not in named]
+    found += [each for each in of_user if each.name != mallocs.DEFAULT]
     for name, why in missing.items():
         if name in chosen and name not in named:
             raise BadInput(why)
@@ -98,19 +97,11 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
     return [malloc for malloc in found if malloc is found[0] or malloc.name in named], chosen
 
 
-@dataclass(frozen=True)
-class Found:
+def found_for(
+    profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None, descriptions: dict
+) -> tuple[list[Cell], list[program.Program], list[mallocs.Malloc]]:
     """What there is to measure, and with what."""
-
-    cells: list[Cell]
-    programs: list[program.Program]
-    mallocs: list[mallocs.Malloc]
-    descriptions: dict[str, description.Description]
-
-
-def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None) -> Found:
     names = [library.name for library in libraries]
-    descriptions = description.load()
     chosen.check("malloc", [*names, mallocs.OURS])  # an error before a build of many minutes
     if not bins:
         chosen.check("workload", descriptions)
@@ -123,7 +114,7 @@ def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Mallo
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
         raise BadInput(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
-    return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
+    return cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries
 
 
 def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: list) -> Path:
@@ -177,21 +168,22 @@ def run(
     with options.when_interrupted("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
         chosen = options.selection_of(workload, variant, contender, names, toolchain)
-        found = found_for(profile, chosen, libraries, bins)
+        descriptions = description.load()
+        cells, programs, libraries = found_for(profile, chosen, libraries, bins, descriptions)
         if dry_run:
-            for cell in found.cells:
+            for cell in cells:
                 typer.echo(str(cell))
             return
         selection = chosen.describe()
-        path = results_path(output, fresh, profile, selection, found.programs)
+        path = results_path(output, fresh, profile, selection, programs)
         rule, limit = rule_of(profile, samples, precision, budget), timeout or DEFAULTS[profile][1]
-        measured = (str(profile), found.cells, found.programs, found.mallocs)
         plan = RunPlan(
-            path, *measured, rule, limit, selection, found.descriptions, seed, costs=find.costs(str(profile))
-        )
+            path, str(profile), cells, programs, libraries, rule, limit, selection, descriptions, seed,
+            costs=find.costs(str(profile)),
+        )  # fmt: skip
         results = carry_out(plan, options.say, options.progress_stream())
     if report:
-        conclude(results, found.descriptions)
+        conclude(results, descriptions)
     else:
         typer.echo(str(results.path))
     trial.end(results, f"; their output is in {results.path}")

@@ -2,6 +2,7 @@
 """poolbench table: the figures of a results file."""
 
 import enum
+import json
 from typing import Annotated
 
 import typer
@@ -18,10 +19,7 @@ Examples:
 """
 
 
-class Format(enum.StrEnum):
-    text = "text"
-    markdown = "markdown"
-    json = "json"
+Format = enum.StrEnum("Format", "text markdown json")
 
 
 def table(
@@ -60,4 +58,4 @@ def table(
             for sheet in sheets:
                 typer.echo(tables.markdown(sheet))
         case Format.json:
-            typer.echo(tables.as_json(groups))
+            typer.echo(json.dumps(tables.records(groups), indent=1))

@@ -2,9 +2,9 @@
 """What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 
-import polars as pl
 import typer
 
 from poolbench.errors import BadInput
@@ -27,6 +27,17 @@ def check_new(output: Path | None) -> None:
         raise BadInput(f"{output} exists: name a new file")
 
 
+def cells_of(
+    bench: Program, workload: str, variant: str, libraries: list[Malloc], on_every: Container[str], **point
+) -> list[Cell]:
+    """Of each contender: `on_every` malloc, or on glibc's alone."""
+    return [
+        Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
+        for contender in bench.workloads[workload].contenders[variant]
+        for malloc in (libraries if contender in on_every else libraries[:1])
+    ]
+
+
 def measured(
     name: str, cells: list[Cell], bench: Program, libraries: list[Malloc], output: Path | None, *, run_seconds: float,
     samples: int, budget: float, seed: int,
@@ -44,22 +55,25 @@ def origin_of(results: Results, output: Path | None) -> str:
     return origin(results, "" if output else "results not kept (--output FILE keeps them)")
 
 
-def tell_advice(title: str, frame: pl.DataFrame, operation: str = "") -> None:
+def tell_advice(title: str, estimated: list[dict], operation: str = "") -> None:
     """The table, and the advice in words."""
     from poolbench import tables
     from poolbench.analysis import advice
 
-    tables.print_text(tables.advice_sheet(title, frame, operation))
-    for choice in advice.advise(frame):
+    tables.print_text(tables.advice_sheet(title, estimated, operation))
+    for choice in advice.advise(estimated):
         for line in advice.in_words(choice):
             tell(line)
 
 
-def record(frame: pl.DataFrame) -> dict:
+def record(estimated: list[dict]) -> dict:
     """The same for a program."""
     from poolbench.analysis import advice
 
-    return {"advice": [advice.record(choice) for choice in advice.advise(frame)], "measured": advice.records(frame)}
+    return {
+        "advice": [advice.record(choice) for choice in advice.advise(estimated)],
+        "measured": advice.records(estimated),
+    }
 
 
 def end(results: Results, where: str = "") -> None:

@@ -45,14 +45,10 @@ def _cells(
     bench: program.Program, workload: str, libraries: list[mallocs.Malloc], live: int, threads: int, chosen: Selection
 ) -> list[Cell]:
     found = []
-    for variant, contenders in bench.workloads[workload].contenders.items():
+    for variant in bench.workloads[workload].contenders:
         pairs = max(2, threads + threads % 2) if variant == "handoff" else threads
         point = {"live": live, "threads": pairs} if workload == own.TYPE else {}
-        found += [
-            Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
-            for contender in contenders
-            for malloc in (libraries if contender in ON_EVERY_MALLOC else libraries[:1])
-        ]
+        found += trial.cells_of(bench, workload, variant, libraries, ON_EVERY_MALLOC, **point)
     return chosen.filter(found)
 
 
@@ -150,11 +146,11 @@ def try_own(
 def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: bool) -> None:
     from poolbench.analysis.estimate import estimates, matching
 
-    frame = estimates(results)
+    estimated = estimates(results)
     # In the order of the command's help; the cells of a file are shuffled.
     measured = {cell.variant for cell in results.cells()}
     variants = sorted(measured, key=lambda name: PATTERNS.index(name) if name in PATTERNS else len(PATTERNS))
-    parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
+    parts = {variant: matching(estimated, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     options.begin(origin, as_json)
     if as_json:

@@ -57,9 +57,6 @@ class Part:
     # `except` is a word of Python's.
     excluded: list[str] = field(default_factory=list)
 
-    def scale(self, profile: str) -> float | None:
-        return {"quick": self.quick, "full": self.full}[profile]
-
 
 @dataclass(frozen=True)
 class Headline:

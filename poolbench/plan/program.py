@@ -27,11 +27,8 @@ class Workload:
     live: list[int]  # one a variant, or none
     steps: list[list[int]]  # likewise
 
-    def variants(self) -> list[str]:
-        return list(self.contenders)
-
     def of_variant(self, lists: list, variant: str, otherwise):
-        index = self.variants().index(variant)
+        index = list(self.contenders).index(variant)
         return lists[index] if index < len(lists) else otherwise
 
 

@@ -160,17 +160,10 @@ def read(path: Path) -> Results:
         try:
             record = json.loads(line)
             schema = record.get("schema")
-        except (ValueError, AttributeError, RecursionError):
-            results.damaged.append(number)
-            continue
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise BadInput(f"{path} is of schema {schema}; this poolbench reads schema {SCHEMA}: update it")
-        if schema != SCHEMA:
-            results.damaged.append(number)
-            continue
-        try:
-            good = _take(results, record)
-        except (KeyError, TypeError, AttributeError):
+            if isinstance(schema, int) and schema > SCHEMA:
+                raise BadInput(f"{path} is of schema {schema}; this poolbench reads schema {SCHEMA}: update it")
+            good = schema == SCHEMA and _take(results, record)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             good = False
         if not good:
             results.damaged.append(number)

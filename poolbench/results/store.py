@@ -2,8 +2,6 @@
 """Appending to a results file. One run at a time holds it; each line is written at once and whole, and what a killed
 run or a full disk left of its last line is cut off before the next one is written."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -16,7 +14,7 @@ from poolbench.errors import BadInput, Failed
 BEGINNING = b'{"record"'
 
 
-class Store:
+class Store(contextlib.AbstractContextManager):
     def __init__(self, path: Path):
         self.path = path
         try:
@@ -39,17 +37,9 @@ class Store:
             raise
 
     def _cut_off_half_a_line(self) -> None:
-        end = size = os.fstat(self._file).st_size
-        block = 1 << 16
-        while end > 0:
-            start = max(0, end - block)
-            newline = os.pread(self._file, end - start, start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            os.ftruncate(self._file, end)
+        text = self.path.read_bytes()
+        if not text.endswith(b"\n"):
+            os.ftruncate(self._file, text.rfind(b"\n") + 1)
 
     def append(self, record: dict) -> None:
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
@@ -65,9 +55,6 @@ class Store:
 
     def close(self) -> None:
         os.close(self._file)
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *_) -> None:
         self.close()

@@ -18,7 +18,7 @@ from poolbench.errors import Failed
 from poolbench.measure.progress import duration
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.plan.matrix import every_of
-from poolbench.plan.program import Program, load_with_siblings
+from poolbench.plan.program import Program, load, load_with_siblings
 from poolbench.system.process import end_group
 from poolbench.system.toolchains import TOOLCHAINS, Probed, Toolchain, probe
 
@@ -106,6 +106,14 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     named = [f"-DPOOLED_BENCH_WORKLOADS={'|'.join(workloads)}", f"-DPOOLED_BENCH_CONTENDERS={'|'.join(contenders)}"]
     _build(build_dir, ["cmake", *preset, "-B", str(build_dir), *NO_TESTS, *named], each, say, root)
     return build_dir / "bench" / "pooled-bench"
+
+
+def alone(name: str, directory: Path, target: str, arguments: Iterable[str]) -> Program:
+    """An executable of its own, in a directory that is kept for it."""
+    configure(["cmake", "--preset", name, "-B", str(directory), *NO_TESTS, *arguments])
+    if not run(["cmake", "--build", str(directory), "--target", target]):
+        raise Failed(f"{name}: the build failed; the compiler's words are above")
+    return load(name, directory / "bench" / target)
 
 
 def _directory(root: Path, name: str) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from poolbench.errors import BadInput, Failed
+from poolbench.errors import BadInput
 from poolbench.plan import program
 from poolbench.system import build, mallocs
 from poolbench.system.toolchains import Probed
@@ -139,13 +139,11 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
         return ";".join(str(value).replace(";", "\\;") for value in values)
 
     arguments = [
-        *build.NO_TESTS, f"-DPOOLED_BENCH_WORKLOADS={own.workload}", f"-DPOOLED_BENCH_OWN={own.workload}",
+        f"-DPOOLED_BENCH_WORKLOADS={own.workload}", f"-DPOOLED_BENCH_OWN={own.workload}",
         f"-DPOOLED_BENCH_OWN_DIRECTORY={settings}", f"-DPOOLED_BENCH_OWN_COMPILE={listed(own.compile_options)}",
         f"-DPOOLED_BENCH_OWN_LINK={listed(own.link_options)}", f"-DPOOLED_BENCH_OWN_SOURCES={listed(own.sources)}",
     ]  # fmt: skip
-    build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
-    if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise Failed(f"{name}: the build failed; the compiler's words are above")
+    bench = build.alone(name, directory, TARGET, arguments)
     if not build.run(["cmake", "--build", str(directory), "--target", "pooled_new"]):
         say(f"{mallocs.OURS} cannot be built, and is not measured")
-    return program.load(name, directory / "bench" / TARGET)
+    return bench

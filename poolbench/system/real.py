@@ -90,12 +90,6 @@ class Tree:
     lines: int = 0  # likewise
 
 
-@dataclass(frozen=True)
-class Built:
-    programs: list[Program]
-    facts: dict  # for the record of the session
-
-
 def load_all(directory: Path = DIRECTORY) -> dict[str, Real]:
     """Raises Failed for a file that is none."""
     found = {}
@@ -243,8 +237,8 @@ def library(say: Callable[[str], None]) -> None:
         raise Failed("the library could not be built")
 
 
-def built(real: Real, say: Callable[[str], None]) -> Built:
-    """Raises Failed or BadInput."""
+def built(real: Real, say: Callable[[str], None]) -> tuple[list[Program], dict]:
+    """The executables, and facts for the record of the session. Raises Failed or BadInput."""
     trees = edit(real, fetch(real, say))
     text, objects = ninja_file(real, trees, build.ROOT)
     (real.directory / "build.ninja").write_text(text)
@@ -256,4 +250,4 @@ def built(real: Real, say: Callable[[str], None]) -> Built:
             sum(compile_seconds(real.directory / f"{each}.time") for each in objects[variant]), 1)}
         for variant, tree in trees.items()
     }}  # fmt: skip
-    return Built([load("gcc", real.directory / f"job-{variant}") for variant in trees], facts)
+    return [load("gcc", real.directory / f"job-{variant}") for variant in trees], facts

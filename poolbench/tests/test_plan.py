@@ -91,7 +91,7 @@ def test_the_descriptions_speak_of_variants_and_workloads_that_there_are():
         if some and each.name not in some:
             continue
         assert each.name in workloads
-        variants = workloads[each.name].variants()
+        variants = workloads[each.name].contenders
         named = [v for part in each.cells if part.variant != "all" for v in part.variant]
         named += [*each.measure, *each.base]
         assert set(named) <= set(variants), each.name

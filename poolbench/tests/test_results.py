@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSL-1.0
-import errno
 import json
 import lzma
-import os
 import random
 
 import pytest
 
 from poolbench import tables
 from poolbench.analysis import rows
-from poolbench.errors import BadInput, Failed
+from poolbench.errors import BadInput
 from poolbench.results import find, record
 from poolbench.results.read import read, read_measured
 from poolbench.results.store import Store
@@ -85,40 +83,6 @@ def test_a_file_without_results_is_bad_input(tmp_path, content):
     path.write_text(content)
     with pytest.raises(BadInput, match="holds no results"):
         read_measured(path)
-
-
-def test_two_runs_can_not_write_to_one_file(tmp_path):
-    path = tmp_path / "r.jsonl"
-    with Store(path), pytest.raises(BadInput, match="another run"):
-        Store(path)
-    Store(path).close()
-
-
-def test_a_file_that_holds_something_else_is_left_as_it_is(tmp_path):
-    path = tmp_path / "letter.txt"
-    path.write_text("dear reader")
-    with pytest.raises(BadInput):
-        Store(path)
-    assert path.read_text() == "dear reader"
-
-
-def test_a_full_disk_is_told_and_leaves_whole_lines_only(tmp_path, monkeypatch):
-    path = tmp_path / "r.jsonl"
-    write = os.write
-
-    def half_then_full(descriptor, data):
-        if len(data) > 50:
-            return write(descriptor, data[:50])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with Store(path) as store:
-        store.append(support.session())
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "write", half_then_full)
-            with pytest.raises(Failed, match="No space left on device"):
-                store.append(GOOD)
-        store.append(GOOD)
-    assert (len(read(path).samples), read(path).damaged) == (1, [])
 
 
 def test_the_newest_file_with_results_is_meant_when_none_is_named(tmp_path):

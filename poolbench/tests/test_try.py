@@ -6,9 +6,7 @@ import json
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.commands import try_own
 from poolbench.errors import BadInput
 from poolbench.options import selection_of
@@ -16,6 +14,7 @@ from poolbench.plan import program
 from poolbench.system import mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 HEADER = """
@@ -97,7 +96,7 @@ def run(header, tmp_path, monkeypatch):
         bench = support.fake_trial(tmp_path, name, variants)
         monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
         monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
-        return CliRunner().invoke(cli.app, ["try", "--budget", "0.001", *map(str, words)])
+        return invoke("try", "--budget", "0.001", *words)
 
     return go
 
