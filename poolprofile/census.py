@@ -6,6 +6,7 @@ time in malloc and free comes from the windows; counts come from both. Calls tha
 and long, so the recorder notes each of them; they are the cost of the small objects whose blocks they merge.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -163,8 +164,8 @@ class Census:
         inside = sum(kind.objects * kind.cost_ns for kind in self.kinds.values())
         return inside / 1e9 / max(self.cpu_seconds, 1e-9)
 
-    def ranked(self) -> list[Kind]:
-        return sorted(self.kinds.values(), key=lambda kind: -kind.objects * max(kind.cost_ns, 1.0))
+    def ranked(self) -> list[tuple[Key, Kind]]:
+        return sorted(self.kinds.items(), key=lambda item: -item[1].objects * max(item[1].cost_ns, 1.0))
 
 
 def busiest(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
@@ -193,10 +194,6 @@ def _key(found: Purpose) -> Key:
     return (f"{found.type} at {found.where}" if several else found.type, found.how)
 
 
-def _kind_of(census: Census, found: Purpose) -> Kind:
-    return census.kinds.setdefault(_key(found), Kind(found.type, found.how, found.advice))
-
-
 Place = tuple[int, int, int]  # caller, size, stack
 
 
@@ -223,7 +220,7 @@ def _behind_control_blocks(purposes: dict[Place, Purpose], weights: Counter[Plac
     for place, what in purposes.items():
         if what.how in naming.OF_SEPARATE_OBJECTS:
             blocks.setdefault(what.where, Counter())[what.type] += weights[place]
-        elif what.type == naming.UNKNOWN and naming.is_line(what.where):
+        elif what.type == naming.UNKNOWN and re.search(r":\d+$", what.where):
             unknown.setdefault(what.where, {}).setdefault(place[1], []).append(place)
     named: dict[Place, Purpose] = {}
     for where, by_size in unknown.items():
@@ -250,7 +247,7 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     for each, thread in zip(begins, begin_threads, strict=True):
         caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
         what = purposes[caller, size, stack]
-        kind = _kind_of(census, what)
+        kind = census.kinds.setdefault(_key(what), Kind(what.type, what.how, what.advice))
         votes.setdefault((caller, size), Counter())[_key(what)] += weight
         kind.samples += 1
         kind.objects += weight
@@ -277,8 +274,13 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     census.of_caller.append({caller: counted.most_common(1)[0][0] for caller, counted in by_caller.items()})
 
 
-def key_of(census: Census, number: int, caller: int, size: int) -> Key | None:
-    return census.of_event[number].get((caller, size)) or census.of_caller[number].get(caller)
+def keys_of(census: Census, number: int, callers: np.ndarray, sizes: np.ndarray) -> tuple[list, np.ndarray]:
+    """The kinds of these objects of a trace (None: not known), and for each object which of them it is."""
+    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    of_event, of_caller = census.of_event[number], census.of_caller[number]
+    keys = [of_event.get((caller, size)) or of_caller.get(caller) for caller, size in unique.tolist()]
+    return keys, place.reshape(-1)
 
 
 def pairs(found: Trace, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -307,14 +309,12 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
     stands_for = np.diff(ends_at) / open_for
     begins, ends, only_ends = pairs(found, np.arange(len(found.events)))
-    callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], _costs(found)
-    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
-    unique, place = np.unique(both, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    costs = _costs(found)
+    keys, place = keys_of(census, number, found.events["caller"][begins], found.event_sizes[begins])
     is_fault = _faults(found, costs, window_of)
     of_place: dict[Key, list[int]] = {}
-    for at, (caller, size) in enumerate(unique):
-        if key := key_of(census, number, int(caller), int(size)):
+    for at, key in enumerate(keys):
+        if key:
             of_place.setdefault(key, []).append(at)
     usable, usable_place = np.unique(found.event_sizes[only_ends], return_inverse=True)
     usable_place = usable_place.reshape(-1)

@@ -110,7 +110,7 @@ class Replays:
 
 
 def _savings(found, asked: Replays):
-    """(Savings, Plan), or None when there is nothing that could be replayed."""
+    """Savings, or None when there is nothing that could be replayed."""
     from poolprofile import plan, saving
 
     candidates = _candidates(found, asked.only)
@@ -134,13 +134,14 @@ def _savings(found, asked: Replays):
         f"{len(modes)} ways, {asked.samples} times each"
     )
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-        path = plan.write(planned, Path(directory) / "plan")
+        path = Path(directory) / "plan"
+        path.write_bytes(planned.data)
         shown = Progress(options.progress_stream())
         times = saving.measure(
             replayer, path, modes, libraries, asked.samples, asked.seed,
             lambda done, total: shown.show(f"[{done} of {total} replays]"),
         )  # fmt: skip
-    return saving.conclude(found, planned, ranked, edited, times), planned
+    return saving.conclude(found, planned, ranked, edited, times)
 
 
 def _origins(traces: list, kept: bool, again: bool) -> list[str]:
@@ -176,10 +177,9 @@ def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, agai
             failed = str(error)
     options.begin("\n".join(origins), as_json)
     if as_json:
-        measured = report.record(found, *(savings or (None, None)))
-        typer.echo(json.dumps({"origin": origins, **measured}, indent=1))
+        typer.echo(json.dumps({"origin": origins, **report.record(found, savings)}, indent=1))
     else:
-        report.tell(found, *(savings or (None, None)))
+        report.tell(found, savings)
     if failed:
         raise Failed(failed)
 
@@ -223,7 +223,8 @@ def profile(
     if keep:  # an error before the program runs, which may take hours
         _check_writable(keep)
     recorder = native.recorder(options.say)
-    with launch.directory() as directory:
+    with launch.directory() as name:
+        directory = Path(name)
         began, busy = record.now(), hardware.busy_share()
         if warning := hardware.busy_warning(busy):
             options.say(warning)

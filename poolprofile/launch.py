@@ -8,7 +8,6 @@ import stat
 import struct
 import subprocess
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 from poolbench.errors import BadInput
@@ -53,12 +52,10 @@ def check(word: str) -> Path:
     return path
 
 
-@contextmanager
-def directory():
+def directory() -> tempfile.TemporaryDirectory:
     """Where traces are written: in memory, so that writing them costs the program no disk."""
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="poolbench-", dir=parent) as name:
-        yield Path(name)
+    return tempfile.TemporaryDirectory(prefix="poolbench-", dir=parent)
 
 
 def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, output=None) -> int:

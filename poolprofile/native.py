@@ -25,22 +25,18 @@ def compiler(named: str | None = None) -> str:
     raise Failed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
 
 
-def _fingerprint(command: list[str], sources: Iterable[Path], cxx: str) -> str:
-    digest = hashlib.sha256("\0".join(command).encode())
-    where = Path(os.path.realpath(shutil.which(cxx) or cxx)).stat()
-    digest.update(f"{where.st_size} {where.st_mtime_ns}".encode())
-    for source in sorted(sources):
-        digest.update(f"\0{source}\0".encode() + source.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def compiled(
     name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
 ) -> Path:
     """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
     `sources` has changed. Raises Failed with what the compiler said."""
     cache = cache or CACHE
-    target = cache / f"{name}-{_fingerprint(command, sources, command[0])}"
+    digest = hashlib.sha256("\0".join(command).encode())
+    of_compiler = Path(shutil.which(command[0]) or command[0]).stat()
+    digest.update(f"{of_compiler.st_size} {of_compiler.st_mtime_ns}".encode())
+    for source in sorted(sources):
+        digest.update(f"\0{source}\0".encode() + source.read_bytes())
+    target = cache / f"{name}-{digest.hexdigest()[:16]}"
     if target.is_file():
         return target
     say(f"compiling {name} with {command[0]}")

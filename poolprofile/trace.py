@@ -67,10 +67,10 @@ class Trace:
     begin_tick: int
     last_tick: int
     windows: list[Window]
-    events: np.ndarray  # of EVENT, by time
-    event_threads: np.ndarray
-    samples: np.ndarray  # of SAMPLE
-    sample_threads: np.ndarray
+    events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))  # by time
+    event_threads: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint32))
+    samples: np.ndarray = field(default_factory=lambda: np.empty(0, SAMPLE))
+    sample_threads: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint32))
     stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)  # mangled
     modules: list[Module] = field(default_factory=list)
@@ -102,24 +102,21 @@ class Trace:
         return (self.events["bits"] >> np.uint64(28)).astype(np.int64)
 
 
-def _text(trace: Trace, kind: int, number: int, body: bytes) -> None:
-    if kind == STACK:
-        trace.stacks[number] = struct.unpack(f"<{len(body) // 8}Q", body[: len(body) // 8 * 8])
-    elif kind == TYPE:
-        trace.types[number] = body.decode(errors="replace")
-    elif kind == MODULE and len(body) >= 24:
-        found = Module(*struct.unpack_from("<3Q", body), body[24:].decode(errors="replace"))
-        if found not in trace.modules:
-            trace.modules.append(found)
-
-
 def _texts(trace: Trace, records: bytes) -> None:
     at = 0
     while at + TEXT.size <= len(records):
         kind, number, size, _ = TEXT.unpack_from(records, at)
-        if at + TEXT.size + size > len(records):
+        body = records[at + TEXT.size : at + TEXT.size + size]
+        if len(body) < size:
             break  # the process ended in the middle of it
-        _text(trace, kind, number, records[at + TEXT.size : at + TEXT.size + size])
+        if kind == STACK:
+            trace.stacks[number] = struct.unpack(f"<{size // 8}Q", body[: size // 8 * 8])
+        elif kind == TYPE:
+            trace.types[number] = body.decode(errors="replace")
+        elif kind == MODULE and size >= 24:
+            found = Module(*struct.unpack_from("<3Q", body), body[24:].decode(errors="replace"))
+            if found not in trace.modules:
+                trace.modules.append(found)
         at += TEXT.size + (size + 7) // 8 * 8
 
 
@@ -204,10 +201,6 @@ def read(path: Path) -> Trace:
         begin_tick=begin_tick,
         last_tick=last_tick,
         windows=_windows(bytes(data[:header_bytes]), window_count, last_tick, last_cpu),
-        events=np.empty(0, EVENT),
-        event_threads=np.empty(0, np.uint32),
-        samples=np.empty(0, SAMPLE),
-        sample_threads=np.empty(0, np.uint32),
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts = {kind: [(np.empty(0, row), np.empty(0, np.uint32))] for kind, row in ROWS.items()}
@@ -220,9 +213,11 @@ def read(path: Path) -> Trace:
             whole = records[: len(records) // ROWS[kind].itemsize * ROWS[kind].itemsize].view(ROWS[kind])
             parts[kind].append((whole, np.full(len(whole), thread, np.uint32)))
     rows = {kind: [np.concatenate(each) for each in zip(*those, strict=True)] for kind, those in parts.items()}
-    order = {kind: np.argsort(found["tick"], kind="stable") for kind, (found, _) in rows.items()}
-    trace.events, trace.event_threads = (each[order[EVENTS]] for each in rows[EVENTS])
-    trace.samples, trace.sample_threads = (each[order[SAMPLES]] for each in rows[SAMPLES])
+    for kind in (EVENTS, SAMPLES):
+        order = np.argsort(rows[kind][0]["tick"], kind="stable")
+        rows[kind] = [each[order] for each in rows[kind]]
+    trace.events, trace.event_threads = rows[EVENTS]
+    trace.samples, trace.sample_threads = rows[SAMPLES]
     trace.long_calls = rows[LONG_CALLS][0]
     if len(rows[FAULTS][0]):
         trace.windows = _with_faults(trace.windows, rows[FAULTS][0])
