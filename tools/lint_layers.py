@@ -174,14 +174,14 @@ def check_length(headers: dict[str, Header]) -> list[Finding]:
 
 
 def check_macros(header: Header) -> list[Finding]:
-    findings = []
     if header.name.startswith("compat/"):  # these answer to the names of other libraries
-        return findings
-    for number, line in enumerate(header.lines, 1):
-        match = DEFINE.match(line)
-        if match and not match[1].startswith("POOLED_"):
-            findings.append(Finding(header.shown, number, f"macro {match[1]}: name it POOLED_{match[1].upper()}"))
-    return findings
+        return []
+    defined = ((number, DEFINE.match(line)) for number, line in enumerate(header.lines, 1))
+    return [
+        Finding(header.shown, number, f"macro {found[1]}: name it POOLED_{found[1].upper()}")
+        for number, found in defined
+        if found and not found[1].startswith("POOLED_")
+    ]
 
 
 def check_layers(headers: dict[str, Header]) -> list[Finding]:
@@ -215,26 +215,21 @@ def check_cycles(headers: dict[str, Header]) -> list[Finding]:
 
 
 def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding]:
-    config = headers.get("version.hpp") or headers.get("config.hpp")
-    if config is None or not cmake_lists.is_file():
+    header = headers.get("version.hpp")
+    text = cmake_lists.read_text(encoding="utf-8") if cmake_lists.is_file() else ""
+    declared = re.search(r"\bproject\(.*?\bVERSION\s+(\d+\.\d+\.\d+)", text, re.DOTALL)
+    if header is None or declared is None:
         return []
-    declared = re.search(
-        r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake_lists.read_text(encoding="utf-8").split("project(", 1)[-1]
-    )
-    text = "\n".join(config.lines)
     findings = []
-    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared.groups() if declared else (), strict=False):
-        macro = re.search(rf"^#define POOLED_VERSION_{part} (\d+)$", text, re.MULTILINE)
-        if macro and macro[1] != value:
-            line = text[: macro.start()].count("\n") + 1
-            findings.append(
-                Finding(config.shown, line, f"says {part.lower()} version {macro[1]}, CMakeLists.txt says {value}")
-            )
+    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared[1].split("."), strict=True):
+        for number, line in enumerate(header.lines, 1):
+            found = re.fullmatch(rf"#define POOLED_VERSION_{part} (\d+)", line)
+            if found and found[1] != value:
+                message = f"says {part.lower()} version {found[1]}, CMakeLists.txt says {value}"
+                findings.append(Finding(header.shown, number, message))
     changelog = cmake_lists.parent / "CHANGELOG.md"
-    if declared and changelog.is_file():
-        version = ".".join(declared.groups())
-        if f"\n## [{version}]" not in changelog.read_text(encoding="utf-8"):
-            findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {version}, the version in CMakeLists.txt"))
+    if changelog.is_file() and f"\n## [{declared[1]}]" not in changelog.read_text(encoding="utf-8"):
+        findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {declared[1]}, the version in CMakeLists.txt"))
     return findings
 
 

@@ -28,9 +28,7 @@ PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
 def run(*command) -> bool:
-    return (
-        subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
-    )
+    return subprocess.run([*map(str, command)], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def cxx_files() -> list[Path]:

@@ -57,12 +57,6 @@ def test_each_part_of_a_program_is_of_a_page():
     assert set(parts()) - {"end of pages"} <= names
 
 
-def test_a_line_that_is_missing_or_in_another_order_is_noticed():
-    assert is_in_order(["a", "c"], ["a", "b", "c"])
-    assert not is_in_order(["c", "a"], ["a", "b", "c"])
-    assert not is_in_order(["a", "d"], ["a", "b", "c"])
-
-
 def test_readme_has_at_most_180_lines():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
 
