@@ -7,7 +7,6 @@ not hold); 2 the command line or a file is wrong; 3 compare: cells are undecided
 
 import importlib
 import importlib.util
-import sys
 from importlib import metadata
 from typing import Annotated
 
@@ -65,7 +64,3 @@ if importlib.util.find_spec("poolprofile"):  # a package of its own
 def main() -> None:
     options.stop_on_signal()
     app(prog_name="poolbench")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

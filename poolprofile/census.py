@@ -179,13 +179,11 @@ def busiest(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
 
 def _types_of(found: Trace) -> dict[tuple[int, int], int]:
     """(caller, size) -> the type that most of its objects were, by their virtual tables."""
-    begins = found.samples[found.samples["weight"] > 0]
-    type_of = {int(each["id"]): int(each["text"]) for each in found.samples[found.samples["end"] == trace.FREED]}
+    type_of = dict(found.samples[found.samples["end"] == trace.FREED][["id", "text"]].tolist())
     votes: dict[tuple[int, int], Counter[int]] = {}
-    for each in begins:
-        number = type_of.get(int(each["id"]))
-        if number is not None:
-            votes.setdefault((int(each["caller"]), int(each["size"])), Counter())[number] += 1
+    for number, caller, size in found.samples[found.samples["weight"] > 0][["id", "caller", "size"]].tolist():
+        if number in type_of:
+            votes.setdefault((caller, size), Counter())[type_of[number]] += 1
     return {key: counted.most_common(1)[0][0] for key, counted in votes.items()}
 
 
@@ -202,8 +200,7 @@ def _purposes(
 ) -> dict[Place, Purpose]:
     purposes: dict[Place, Purpose] = {}
     weights: Counter[Place] = Counter()
-    for each in begins:
-        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+    for caller, size, stack, weight in begins[["caller", "size", "text", "weight"]].tolist():
         weights[caller, size, stack] += weight
         if (caller, size, stack) not in purposes:
             frames = symbols.frames(found.stacks.get(stack) or (caller,))
@@ -235,17 +232,18 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     types = _types_of(found)
     is_begin = found.samples["weight"] > 0
     begins, begin_threads = found.samples[is_begin], found.sample_threads[is_begin]
+    ends = found.samples[~is_begin][["id", "tick", "end", "caller"]].tolist()
     ended = {
-        int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread), int(each["caller"]))
-        for each, thread in zip(found.samples[~is_begin], found.sample_threads[~is_begin], strict=True)
+        number: (tick, how, by, usable)
+        for (number, tick, how, usable), by in zip(ends, found.sample_threads[~is_begin].tolist(), strict=True)
     }
     purposes = _purposes(found, begins, types, symbols, names)
     votes: dict[tuple[int, int], Counter[Key]] = {}
     lives: dict[Key, list[tuple[float, float, float]]] = {}
     outlived: dict[int, Counter[tuple[Key, int]]] = {}
     window = min((each.end - each.begin for each in found.windows), default=0)
-    for each, thread in zip(begins, begin_threads, strict=True):
-        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+    columns = begins[["id", "tick", "caller", "size", "text", "weight"]].tolist()
+    for (number, tick, caller, size, stack, weight), thread in zip(columns, begin_threads.tolist(), strict=True):
         what = purposes[caller, size, stack]
         kind = census.kinds.setdefault(_key(what), Kind(what.type, what.how, what.advice))
         votes.setdefault((caller, size), Counter())[_key(what)] += weight
@@ -254,13 +252,13 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
         kind.squares += weight * weight
         kind.bytes += weight * size
         kind.sites[what.where] += weight
-        until, how, by, usable = ended.get(int(each["id"]), (found.last_tick, 0, 0, 0))
+        until, how, by, usable = ended.get(number, (found.last_tick, 0, 0, 0))
         if how == trace.FREED:
             kind.freed += weight
             kind.freed_elsewhere += weight if by != thread else 0
-            if usable and until - int(each["tick"]) > window:
+            if usable and until - tick > window:
                 outlived.setdefault(usable, Counter())[_key(what), size] += weight
-        life = max(0, until - int(each["tick"])) / found.ticks_per_ns
+        life = max(0, until - tick) / found.ticks_per_ns
         lives.setdefault(_key(what), []).append((life, float(how == trace.FREED), float(weight)))
     for key, rows in lives.items():
         census.kinds[key].lives.append(np.array(rows))

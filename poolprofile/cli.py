@@ -283,7 +283,3 @@ def main() -> None:
     app = typer.Typer(cls=options.Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     add_to(app, "run")
     app(prog_name="poolprofile")
-
-
-if __name__ == "__main__":
-    main()

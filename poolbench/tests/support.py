@@ -66,6 +66,10 @@ def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> 
     return program(directory / "pooled-bench", head + FAKE_BENCH)
 
 
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 def invoke(*words) -> Result:
     """What a command ends with."""
     return CliRunner().invoke(cli.app, [str(word) for word in words])

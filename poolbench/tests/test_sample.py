@@ -116,15 +116,9 @@ def test_a_driver_that_is_killed_takes_the_command_with_it():
     )
     # The command's standard error goes to the driver, so its id is found among the driver's children.
     driver = subprocess.Popen([sys.executable, "-c", code])
-    children = f"/proc/{driver.pid}/task/{driver.pid}/children"
-    pid = ""
-    for _ in range(500):
-        with open(children) as file:
-            pid = file.read().strip()
-        if pid:
-            break
+    while not (found := support.children(driver.pid)):
         time.sleep(0.01)
     time.sleep(0.1)
     driver.kill()
     driver.wait()
-    assert gone(int(pid))
+    assert gone(found[0])

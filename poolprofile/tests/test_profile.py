@@ -19,7 +19,7 @@ import pytest
 from poolbench.errors import Failed
 from poolbench.system import hardware
 from poolbench.system.mallocs import OURS, Malloc
-from poolbench.tests.support import invoke
+from poolbench.tests.support import children, invoke
 from poolprofile import census, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
@@ -105,9 +105,12 @@ def test_a_signal_to_poolbench_ends_the_program_whose_trace_is_then_reported(pro
         [*words, str(profiled[1]), "forever"], cwd=Path(__file__).resolve().parents[2], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    while not (programs := children(driver.pid, "profiled")) and driver.poll() is None:
+    program = None
+    while program is None and driver.poll() is None:
         time.sleep(0.02)
-    (program,) = programs
+        with contextlib.suppress(OSError):  # one has ended
+            names = {Path(f"/proc/{each}/comm").read_text(): each for each in children(driver.pid)}
+            program = names.get("profiled\n")
     variables = Path(f"/proc/{program}/environ").read_bytes().split(b"\0")
     (directory,) = [
         Path(each.partition(b"=")[2].decode()) for each in variables if each.startswith(b"POOLBENCH_TRACE_D")
@@ -131,17 +134,6 @@ def used(path: Path) -> int:
     """Bytes of the trace that are written."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(40)[32:], "little")
-
-
-def children(of: int, name: str) -> list[int]:
-    """Processes that it started and that run the program of that name."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            comm, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
-            if comm == name and int(rest.split()[1]) == of:
-                found.append(int(path.parent.name))
-    return found
 
 
 @needs_compiler
