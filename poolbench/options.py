@@ -161,7 +161,6 @@ def origin(results: Results, file: str = "") -> str:
     return results.origin(hardware.describe(), file)
 
 
-def colours(stream=None) -> bool:
+def colours() -> bool:
     """Whether escape sequences may be written: never into a pipe, whatever FORCE_COLOR says, nor under NO_COLOR."""
-    stream = stream or sys.stdout
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -5,7 +5,6 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TextIO
 
 from rich import box
 from rich.console import Console
@@ -135,14 +134,14 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
     )  # fmt: skip
 
 
-def console(stream: TextIO | None = None) -> Console:
-    coloured = colours(stream)
+def console() -> Console:
+    coloured = colours()
     plain = {"highlight": False, "markup": False, "color_system": "auto" if coloured else None}
-    width = None if (stream or sys.stdout).isatty() else PIPE_WIDTH
-    return Console(file=stream, force_terminal=coloured, no_color=not coloured, width=width, **plain)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(force_terminal=coloured, no_color=not coloured, width=width, **plain)
 
 
-def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
+def print_text(sheet: Sheet) -> None:
     table = Table(
         title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
     )
@@ -150,7 +149,7 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
     for row in sheet.rows:
         table.add_row(*row)
-    out = console(stream)
+    out = console()
     out.print(table)
     out.print()
 
@@ -222,9 +221,9 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
-def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
+def print_claims(claims: Iterable) -> None:
     """As a list: sentences and commands do not fit into columns."""
-    out = console(stream)
+    out = console()
     claims = list(claims)
     for claim in claims:
         out.print(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", soft_wrap=True)

@@ -16,31 +16,28 @@ COMPILERS = ("c++", "g++", "clang++", "clang++-19")
 TOLD_LINES = 40  # of what a compiler says
 
 
-def compiler(named: str | None = None) -> str:
-    """The user's: the one named, else $CXX, else the usual ones."""
-    for name in (named,) if named else (os.environ.get("CXX"), *COMPILERS):
+def compiler() -> str:
+    """The user's: $CXX, else the usual ones."""
+    for name in (os.environ.get("CXX"), *COMPILERS):
         if name and shutil.which(name):
             return name
-    asked = named or ", ".join(COMPILERS)
-    raise Failed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
+    asked = ", ".join(COMPILERS)
+    raise Failed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with $CXX")
 
 
-def compiled(
-    name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
-) -> Path:
+def compiled(name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None]) -> Path:
     """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
     `sources` has changed. Raises Failed with what the compiler said."""
-    cache = cache or CACHE
     digest = hashlib.sha256("\0".join(command).encode())
     of_compiler = Path(shutil.which(command[0]) or command[0]).stat()
     digest.update(f"{of_compiler.st_size} {of_compiler.st_mtime_ns}".encode())
     for source in sorted(sources):
         digest.update(f"\0{source}\0".encode() + source.read_bytes())
-    target = cache / f"{name}-{digest.hexdigest()[:16]}"
+    target = CACHE / f"{name}-{digest.hexdigest()[:16]}"
     if target.is_file():
         return target
     say(f"compiling {name} with {command[0]}")
-    cache.mkdir(parents=True, exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     # Under a name of its own until it is whole: another poolbench may be at it.
     partial = target.with_name(f"{target.name}.{os.getpid()}")
     done = subprocess.run(
@@ -51,7 +48,7 @@ def compiled(
         said = "\n".join((done.stdout + done.stderr).splitlines()[:TOLD_LINES])
         raise Failed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
     partial.replace(target)
-    for old in cache.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
+    for old in CACHE.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
         if old != target:
             old.unlink(missing_ok=True)
     return target

@@ -82,11 +82,11 @@ def _processor_times() -> tuple[int, int]:
     return sum(numbers), numbers[3] + numbers[4]
 
 
-def busy_share(seconds: float = 0.5) -> float:
+def busy_share() -> float:
     """The share of all processor time that others use now. The load average would still tell of our own build."""
     try:
         total, idle = _processor_times()
-        time.sleep(seconds)
+        time.sleep(0.5)
         later, idle_later = _processor_times()
     except (OSError, ValueError, IndexError):
         return 0.0

@@ -52,33 +52,26 @@ class Own:
 def split_flags(text: str, here: Path) -> tuple[list[str], list[str]]:
     """(compiler options, linker options), with paths made absolute: the compiler runs in another directory."""
     try:
-        words = shlex.split(text)
+        words = iter(shlex.split(text))
     except ValueError as error:
         raise BadInput(f"--flags '{text}' cannot be split into words: {error}") from error
     compiled, linked = [], []
-    at = 0
-    while at < len(words):
-        word = words[at]
+    for word in words:
+        whole = [word]
         option = next((each for each in PATHS if word.startswith(each)), None)
         if option is not None:
-            path = word[len(option) :]
+            path = word.removeprefix(option) or next(words, "")
             if not path:
-                at += 1
-                if at == len(words):
-                    raise BadInput(f"--flags ends with {option}, without a path")
-                path = words[at]
+                raise BadInput(f"--flags ends with {option}, without a path")
             # -include names a file that may also be found along the include path.
             absolute = path if option == "-include" and not (here / path).exists() else str((here / path).resolve())
             whole = [option + absolute] if option in ("-I", "-L") else [option, absolute]
-        else:
-            whole = [word]
         if word.startswith(("-l", "-L", "-Wl,")):
             linked += whole
         else:
             compiled += ["SHELL:" + shlex.join(whole)] if len(whole) > 1 else whole
             if word.startswith(("-f", "-m", "-pthread", "-stdlib")):  # those that the linker must know as well
                 linked += whole
-        at += 1
     return compiled, linked
 
 

@@ -18,7 +18,7 @@ def a_quiet_machine_with_glibc_alone(monkeypatch, tmp_path, request):
     if request.node.get_closest_marker("real_machine"):
         return
     monkeypatch.setattr(mallocs, "find", lambda files=None: ([mallocs.Malloc("glibc", version="2.36")], {}))
-    monkeypatch.setattr(hardware, "busy_share", lambda seconds=0.5: 0.0)
+    monkeypatch.setattr(hardware, "busy_share", lambda: 0.0)
     monkeypatch.setattr(find, "DIRECTORY", tmp_path / "results")
 
 

@@ -25,7 +25,7 @@ if "--list" in sys.argv:
     contenders.append({"name": "absent", "not_built": "its library is not installed"})
     print(json.dumps({"optimisation": OPTIMISATION, "compiler": "fake 1", "stdlib": "fakestd 1", "flags": "-O3",
         "workloads": [{"name": WORKLOAD, "variants": VARIANTS, "payloads": PAYLOADS, "contenders": contenders,
-                       "default_threads": 0, "live": [], "steps": []}]}))
+                       "default_threads": THREADS, "live": LIVE, "steps": STEPS}]}))
     sys.exit()
 log = os.path.join(os.path.dirname(sys.argv[0]), "log")
 contender = arguments["--contender"]
@@ -60,6 +60,7 @@ def program(path: Path, body: str) -> Path:
 
 def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> Path:
     usual = {"optimisation": "-O3", "sleep": 0, "payloads": [48], "workload": "w", "variants": ["loop"]}
+    usual |= {"threads": 0, "live": [], "steps": []}
     values = {**usual, "ns": {}, "noise": 0.1, "behaves": {}, "contenders": list(contenders), **how}
     directory.mkdir(parents=True, exist_ok=True)
     head = "".join(f"{name.upper()} = {value!r}\n" for name, value in values.items())
@@ -95,7 +96,7 @@ MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "mimalloc2", "mimalloc3"
 MALLOCS.append("jemalloc-crate")
 
 
-def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
+def quick_programs(path: Path) -> list[Program]:
     return [
         Program(toolchain, path, optimisation, "fake 1", "fakestd 1", "-O3", "0", {
             name: _workload(each) for name, each in description.load().items()
@@ -104,7 +105,7 @@ def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
     ]  # fmt: skip
 
 
-def quick_results(path: Path, runs: int = 5) -> Path:
+def quick_results(path: Path) -> Path:
     """What a quick run of everything that is described would leave, on every malloc that the set-up provides, with
     figures that mean nothing."""
     descriptions, programs = description.load(), quick_programs(path)
@@ -116,7 +117,7 @@ def quick_results(path: Path, runs: int = 5) -> Path:
         middle = (5 if ours else 20 + 10 * MALLOCS.index(each.malloc)) * rng.uniform(0.5, 2)
         figures = {name: rng.uniform(1, 100) for name in descriptions[each.workload].figures}
         malloc = {"name": each.malloc, "version": "1.0", "path": f"/lib/{each.malloc}.so", "sha256": "0" * 64}
-        records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(runs)]
+        records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(5)]
     failed = cell("boost_pool", workload="e6_fan_out", variant="copy", payload=48, threads=2)
     said = {"stdout": "", "stderr": "half a <b>result</b>"}
     records.append(record.line("failure", cell=failed.to_record(), kind="hang", reason="no result within 60 s", **said))

@@ -19,18 +19,18 @@ RULE = Rule(least=7, most=30, precision=0.025)
 CELLS = [support.cell(f"pooled_{i}", workload=f"w{i % 2}", payload=48) for i in range(6)]
 
 
-def one_run(rng, run=0.02, factor=1.0, cells=CELLS):
-    """Both executables in one run, which ends as the real one does. `run`: the deviation of a process run. Where code
+def one_run(rng, factor=1.0):
+    """Both executables in one run, which ends as the real one does. A process run deviates by a fiftieth. Where code
     lies in memory moves each cell of the new one by a hundredth; what else the machine does meets both."""
     old, new = {}, {}
-    for cell in cells:
+    for cell in CELLS:
         sides = [20.0, 20.0 * factor * np.exp(rng.normal(0, 0.01))]
         both = [State(support.cell(cell.contender, toolchain=side), "ns_per_op") for side in ("old", "new")]
         stopping.pair(both)
         while not all(stopping.settled(state, RULE) for state in both):
             mood = np.exp(rng.normal(0, 0.3))
             for state, ns in zip(both, sides, strict=True):
-                state.add({"ns_per_op": ns * mood * np.exp(rng.standard_t(4) / np.sqrt(2) * run)}, 0.2)
+                state.add({"ns_per_op": ns * mood * np.exp(rng.standard_t(4) / np.sqrt(2) * 0.02)}, 0.2)
         old[cell], new[cell] = both[0].values, both[1].values
     groups, found = compare.judge(old, new)
     return [*groups, *found]

@@ -142,7 +142,7 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(run):
     assert not result.path.exists()
 
 
-def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path, monkeypatch):
+def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path):
     bench = support.fake_bench(tmp_path / "bench")
     words = ["run", "--bin", f"gcc={bench}", *PRECISE]
 

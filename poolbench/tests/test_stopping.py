@@ -11,11 +11,10 @@ from poolbench.tests import support
 NARROW = {"ns_per_op": 2.0}
 
 
-def state(name="x", runs=0, cost=1.0, values=None, failed=False):
+def state(name, runs, cost=1.0, values=None):
     made = State(support.cell(name), "ns_per_op")
     for i in range(runs):
         made.add({"ns_per_op": values[i % len(values)] if values else 2.0}, cost)
-    made.failure = {"reason": "x"} if failed else None
     return made
 
 

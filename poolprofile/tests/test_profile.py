@@ -335,7 +335,7 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
 
 
 @needs_compiler
-def test_only_what_is_asked_for_is_replayed(profiled, tmp_path):
+def test_only_what_is_asked_for_is_replayed(profiled):
     words = ["profile", "--json", "--samples", "3", "--only", "^my::Packet at", "--", str(profiled[1])]
     told = json.loads(invoke(*words).stdout)
     assert [each["type"] for each in told["types"] if each["saving"]] == ["my::Packet"]
