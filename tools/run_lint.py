@@ -103,13 +103,9 @@ def check_shell() -> bool:
 def check_workflows() -> bool:
     """actionlint as it is installed, else as Go builds it; without either the workflows are not checked."""
     for command in (["actionlint"], ["go", "run", ACTIONLINT]):
-        if shutil.which(command[0]) is None:
-            continue
-        if subprocess.run(
-            [*command, "-version"], capture_output=True, stdin=subprocess.DEVNULL, check=False
-        ).returncode:
-            continue
-        return run(*command, *sorted((ROOT / ".github/workflows").glob("*.yml")))
+        streams = {"capture_output": True, "stdin": subprocess.DEVNULL}
+        if shutil.which(command[0]) and subprocess.run([*command, "-version"], check=False, **streams).returncode == 0:
+            return run(*command, *sorted((ROOT / ".github/workflows").glob("*.yml")))
     print("workflows: actionlint is not installed and Go cannot build it, so they were not checked")
     return True
 

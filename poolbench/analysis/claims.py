@@ -155,19 +155,10 @@ def judge(estimated: Rows, claims: list[dict] | None = None, installed: Sequence
             yield Claim(claim["by"], claim["text"], claim["workload"], variant, worst, tests)
 
 
-def broken_promises(claims: list[Claim]) -> list[Claim]:
-    """Those of our own that surely do not hold."""
-    return [claim for claim in claims if claim.by == OURS_BY and claim.verdict is Verdict.fails]
-
-
 def counted(claims: list[Claim]) -> str:
     """For instance "8 hold, 1 does not hold and 21 are undecided"."""
+    several = {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}
+    one = {Verdict.unknown: "is undecided"}  # of the others, their own words
     of = {verdict: sum(claim.verdict is verdict for claim in claims) for verdict in Verdict}
-    said = [f"{count} {_of_so_many(verdict, count)}" for verdict, count in of.items() if count]
+    said = [f"{count} {several[each] if count > 1 else one.get(each, each)}" for each, count in of.items() if count]
     return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
-
-
-def _of_so_many(verdict: Verdict, count: int) -> str:
-    if count == 1:
-        return {Verdict.unknown: "is undecided"}.get(verdict, str(verdict))
-    return {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}[verdict]

@@ -176,9 +176,11 @@ def run(
             return
         selection = chosen.describe()
         path = results_path(output, fresh, profile, selection, programs)
-        rule, limit = rule_of(profile, samples, precision, budget), timeout or DEFAULTS[profile][1]
+        usual, limit = DEFAULTS[profile]
+        least = samples or usual.least
+        rule = Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
         plan = RunPlan(
-            path, str(profile), cells, programs, libraries, rule, limit, selection, descriptions, seed,
+            path, str(profile), cells, programs, libraries, rule, timeout or limit, selection, descriptions, seed,
             costs=find.costs(str(profile)),
         )  # fmt: skip
         results = carry_out(plan, options.say, options.progress_stream())
@@ -201,9 +203,3 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     for sentence in judged.sentences():
         options.tell(sentence)
     typer.echo(f"report: {make(results, None, judged=judged)}")
-
-
-def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
-    usual, _ = DEFAULTS[profile]
-    least = samples or usual.least
-    return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)

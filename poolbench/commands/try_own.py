@@ -52,11 +52,6 @@ def _cells(
     return chosen.filter(found)
 
 
-def _toolchain(chosen: Selection) -> toolchains.Probed:
-    chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
-    return build.first_working([each for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)])
-
-
 def _asked(
     header: Path | None, type_name: str | None, arguments: str, pattern: Path | None, flags: str, sources: list[Path]
 ) -> own.Own:
@@ -133,8 +128,10 @@ def try_own(
     trial.check_new(output)
     chosen = options.selection_of(None, variant, None, None, toolchain)
     chosen.check("variant", PATTERNS)  # an error before anything that takes time
+    chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
     asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
-    bench = own.built(asked, _toolchain(chosen), options.say)
+    among = [each for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)]
+    bench = own.built(asked, build.first_working(among), options.say)
     libraries = mallocs.find()[0] + mallocs.ours(bench.path)
     cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
     effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}

@@ -41,11 +41,6 @@ def _caches() -> list[str]:
     return found
 
 
-def _memory_mib() -> int | None:
-    kib = re.match(r"(\d+) kB", _field("/proc/meminfo", "MemTotal"))
-    return int(kib.group(1)) // 1024 if kib else None
-
-
 def _chosen(text: str) -> str:
     """The word in brackets: "always [madvise] never" means madvise."""
     found = re.search(r"\[(\S+)\]", text)
@@ -53,11 +48,12 @@ def _chosen(text: str) -> str:
 
 
 def describe() -> dict:
+    kib = re.match(r"(\d+) kB", _field("/proc/meminfo", "MemTotal"))
     return {
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
         "caches": _caches() or [UNKNOWN],
-        "memory_mib": _memory_mib(),
+        "memory_mib": int(kib.group(1)) // 1024 if kib else None,
         "huge_pages": {
             "transparent": _chosen(_text(HUGE_PAGES / "enabled")),
             "defrag": _chosen(_text(HUGE_PAGES / "defrag")),

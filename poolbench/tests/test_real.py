@@ -9,7 +9,6 @@ from poolbench.measure.run_plan import RunPlan
 from poolbench.measure.stopping import Rule
 from poolbench.plan.program import Program, Workload
 from poolbench.report import real as tables
-from poolbench.results import find
 from poolbench.results.read import read
 from poolbench.system import real
 from poolbench.tests import support
@@ -166,9 +165,3 @@ def test_each_executable_runs_its_own_variant(tmp_path):
 
     plan = RunPlan(tmp_path, "real", [], [program("as_is"), program("pooled")], [], Rule(), 1.0)
     assert plan.program(cell("pooled", "glibc")).path.name == "pooled"
-
-
-def test_other_commands_do_not_take_these_results_for_the_newest(tmp_path):
-    support.results_file(tmp_path / "20260101T000000Z-quick.jsonl", {support.cell(): [1.0]})
-    results(tmp_path / "20270101T000000Z-real.jsonl", TIMES)
-    assert find.latest(tmp_path).name.endswith("-quick.jsonl")
