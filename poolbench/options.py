@@ -22,14 +22,9 @@ INTERRUPTED = 130  # exit status
 quiet = False  # --quiet: of what goes to standard error, errors alone
 
 
-def tell(text: str) -> None:
-    """Sentences of an answer, on standard output."""
-    typer.echo(text)
-
-
 def begin(origin: str, as_json: bool) -> None:
     """What figures are of; beside JSON on standard error."""
-    say(origin) if as_json else tell(origin + "\n")
+    say(origin) if as_json else typer.echo(origin + "\n")
 
 
 def say(text: str) -> None:

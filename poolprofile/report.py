@@ -3,7 +3,8 @@
 
 from pathlib import Path
 
-from poolbench import options
+import typer
+
 from poolbench.system.mallocs import DEFAULT, OURS
 from poolbench.tables import NONE, Sheet, number, print_text
 from poolprofile.census import Census, Kind
@@ -151,12 +152,12 @@ def malloc_sheet(savings: Savings) -> Sheet:
 
 def tell(census: Census, savings: Savings | None) -> None:
     if savings is not None:
-        options.tell(answer(census, savings) + "\n")
+        typer.echo(answer(census, savings) + "\n")
         print_text(malloc_sheet(savings))
-        options.tell("What pooling one type would save:")
+        typer.echo("What pooling one type would save:")
         for line in (*sentences(census, savings), NOT_PREDICTED, ""):
-            options.tell(line)
-    options.tell(head(census) + "\n")
+            typer.echo(line)
+    typer.echo(head(census) + "\n")
     print_text(sheet(census))
 
 

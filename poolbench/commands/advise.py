@@ -152,4 +152,4 @@ def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
         return
     trial.tell_advice(title, estimated)
     for line in advice.further(estimated):
-        options.tell(line)
+        typer.echo(line)

@@ -231,13 +231,13 @@ def compare(
     else:
         _tell(groups, cells, every, fail_above)
         for cell, reason in failed.items():
-            options.tell(f"FAILED in the second alone: {cell}: {reason}")
+            typer.echo(f"FAILED in the second alone: {cell}: {reason}")
         more = "poolbench compare --bin OLD --bin NEW decides more" if files else "--samples, --precision: more runs"
-        options.tell(
+        typer.echo(
             f"{len(cells)} cells: {counts['equal']} shown equal within {fail_above:.0%}, {counts['faster']} faster, "
             f"{counts['slower']} slower, {counts['undecided']} undecided{f' ({more})' if counts['undecided'] else ''}."
         )
-        options.tell(
+        typer.echo(
             f"REGRESSION: {len(regressions)} of cells and groups are slower by more than {fail_above:.0%}."
             if regressions
             else f"No regression by more than {fail_above:.0%} is shown."

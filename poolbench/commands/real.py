@@ -110,7 +110,7 @@ def real(
         typer.echo(json.dumps({"file": str(results.path), "programs": tables.facts(results), "measured": rows,
                                "different_output": wrong}, indent=1))  # fmt: skip
     else:
-        options.tell(f"{text}\n{results.path}")
+        typer.echo(f"{text}\n{results.path}")
     for cell in tables.different_output(results):
         options.complain(f"FAILED: {cell}: its output is not that of the program as it is on glibc")
         whole = False

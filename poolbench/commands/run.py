@@ -198,8 +198,8 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.report import page
 
     judged = page.judge(results, descriptions)
-    options.tell(f"{options.origin(results)}\nresults: {results.path}\n")
+    typer.echo(f"{options.origin(results)}\nresults: {results.path}\n")
     tables.print_text(tables.summary_sheet(judged.headlines))
     for sentence in judged.sentences():
-        options.tell(sentence)
+        typer.echo(sentence)
     typer.echo(f"report: {make(results, None, judged=judged)}")

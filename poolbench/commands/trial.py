@@ -11,7 +11,7 @@ from poolbench.errors import BadInput
 from poolbench.measure.calibrate import calibrated
 from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
-from poolbench.options import complain, origin, progress_stream, say, tell
+from poolbench.options import complain, origin, progress_stream, say
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
 from poolbench.results.read import Results
@@ -63,7 +63,7 @@ def tell_advice(title: str, estimated: list[dict], operation: str = "") -> None:
     tables.print_text(tables.advice_sheet(title, estimated, operation))
     for choice in advice.advise(estimated):
         for line in advice.in_words(choice):
-            tell(line)
+            typer.echo(line)
 
 
 def record(estimated: list[dict]) -> dict:
