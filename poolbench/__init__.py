@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """The driver of pooled's benchmark. Packages, lowest first; each says in its __init__ what is in it:
 
+errors     what ends a command, with its exit status
 plan       what to measure: workloads/*.toml and the executables make the matrix of cells
 results    the JSON lines that a run appends to, and reading them back
 system     this machine: processor, mallocs, toolchains, builds, processes

@@ -7,14 +7,13 @@ not hold); 2 the command line or a file is wrong; 3 compare: cells are undecided
 
 import importlib
 import importlib.util
-import sys
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
+from poolbench import options
 from poolbench.commands import advise, claims, compare, doctor, real, report, run, table, try_own
-from poolbench.options import Speech, stop_on_signal
 
 EPILOG = """\b
 Examples:
@@ -28,6 +27,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=options.Commands,
     no_args_is_help=True,
     # Plain text: boxes and colours would follow FORCE_COLOR into pipes.
     rich_markup_mode=None,
@@ -51,19 +51,16 @@ def every_command(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors go to standard error.")] = False,
 ) -> None:
-    Speech.quiet = quiet
+    options.quiet = quiet
 
 
 for module in (doctor, run, report, table, compare, claims, advise, real, try_own):
-    module.add_to(app)
+    name = module.__name__.rpartition(".")[2]
+    app.command(name.removesuffix("_own"), epilog=module.EPILOG)(getattr(module, name))  # `try` is a word of Python's
 if importlib.util.find_spec("poolprofile"):  # a package of its own
     importlib.import_module("poolprofile.cli").add_to(app)
 
 
 def main() -> None:
-    stop_on_signal()
+    options.stop_on_signal()
     app(prog_name="poolbench")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

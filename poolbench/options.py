@@ -5,44 +5,37 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+import typer.core
 
+from poolbench.errors import Failed
 from poolbench.plan.selection import Selection
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results, read_measured
+from poolbench.results.read import Results, read_measured
 
-BAD_INPUT = 2
-INTERRUPTED = 130
-
-
-class Speech:
-    """How much goes to standard error."""
-
-    quiet = False  # --quiet: errors alone
-
-
-def tell(text: str) -> None:
-    """Sentences of an answer, on standard output."""
-    typer.echo(text)
+INTERRUPTED = 130  # exit status
+quiet = False  # --quiet: of what goes to standard error, errors alone
 
 
 def begin(origin: str, as_json: bool) -> None:
     """What figures are of; beside JSON on standard error."""
-    say(origin) if as_json else tell(origin + "\n")
+    say(origin) if as_json else typer.echo(origin + "\n")
 
 
 def say(text: str) -> None:
     """To the user, on standard error; nothing that they could not do without."""
-    if not Speech.quiet:
+    if not quiet:
         typer.echo(f"poolbench: {text}", err=True)
 
 
 def progress_stream() -> TextIO | None:
     """Where progress goes: nowhere when quiet."""
-    return None if Speech.quiet else sys.stderr
+    return None if quiet else sys.stderr
 
 
 def complain(text: str) -> None:
@@ -50,19 +43,34 @@ def complain(text: str) -> None:
     typer.echo(f"poolbench: {text}", err=True)
 
 
-def fail(text: str, status: int = BAD_INPUT) -> typer.Exit:
-    complain(text)
-    return typer.Exit(status)
+class Commands(typer.core.TyperGroup):
+    """A command that cannot go on ends with its reason and exit status."""
+
+    def invoke(self, ctx: typer.Context):
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has seen enough: typer ends quietly
+            raise
+        except (Failed, OSError) as error:
+            complain(str(error))
+            raise typer.Exit(getattr(error, "status", 1)) from error
+        except KeyboardInterrupt as stopped:
+            say(str(stopped) or "interrupted")
+            raise typer.Exit(INTERRUPTED) from None
 
 
-def _stop(number, frame):
-    raise KeyboardInterrupt
+@contextmanager
+def when_interrupted(text: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(text) from None
 
 
 def stop_on_signal() -> None:
     """SIGTERM ends a command as Ctrl-C does. A shell starts background jobs with Ctrl-C ignored; here it is not."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 def seconds(text: str | float) -> float:
@@ -134,11 +142,8 @@ def selection_of(workload, variant, contender, malloc, toolchain) -> Selection:
 
 
 def results_of(path: Path | None) -> Results:
-    """The results a command is about; ends the command when there are none."""
-    try:
-        results = read_measured(path or find.latest())
-    except BadResults as error:
-        raise fail(str(error)) from error
+    """The results a command is about."""
+    results = read_measured(path or find.latest())
     if warning := results.warning():
         complain(warning)
     return results
@@ -151,7 +156,6 @@ def origin(results: Results, file: str = "") -> str:
     return results.origin(hardware.describe(), file)
 
 
-def colours(stream=None) -> bool:
+def colours() -> bool:
     """Whether escape sequences may be written: never into a pipe, whatever FORCE_COLOR says, nor under NO_COLOR."""
-    stream = stream or sys.stdout
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

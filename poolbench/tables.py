@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSL-1.0
 """Tables for people (text, Markdown) and for programs (CSV, JSON), all of the same rows."""
 
-import json
 import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TextIO
 
-import polars as pl
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from poolbench.analysis.claims import counted
+from poolbench.analysis.estimate import Rows, fastest_first, matching
 from poolbench.analysis.headlines import OUR_HANDLES, OURS, Lead, Verdict
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.rows import Figure, Row
@@ -56,28 +54,19 @@ def range_text(low: float, high: float) -> str:
     return interval(Figure(0, low, high))
 
 
-def toolchain_text(row: Row) -> str:
-    cell = row.cell
-    return cell.toolchain if cell.optimisation == "-O3" else f"{cell.toolchain} {cell.optimisation}"
-
-
-def ratio_text(row: Row) -> str:
-    if row.ratio is None:
-        return NONE
-    bounds = "" if row.cell.contender == row.base else f" ({interval(row.ratio)})"
-    return number(row.ratio.median) + bounds
-
-
 def _row(row: Row, usual: float, headings: Iterable[str]) -> list[str]:
-    cell = row.cell
+    cell, ratio = row.cell, NONE
+    if row.ratio:
+        bounds = "" if cell.contender == row.base else f" ({interval(row.ratio)})"
+        ratio = number(row.ratio.median) + bounds
     return [
         cell.contender + (f" (scale {cell.scale:g})" if cell.scale != usual else ""),
-        toolchain_text(row),
+        cell.toolchain + ("" if cell.optimisation == "-O3" else f" {cell.optimisation}"),
         cell.malloc,
         number(row.time.median) if row.time else "FAILED",
         interval(row.time),
         str(row.runs) + (" then FAILED" if row.failure and row.runs else ""),
-        ratio_text(row),
+        ratio,
         *[number(row.figures[name].median) if name in row.figures else NONE for name in headings],
     ]
 
@@ -145,14 +134,14 @@ def summary_sheet(rows: Iterable[HeadlineRow]) -> Sheet:
     )  # fmt: skip
 
 
-def console(stream: TextIO | None = None) -> Console:
-    coloured = colours(stream)
+def console() -> Console:
+    coloured = colours()
     plain = {"highlight": False, "markup": False, "color_system": "auto" if coloured else None}
-    width = None if (stream or sys.stdout).isatty() else PIPE_WIDTH
-    return Console(file=stream, force_terminal=coloured, no_color=not coloured, width=width, **plain)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(force_terminal=coloured, no_color=not coloured, width=width, **plain)
 
 
-def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
+def print_text(sheet: Sheet) -> None:
     table = Table(
         title=sheet.title, caption=sheet.note, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD
     )
@@ -160,7 +149,7 @@ def print_text(sheet: Sheet, stream: TextIO | None = None) -> None:
         table.add_column(name, justify="left" if name in sheet.words else "right", overflow="fold")
     for row in sheet.rows:
         table.add_row(*row)
-    out = console(stream)
+    out = console()
     out.print(table)
     out.print()
 
@@ -199,10 +188,6 @@ def records(groups: Iterable[Cells]) -> list[dict]:
     ]
 
 
-def as_json(groups: Iterable[Cells]) -> str:
-    return json.dumps(records(groups), indent=1)
-
-
 def difference_sheet(title: str, differences: Iterable, fail_above: float) -> Sheet:
     rows = []
     for each in differences:
@@ -236,13 +221,9 @@ def claim_title(claim) -> str:
     return claim.text + (f" [{claim.variant}]" if claim.variant and claim.workload.startswith("e1_") else "")
 
 
-def claim_lines(claim) -> list[str]:
-    return [claim_test_text(test) for test in claim.tests]
-
-
-def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
+def print_claims(claims: Iterable) -> None:
     """As a list: sentences and commands do not fit into columns."""
-    out = console(stream)
+    out = console()
     claims = list(claims)
     for claim in claims:
         out.print(f"{str(claim.verdict).upper()}  {claim_title(claim)}  ({claim.by})", soft_wrap=True)
@@ -253,7 +234,7 @@ def print_claims(claims: Iterable, stream: TextIO | None = None) -> None:
     )
 
 
-def advice_sheet(title: str, frame: pl.DataFrame, operation: str = "") -> Sheet:
+def advice_sheet(title: str, estimated: Rows, operation: str = "") -> Sheet:
     from poolbench.analysis.advice import WRITTEN
 
     rows = [
@@ -263,7 +244,7 @@ def advice_sheet(title: str, frame: pl.DataFrame, operation: str = "") -> Sheet:
             number(row["median"]),
             range_text(row["low"], row["high"]),
         ]
-        for row in frame.filter(pl.col("measure") == TIME).sort("median").iter_rows(named=True)
+        for row in fastest_first(matching(estimated, {"measure": TIME}))
     ]
     columns = ["handle", "malloc", "ns/op", "95% interval"]
     return Sheet(title, columns, rows, f"one op: {operation}" if operation else "", {"handle", "malloc"})

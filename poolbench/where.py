@@ -38,23 +38,12 @@ def results() -> Path:
     return PACKAGE.parent / "bench" / "results" if in_checkout() else _user("XDG_DATA_HOME", ".local/share") / "results"
 
 
-def commit(root: Path) -> str:
-    """The commit, with "+changes" when the tracked files differ from it."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
 def of_sources() -> str:
-    """That of the checkout, or the one that the wheel was made of."""
-    if in_checkout():
-        return commit(sources())
+    """The commit, with "+changes" when tracked files differ from it; of a wheel, the one that it was made of."""
+    words = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        return (sources() / COMMIT).read_text().strip()
-    except OSError:
+        if not in_checkout():
+            return (sources() / COMMIT).read_text().strip()
+        return subprocess.run(words, cwd=sources(), capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
         return "unknown"

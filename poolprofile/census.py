@@ -6,6 +6,7 @@ time in malloc and free comes from the windows; counts come from both. Calls tha
 and long, so the recorder notes each of them; they are the cost of the small objects whose blocks they merge.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -163,8 +164,8 @@ class Census:
         inside = sum(kind.objects * kind.cost_ns for kind in self.kinds.values())
         return inside / 1e9 / max(self.cpu_seconds, 1e-9)
 
-    def ranked(self) -> list[Kind]:
-        return sorted(self.kinds.values(), key=lambda kind: -kind.objects * max(kind.cost_ns, 1.0))
+    def ranked(self) -> list[tuple[Key, Kind]]:
+        return sorted(self.kinds.items(), key=lambda item: -item[1].objects * max(item[1].cost_ns, 1.0))
 
 
 def busiest(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
@@ -178,23 +179,17 @@ def busiest(traces: list[Trace]) -> tuple[list[Trace], list[Trace]]:
 
 def _types_of(found: Trace) -> dict[tuple[int, int], int]:
     """(caller, size) -> the type that most of its objects were, by their virtual tables."""
-    begins = found.samples[found.samples["weight"] > 0]
-    type_of = {int(each["id"]): int(each["text"]) for each in found.samples[found.samples["end"] == trace.FREED]}
+    type_of = dict(found.samples[found.samples["end"] == trace.FREED][["id", "text"]].tolist())
     votes: dict[tuple[int, int], Counter[int]] = {}
-    for each in begins:
-        number = type_of.get(int(each["id"]))
-        if number is not None:
-            votes.setdefault((int(each["caller"]), int(each["size"])), Counter())[number] += 1
+    for number, caller, size in found.samples[found.samples["weight"] > 0][["id", "caller", "size"]].tolist():
+        if number in type_of:
+            votes.setdefault((caller, size), Counter())[type_of[number]] += 1
     return {key: counted.most_common(1)[0][0] for key, counted in votes.items()}
 
 
 def _key(found: Purpose) -> Key:
     several = found.type == naming.UNKNOWN or found.how == "container"
     return (f"{found.type} at {found.where}" if several else found.type, found.how)
-
-
-def _kind_of(census: Census, found: Purpose) -> Kind:
-    return census.kinds.setdefault(_key(found), Kind(found.type, found.how, found.advice))
 
 
 Place = tuple[int, int, int]  # caller, size, stack
@@ -205,8 +200,7 @@ def _purposes(
 ) -> dict[Place, Purpose]:
     purposes: dict[Place, Purpose] = {}
     weights: Counter[Place] = Counter()
-    for each in begins:
-        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+    for caller, size, stack, weight in begins[["caller", "size", "text", "weight"]].tolist():
         weights[caller, size, stack] += weight
         if (caller, size, stack) not in purposes:
             frames = symbols.frames(found.stacks.get(stack) or (caller,))
@@ -223,7 +217,7 @@ def _behind_control_blocks(purposes: dict[Place, Purpose], weights: Counter[Plac
     for place, what in purposes.items():
         if what.how in naming.OF_SEPARATE_OBJECTS:
             blocks.setdefault(what.where, Counter())[what.type] += weights[place]
-        elif what.type == naming.UNKNOWN and naming.is_line(what.where):
+        elif what.type == naming.UNKNOWN and re.search(r":\d+$", what.where):
             unknown.setdefault(what.where, {}).setdefault(place[1], []).append(place)
     named: dict[Place, Purpose] = {}
     for where, by_size in unknown.items():
@@ -238,32 +232,33 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     types = _types_of(found)
     is_begin = found.samples["weight"] > 0
     begins, begin_threads = found.samples[is_begin], found.sample_threads[is_begin]
+    ends = found.samples[~is_begin][["id", "tick", "end", "caller"]].tolist()
     ended = {
-        int(each["id"]): (int(each["tick"]), int(each["end"]), int(thread), int(each["caller"]))
-        for each, thread in zip(found.samples[~is_begin], found.sample_threads[~is_begin], strict=True)
+        number: (tick, how, by, usable)
+        for (number, tick, how, usable), by in zip(ends, found.sample_threads[~is_begin].tolist(), strict=True)
     }
     purposes = _purposes(found, begins, types, symbols, names)
     votes: dict[tuple[int, int], Counter[Key]] = {}
     lives: dict[Key, list[tuple[float, float, float]]] = {}
     outlived: dict[int, Counter[tuple[Key, int]]] = {}
     window = min((each.end - each.begin for each in found.windows), default=0)
-    for each, thread in zip(begins, begin_threads, strict=True):
-        caller, size, stack, weight = (int(each[name]) for name in ("caller", "size", "text", "weight"))
+    columns = begins[["id", "tick", "caller", "size", "text", "weight"]].tolist()
+    for (number, tick, caller, size, stack, weight), thread in zip(columns, begin_threads.tolist(), strict=True):
         what = purposes[caller, size, stack]
-        kind = _kind_of(census, what)
+        kind = census.kinds.setdefault(_key(what), Kind(what.type, what.how, what.advice))
         votes.setdefault((caller, size), Counter())[_key(what)] += weight
         kind.samples += 1
         kind.objects += weight
         kind.squares += weight * weight
         kind.bytes += weight * size
         kind.sites[what.where] += weight
-        until, how, by, usable = ended.get(int(each["id"]), (found.last_tick, 0, 0, 0))
+        until, how, by, usable = ended.get(number, (found.last_tick, 0, 0, 0))
         if how == trace.FREED:
             kind.freed += weight
             kind.freed_elsewhere += weight if by != thread else 0
-            if usable and until - int(each["tick"]) > window:
+            if usable and until - tick > window:
                 outlived.setdefault(usable, Counter())[_key(what), size] += weight
-        life = max(0, until - int(each["tick"])) / found.ticks_per_ns
+        life = max(0, until - tick) / found.ticks_per_ns
         lives.setdefault(_key(what), []).append((life, float(how == trace.FREED), float(weight)))
     for key, rows in lives.items():
         census.kinds[key].lives.append(np.array(rows))
@@ -277,8 +272,13 @@ def _count_samples(census: Census, found: Trace, symbols: Symbols, names: dict[s
     census.of_caller.append({caller: counted.most_common(1)[0][0] for caller, counted in by_caller.items()})
 
 
-def key_of(census: Census, number: int, caller: int, size: int) -> Key | None:
-    return census.of_event[number].get((caller, size)) or census.of_caller[number].get(caller)
+def keys_of(census: Census, number: int, callers: np.ndarray, sizes: np.ndarray) -> tuple[list, np.ndarray]:
+    """The kinds of these objects of a trace (None: not known), and for each object which of them it is."""
+    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    of_event, of_caller = census.of_event[number], census.of_caller[number]
+    keys = [of_event.get((caller, size)) or of_caller.get(caller) for caller, size in unique.tolist()]
+    return keys, place.reshape(-1)
 
 
 def pairs(found: Trace, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -307,14 +307,12 @@ def _count_events(census: Census, number: int, found: Trace) -> None:
     open_for = np.array([max(1, each.end - each.begin) for each in found.windows], float)
     stands_for = np.diff(ends_at) / open_for
     begins, ends, only_ends = pairs(found, np.arange(len(found.events)))
-    callers, sizes, costs = found.events["caller"][begins], found.event_sizes[begins], _costs(found)
-    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
-    unique, place = np.unique(both, axis=0, return_inverse=True)
-    place = place.reshape(-1)
+    costs = _costs(found)
+    keys, place = keys_of(census, number, found.events["caller"][begins], found.event_sizes[begins])
     is_fault = _faults(found, costs, window_of)
     of_place: dict[Key, list[int]] = {}
-    for at, (caller, size) in enumerate(unique):
-        if key := key_of(census, number, int(caller), int(size)):
+    for at, key in enumerate(keys):
+        if key:
             of_place.setdefault(key, []).append(at)
     usable, usable_place = np.unique(found.event_sizes[only_ends], return_inverse=True)
     usable_place = usable_place.reshape(-1)

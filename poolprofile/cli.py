@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from poolbench import options
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.progress import Progress
 from poolbench.results import record
 from poolbench.results.read import Results
-from poolbench.system import build, hardware, mallocs
+from poolbench.system import hardware, mallocs
 from poolprofile import launch, native
 
 EPILOG_PROFILE = """\b
@@ -59,13 +60,13 @@ def _read(paths: list[Path]):
     for path in paths:
         try:
             found.append(trace.read(path))
-        except trace.BadTrace as error:
+        except BadInput as error:
             bad.append(str(error))
     return found, bad
 
 
 def _census(traces: list):
-    from poolprofile import census, symbols
+    from poolprofile import census
 
     mine, others = census.busiest(traces)
     if others:
@@ -73,17 +74,14 @@ def _census(traces: list):
         options.say(f"{len(others)} more processes were recorded, of {names}; the report is of {mine[0].program}")
     if any(each.full for each in mine):
         options.complain("the trace reached its size bound: what came later is missing (--most-mebibytes)")
-    try:
-        return census.take(mine)
-    except symbols.NoSymbolizer as error:
-        raise options.fail(str(error), 1) from error
+    return census.take(mine)
 
 
 def _pattern(only: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(only) if only is not None else None
     except re.error as error:
-        raise options.fail(f"--only {only} is no regular expression: {error}") from error
+        raise BadInput(f"--only {only} is no regular expression: {error}") from error
 
 
 def _candidates(found, only: re.Pattern[str] | None) -> list:
@@ -112,7 +110,7 @@ class Replays:
 
 
 def _savings(found, asked: Replays):
-    """(Savings, Plan), or None when there is nothing that could be replayed."""
+    """Savings, or None when there is nothing that could be replayed."""
     from poolprofile import plan, saving
 
     candidates = _candidates(found, asked.only)
@@ -127,7 +125,7 @@ def _savings(found, asked: Replays):
     if any(kind.advice for kind in found.kinds.values()):  # not of a program in C
         try:
             libraries[mallocs.OURS] = mallocs.Malloc(mallocs.OURS, str(native.pooled_new(options.say)))
-        except build.BuildFailed as error:
+        except Failed as error:
             options.complain(f"{mallocs.OURS} is not replayed: {error}")
     modes = saving.modes_of(planned, ranked, edited, libraries)
     replayer = native.replayer(options.say)
@@ -136,13 +134,14 @@ def _savings(found, asked: Replays):
         f"{len(modes)} ways, {asked.samples} times each"
     )
     with tempfile.TemporaryDirectory(prefix="poolbench-") as directory:
-        path = plan.write(planned, Path(directory) / "plan")
+        path = Path(directory) / "plan"
+        path.write_bytes(planned.data)
         shown = Progress(options.progress_stream())
         times = saving.measure(
             replayer, path, modes, libraries, asked.samples, asked.seed,
             lambda done, total: shown.show(f"[{done} of {total} replays]"),
         )  # fmt: skip
-    return saving.conclude(found, planned, ranked, edited, times), planned
+    return saving.conclude(found, planned, ranked, edited, times)
 
 
 def _origins(traces: list, kept: bool, again: bool) -> list[str]:
@@ -160,14 +159,13 @@ def _origins(traces: list, kept: bool, again: bool) -> list[str]:
 
 def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, again: bool = False) -> None:
     """`asked` None: nothing is replayed. `kept`: the traces are files of the user's; `again`: recorded earlier."""
-    from poolprofile import report, saving
+    from poolprofile import report
 
     found = _census(traces)
     if not found.objects:
-        raise options.fail(
+        raise Failed(
             f"{found.program} allocated too little to be sampled ({found.seconds:.2f} s): there is nothing to pool; "
-            "a longer run, or a larger input, shows more",
-            1,
+            "a longer run, or a larger input, shows more"
         )
     origins = _origins(found.traces, kept, again and asked is not None)
     savings, failed = None, ""
@@ -175,16 +173,15 @@ def _report(traces: list, asked: Replays | None, as_json: bool, kept: bool, agai
         try:
             savings = _savings(found, asked)
             failed = "" if savings else "too few calls were recorded in the windows: run it longer for a prediction"
-        except (saving.ReplayFailed, build.BuildFailed) as error:
+        except Failed as error:
             failed = str(error)
     options.begin("\n".join(origins), as_json)
     if as_json:
-        measured = report.record(found, *(savings or (None, None)))
-        typer.echo(json.dumps({"origin": origins, **measured}, indent=1))
+        typer.echo(json.dumps({"origin": origins, **report.record(found, savings)}, indent=1))
     else:
-        report.tell(found, *(savings or (None, None)))
+        report.tell(found, savings)
     if failed:
-        raise options.fail(failed, 1)
+        raise Failed(failed)
 
 
 def _check_writable(directory: Path) -> None:
@@ -193,7 +190,7 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise options.fail(f"--keep {directory}: it cannot be written: {error.strerror}", 1) from error
+        raise Failed(f"--keep {directory}: it cannot be written: {error.strerror}") from error
 
 
 def profile(
@@ -222,42 +219,34 @@ def profile(
     from poolprofile import trace
 
     pattern = _pattern(only)
-    try:
-        launch.check(command[0])
-        if keep:  # an error before the program runs, which may take hours
-            _check_writable(keep)
-        recorder = native.recorder(options.say)
-        with launch.directory() as directory:
-            began, busy = record.now(), hardware.busy_share()
-            if warning := hardware.busy_warning(busy):
-                options.say(warning)
-            status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
-            paths = sorted(directory.glob("*.pooltrace"))
-            for path in paths:
-                trace.note(path, hardware.describe(), began, busy)
-            traces, bad = _read(paths)
-            for why in bad:
-                options.complain(why)
-            if not traces:
-                raise options.fail(
-                    f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
-                    f"or could not write to {directory}",
-                    1,
-                )
-            if status:
-                how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-                options.say(f"{command[0]} {how}; what it did until then was recorded")
-            for each in traces if keep else ():
-                used = int.from_bytes(each.path.read_bytes()[32:40], "little")
-                options.say(f"kept: {launch.keep(each.path, used, keep)}")
-            _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
-    except launch.CannotRecord as error:
-        raise options.fail(str(error)) from error
-    except (build.BuildFailed, OSError) as error:
-        raise options.fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        options.say("interrupted")
-        raise typer.Exit(options.INTERRUPTED) from None
+    launch.check(command[0])
+    if keep:  # an error before the program runs, which may take hours
+        _check_writable(keep)
+    recorder = native.recorder(options.say)
+    with launch.directory() as name:
+        directory = Path(name)
+        began, busy = record.now(), hardware.busy_share()
+        if warning := hardware.busy_warning(busy):
+            options.say(warning)
+        status = launch.run(command, recorder, directory, most << 20, STANDARD_ERROR if as_json else None)
+        paths = sorted(directory.glob("*.pooltrace"))
+        for path in paths:
+            trace.note(path, hardware.describe(), began, busy)
+        traces, bad = _read(paths)
+        for why in bad:
+            options.complain(why)
+        if not traces:
+            raise Failed(
+                f"{command[0]} left no trace (exit status {status}): it was linked statically, cleared LD_PRELOAD, "
+                f"or could not write to {directory}"
+            )
+        if status:
+            how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            options.say(f"{command[0]} {how}; what it did until then was recorded")
+        for each in traces if keep else ():
+            used = int.from_bytes(each.path.read_bytes()[32:40], "little")
+            options.say(f"kept: {launch.keep(each.path, used, keep)}")
+        _report(traces, None if no_replay else Replays(samples, top, pattern, seed), as_json, keep is not None)
 
 
 def replay(
@@ -277,13 +266,9 @@ def replay(
     pattern = _pattern(only)
     found, bad = _read(traces)
     if bad:
-        raise options.fail(bad[0])
-    try:
-        asked = None if no_replay else Replays(samples, top, pattern, seed)
-        _report(found, asked, as_json, kept=True, again=True)
-    except KeyboardInterrupt:
-        options.say("interrupted")
-        raise typer.Exit(options.INTERRUPTED) from None
+        raise BadInput(bad[0])
+    asked = None if no_replay else Replays(samples, top, pattern, seed)
+    _report(found, asked, as_json, kept=True, again=True)
 
 
 def add_to(app: typer.Typer, name: str = "profile") -> None:
@@ -295,10 +280,6 @@ def add_to(app: typer.Typer, name: str = "profile") -> None:
 
 def main() -> None:
     options.stop_on_signal()
-    app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=options.Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     add_to(app, "run")
     app(prog_name="poolprofile")
-
-
-if __name__ == "__main__":
-    main()

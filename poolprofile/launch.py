@@ -8,25 +8,22 @@ import stat
 import struct
 import subprocess
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
+
+from poolbench.errors import BadInput
 
 SHARED_MEMORY = Path("/dev/shm")
 PT_INTERP = 3
 
 
-class CannotRecord(ValueError):
-    """Why, and what to do about it."""
-
-
 def _is_dynamic(path: Path) -> bool | None:
-    """None: no ELF file. Raises CannotRecord for one that this machine's recorder cannot be loaded into."""
+    """None: no ELF file. Raises BadInput for one that this machine's recorder cannot be loaded into."""
     with path.open("rb") as file:
         head = file.read(64)
         if head[:4] != b"\x7fELF":
             return None
         if head[4] != 2:
-            raise CannotRecord(f"{path} is a 32-bit program; only 64-bit ones can be recorded")
+            raise BadInput(f"{path} is a 32-bit program; only 64-bit ones can be recorded")
         (offset,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)
         file.seek(offset)
@@ -35,34 +32,30 @@ def _is_dynamic(path: Path) -> bool | None:
 
 
 def check(word: str) -> Path:
-    """The program's file; raises CannotRecord."""
+    """The program's file; raises BadInput."""
     found = shutil.which(word)
     if found is None:
         if Path(word).is_file():
-            raise CannotRecord(f"{word} is not executable: chmod +x {word}")
-        raise CannotRecord(f"there is no program {word}: give a path, as in ./program, or a name that is in PATH")
+            raise BadInput(f"{word} is not executable: chmod +x {word}")
+        raise BadInput(f"there is no program {word}: give a path, as in ./program, or a name that is in PATH")
     path = Path(found)
     try:
         dynamic = _is_dynamic(path)
     except (OSError, struct.error) as error:
-        raise CannotRecord(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if dynamic is False:
-        raise CannotRecord(
+        raise BadInput(
             f"{path} is linked statically, so nothing can be preloaded into it: link it without -static to profile it"
         )
     if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) and os.geteuid() != path.stat().st_uid:
-        raise CannotRecord(
-            f"{path} runs as another user (setuid), for which nothing is preloaded: profile a plain copy"
-        )
+        raise BadInput(f"{path} runs as another user (setuid), for which nothing is preloaded: profile a plain copy")
     return path
 
 
-@contextmanager
-def directory():
+def directory() -> tempfile.TemporaryDirectory:
     """Where traces are written: in memory, so that writing them costs the program no disk."""
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="poolbench-", dir=parent) as name:
-        yield Path(name)
+    return tempfile.TemporaryDirectory(prefix="poolbench-", dir=parent)
 
 
 def run(command: list[str], recorder: Path, traces: Path, most_bytes: int, output=None) -> int:

@@ -135,12 +135,15 @@ def _of_container(container: str, element: str) -> str:
     return f"{container} of {outline(tidy(element), LONG)}{pointer}"
 
 
+def _of_control_block(name: str) -> tuple[str, str] | None:
+    """(type, how) of what is behind a control block of that type."""
+    how = next((how for pattern, how in CONTROL_BLOCKS if re.match(pattern, name)), None)
+    return how and (tidy(first_argument(name, name.index("<") + 1)), how)
+
+
 def of_type_info(name: str) -> tuple[str, str]:
     """(type, how) of the demangled type of an object with a virtual table."""
-    for pattern, how in CONTROL_BLOCKS:
-        if found := re.match(pattern, name):
-            return tidy(first_argument(name, name.index("<", found.start()) + 1)), how
-    return tidy(name), "new"
+    return _of_control_block(name) or (tidy(name), "new")
 
 
 def _of_function(frame: Frame) -> tuple[str, str] | None:
@@ -174,9 +177,8 @@ def of_frames(frames: Sequence[Frame]) -> tuple[str, str]:
         if found := ALLOCATED.search(frame.function):
             inner = first_argument(frame.function, found.end())
             inner = first_argument(inner, inner.index("<") + 1) if inner.startswith("std::allocator<") else inner
-            for pattern, how in CONTROL_BLOCKS:
-                if re.match(pattern, inner):
-                    return tidy(first_argument(inner, inner.index("<") + 1)), how
+            if block := _of_control_block(inner):
+                return block
             asked = asked or inner
         if not element and (found := SEQUENCE.match(frame.function)):
             element = first_argument(frame.function, found.end())
@@ -186,11 +188,6 @@ def of_frames(frames: Sequence[Frame]) -> tuple[str, str]:
     if container:
         return _of_container(container, element or asked), "container"
     return (outline(tidy(asked), LONG), "allocator") if asked else (UNKNOWN, "")
-
-
-def is_line(where: str) -> bool:
-    """Whether a call site is a line, not only a function or a module."""
-    return re.search(r":\d+$", where) is not None
 
 
 def _of_library(frame: Frame) -> bool:

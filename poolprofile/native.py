@@ -8,42 +8,36 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from poolbench.system.build import BUILDS, ROOT, BuildFailed
+from poolbench.errors import Failed
+from poolbench.system.build import BUILDS, ROOT
 
 CACHE = BUILDS / "native"
 COMPILERS = ("c++", "g++", "clang++", "clang++-19")
 TOLD_LINES = 40  # of what a compiler says
 
 
-def compiler(named: str | None = None) -> str:
-    """The user's: the one named, else $CXX, else the usual ones."""
-    for name in (named,) if named else (os.environ.get("CXX"), *COMPILERS):
+def compiler() -> str:
+    """The user's: $CXX, else the usual ones."""
+    for name in (os.environ.get("CXX"), *COMPILERS):
         if name and shutil.which(name):
             return name
-    asked = named or ", ".join(COMPILERS)
-    raise BuildFailed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with --cxx or $CXX")
+    asked = ", ".join(COMPILERS)
+    raise Failed(f"there is no C++ compiler ({asked}); Debian: apt install g++, or name one with $CXX")
 
 
-def _fingerprint(command: list[str], sources: Iterable[Path], cxx: str) -> str:
+def compiled(name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None]) -> Path:
+    """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
+    `sources` has changed. Raises Failed with what the compiler said."""
     digest = hashlib.sha256("\0".join(command).encode())
-    where = Path(os.path.realpath(shutil.which(cxx) or cxx)).stat()
-    digest.update(f"{where.st_size} {where.st_mtime_ns}".encode())
+    of_compiler = Path(shutil.which(command[0]) or command[0]).stat()
+    digest.update(f"{of_compiler.st_size} {of_compiler.st_mtime_ns}".encode())
     for source in sorted(sources):
         digest.update(f"\0{source}\0".encode() + source.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def compiled(
-    name: str, command: list[str], sources: Iterable[Path], say: Callable[[str], None], cache: Path | None = None
-) -> Path:
-    """The file that the command makes when `-o FILE` follows; compiled again when the command, the compiler or one of
-    `sources` has changed. Raises BuildFailed with what the compiler said."""
-    cache = cache or CACHE
-    target = cache / f"{name}-{_fingerprint(command, sources, command[0])}"
+    target = CACHE / f"{name}-{digest.hexdigest()[:16]}"
     if target.is_file():
         return target
     say(f"compiling {name} with {command[0]}")
-    cache.mkdir(parents=True, exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     # Under a name of its own until it is whole: another poolbench may be at it.
     partial = target.with_name(f"{target.name}.{os.getpid()}")
     done = subprocess.run(
@@ -52,9 +46,9 @@ def compiled(
     if done.returncode != 0:
         partial.unlink(missing_ok=True)
         said = "\n".join((done.stdout + done.stderr).splitlines()[:TOLD_LINES])
-        raise BuildFailed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
+        raise Failed(f"{name} does not compile:\n{said}\nthe command: {' '.join(command)}")
     partial.replace(target)
-    for old in cache.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
+    for old in CACHE.glob(f"{name}-" + "[0-9a-f]" * 16):  # of sources that are no longer
         if old != target:
             old.unlink(missing_ok=True)
     return target

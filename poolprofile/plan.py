@@ -8,11 +8,10 @@ creates most of that size. A replay needs the complete order, so only whole wind
 
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from poolprofile.census import Census, Key, key_of, pairs
+from poolprofile.census import Census, Key, keys_of, pairs
 from poolprofile.trace import Trace
 
 MAGIC = b"poolplan1"
@@ -46,14 +45,6 @@ def _chosen(found: Trace, most: int) -> list[np.ndarray]:
     if total > most:
         windows = windows[:: -(-total // most)]
     return windows
-
-
-def _groups(census: Census, number: int, callers, sizes, groups: dict[Key, int]) -> np.ndarray:
-    """Of each object the number of its kind; 0: it is never pooled."""
-    both = np.stack([callers, sizes.astype(np.uint64)], axis=1)
-    unique, place = np.unique(both, axis=0, return_inverse=True)
-    numbers = [groups.get(key_of(census, number, int(caller), int(size)), 0) for caller, size in unique]
-    return np.array(numbers, np.uint16)[place.reshape(-1)]
 
 
 def _majority(values: np.ndarray, by: np.ndarray) -> dict[int, int]:
@@ -92,7 +83,8 @@ def _window(census: Census, number: int, found: Trace, rows: np.ndarray, groups:
     own = np.zeros(len(begins), OBJECT)
     own["size"] = np.clip(sizes[begins], 1, LARGEST)
     own["align"] = aligns[begins]
-    own["group"] = _groups(census, number, found.events["caller"][rows][begins], sizes[begins], groups)
+    keys, place = keys_of(census, number, found.events["caller"][rows][begins], sizes[begins])
+    own["group"] = np.array([groups.get(key, 0) for key in keys], np.uint16)[place]
     # Of those that existed before, only the usable size is known. The samples tell what outlives a window; of a size
     # that none of them has, the objects that were seen whole.
     whole = ends >= 0
@@ -143,8 +135,3 @@ def make(census: Census, pooled: list[Key]) -> Plan | None:
         b"".join(parts), threads, len(windows), sum(len(each[1]) for each in windows), float(counts.sum()),
         {key: float(counts[number]) for key, number in groups.items()},
     )  # fmt: skip
-
-
-def write(plan: Plan, path: Path) -> Path:
-    path.write_bytes(plan.data)
-    return path

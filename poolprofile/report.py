@@ -3,11 +3,11 @@
 
 from pathlib import Path
 
-from poolbench import options
+import typer
+
 from poolbench.system.mallocs import DEFAULT, OURS
 from poolbench.tables import NONE, Sheet, number, print_text
-from poolprofile.census import Census, Key, Kind
-from poolprofile.plan import Plan
+from poolprofile.census import Census, Kind
 from poolprofile.saving import Saving, Savings
 
 SHOWN = 12  # types
@@ -19,20 +19,19 @@ NOTHING = "malloc is good enough here: no change saves a significant share of th
 NEGLIGIBLE = 0.01  # of the program's time: a smaller saving is not worth a change
 
 
+def _in_units(value: float, units: tuple[str, str, str], smallest: str) -> str:
+    for unit, size in zip(units, (1e9, 1e6, 1e3), strict=True):
+        if value >= size:
+            return f"{number(value / size)} {unit}"
+    return smallest
+
+
 def duration(ns: float | None) -> str:
-    if ns is None:
-        return "to the end"
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{number(ns / size)} {unit}"
-    return f"{number(ns)} ns"
+    return "to the end" if ns is None else _in_units(ns, ("s", "ms", "us"), f"{number(ns)} ns")
 
 
 def amount(count: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{number(count / size)} {unit}"
-    return f"{count:.0f}"
+    return _in_units(count, ("G", "M", "k"), f"{count:.0f}")
 
 
 def share(value: float | None) -> str:
@@ -74,7 +73,7 @@ def sheet(census: Census) -> Sheet:
     note = "freed elsewhere: by another thread; malloc and free ns: the calls, as recorded; live: on average"
     note += f"; {rest} kinds more: --json lists all" if rest > 0 else ""
     title = "What it allocates, by time in malloc and free"
-    return Sheet(title, COLUMNS, [_row(kind, census) for kind in ranked[:SHOWN]], note, {"type", "created by", "at"})
+    return Sheet(title, COLUMNS, [_row(kind, census) for _, kind in ranked[:SHOWN]], note, {"type", "created by", "at"})
 
 
 def head(census: Census) -> str:
@@ -105,18 +104,12 @@ def _sentence(kind: Kind, saving: Saving) -> str:
     return f"{change}: no sure saving ({percent(saving)})"
 
 
-def ranking(savings: Savings) -> list[tuple[Key, Saving]]:
-    order = {"saves": 0, "undecided": 1, "costs": 2}
-    return sorted(savings.of_kind.items(), key=lambda item: (order[item[1].verdict], -item[1].share))
-
-
 def sentences(census: Census, savings: Savings) -> list[str]:
-    found = [f"{at + 1}. {_sentence(census.kinds[key], each)}" for at, (key, each) in enumerate(ranking(savings))]
+    """The surest gains first."""
+    order = {"saves": 0, "undecided": 1, "costs": 2}
+    ranked = sorted(savings.of_kind.items(), key=lambda item: (order[item[1].verdict], -item[1].share))
+    found = [f"{at}. {_sentence(census.kinds[key], each)}" for at, (key, each) in enumerate(ranked, 1)]
     return found or ["Nothing that it allocates can be pooled by a change of a line, or is worth it."]
-
-
-def preload(name: str) -> str:
-    return f"preload lib{name}.so" if name == OURS else f"preload {name}"
 
 
 def answer(census: Census, savings: Savings) -> str:
@@ -130,7 +123,8 @@ def answer(census: Census, savings: Savings) -> str:
         return f"malloc is good enough here: nothing saves as much as {NEGLIGIBLE:.0%} of the program's time."
     told = "With no change, no other malloc is predicted to save anything"
     if best:
-        told = f"With no change, {preload(best)}: it saves {percent(better[best])} of the program's time"
+        library = f"lib{best}.so" if best == OURS else best
+        told = f"With no change, preload {library}: it saves {percent(better[best])} of the program's time"
     if not savings.adds:
         return told + "; no make_shared call was seen whose edit could add to that."
     objects = sum(census.kinds[key].objects for key in savings.edited) / max(census.objects, 1.0)
@@ -156,14 +150,14 @@ def malloc_sheet(savings: Savings) -> Sheet:
     return Sheet("What each malloc, preloaded, would save", columns, rows, note, {"malloc"})
 
 
-def tell(census: Census, savings: Savings | None, plan: Plan | None) -> None:
+def tell(census: Census, savings: Savings | None) -> None:
     if savings is not None:
-        options.tell(answer(census, savings) + "\n")
+        typer.echo(answer(census, savings) + "\n")
         print_text(malloc_sheet(savings))
-        options.tell("What pooling one type would save:")
+        typer.echo("What pooling one type would save:")
         for line in (*sentences(census, savings), NOT_PREDICTED, ""):
-            options.tell(line)
-    options.tell(head(census) + "\n")
+            typer.echo(line)
+    typer.echo(head(census) + "\n")
     print_text(sheet(census))
 
 
@@ -176,8 +170,9 @@ def _saving_record(saving: Saving | None) -> dict | None:
     }  # fmt: skip
 
 
-def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
-    seconds = max(census.seconds, 1e-9)
+def record(census: Census, savings: Savings | None) -> dict:
+    found = savings or Savings({}, {}, [], {}, {})
+    plan, seconds = found.plan, max(census.seconds, 1e-9)
     kinds = [
         {
             "type": kind.type,
@@ -195,9 +190,9 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
             "merging_ns": kind.merging_ns,
             "new_memory_ns": kind.new_memory_ns,
             "instead": kind.advice or None,
-            "saving": _saving_record(savings.of_kind.get(key) if savings else None),
+            "saving": _saving_record(found.of_kind.get(key)),
         }
-        for key, kind in sorted(census.kinds.items(), key=lambda item: -item[1].objects * max(item[1].cost_ns, 1.0))
+        for key, kind in census.ranked()
     ]
     return {
         "program": census.program,
@@ -207,14 +202,9 @@ def record(census: Census, savings: Savings | None, plan: Plan | None) -> dict:
         "allocations": census.objects,
         "traces": [str(Path(each.path).name) for each in census.traces],
         "types": kinds,
-        **{
-            name: {malloc: _saving_record(each) for malloc, each in found.items()}
-            for name, found in (
-                ("mallocs", savings.of_malloc if savings else {}),
-                ("make_shared_pooled", savings.of_edit if savings else {}),
-                ("make_shared_adds", savings.adds if savings else {}),
-            )
-        },
+        "mallocs": {malloc: _saving_record(each) for malloc, each in found.of_malloc.items()},
+        "make_shared_pooled": {malloc: _saving_record(each) for malloc, each in found.of_edit.items()},
+        "make_shared_adds": {malloc: _saving_record(each) for malloc, each in found.adds.items()},
         "answer": answer(census, savings) if savings else None,
         "replayed": {"calls": plan.events, "windows": plan.windows, "threads": plan.threads} if plan else None,
         "ranking": sentences(census, savings) if savings else [],

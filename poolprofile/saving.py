@@ -19,8 +19,6 @@ program walks them, which no trace shows. A replay that touches each object as i
 addresses, shows 1 to 2 ns an object: such accesses do not depend on each other, so the processor overlaps their cache
 misses, while a walk waits for each. So no end of an interval is a bound of what a change saves."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -31,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from poolbench.analysis import stats
+from poolbench.errors import Failed
 from poolbench.measure.sample import environment
 from poolbench.system import process
 from poolbench.system.mallocs import DEFAULT, OURS, Malloc
@@ -41,10 +40,6 @@ LIMIT = 300.0  # seconds of one replay
 TARGET_SECONDS = 0.3  # of the rounds that count
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50  # of each window the least time is taken
 NEW, NONE = "new", "none"
-
-
-class ReplayFailed(RuntimeError):
-    """A replay that ended badly, or ran on another malloc than asked for."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +66,10 @@ def _replay(replayer: Path, plan: Path, mode: Mode, malloc: Malloc, rounds: int)
     ended = process.run([str(replayer), str(plan), mode.pooled, str(rounds)], environment(malloc), LIMIT)
     if ended.status != 0:
         why = "no result in time" if ended.status is None else f"status {ended.status}: {ended.stderr.strip()[-300:]}"
-        raise ReplayFailed(f"the replay on {malloc.name} failed: {why}")
+        raise Failed(f"the replay on {malloc.name} failed: {why}")
     found = json.loads(ended.stdout.splitlines()[-1])
     if malloc.path and Path(found["malloc_path"]).resolve() != Path(malloc.path).resolve():
-        raise ReplayFailed(f"{malloc.path} was not loaded: the replay ran on {found['malloc']}")
+        raise Failed(f"{malloc.path} was not loaded: the replay ran on {found['malloc']}")
     return float(found["seconds"])
 
 
@@ -83,7 +78,7 @@ def measure(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[Mode, list[float]]:  # fmt: skip
     """Seconds of a replay, of all its threads together: `samples` processes of each mode, shuffled in each round.
-    Raises ReplayFailed."""
+    Raises Failed."""
     once = _replay(replayer, plan, modes[0], mallocs[modes[0].malloc], 1)
     rounds = 1 + min(MOST_ROUNDS, max(FEWEST_ROUNDS, math.ceil(TARGET_SECONDS / max(once, 1e-4))))
     order = random.Random(seed)
@@ -95,55 +90,33 @@ def measure(
     return found
 
 
-class _Draws:
-    """Bootstrap draws of the replay times. All conclusions of a profile use the same draws."""
+def _drawn(rng: np.random.Generator, values: list[float]) -> np.ndarray:
+    """Medians of resamples, widened as Student's t asks: of few runs the resampled median varies too little."""
+    from scipy.stats import norm, t
 
-    def __init__(self, times: dict[Mode, list[float]]):
-        self.rng = np.random.default_rng(stats.SEED)
-        self._medians = {mode: self._drawn(values) for mode, values in times.items()}
-
-    def _drawn(self, values: list[float]) -> np.ndarray:
-        """Medians of resamples, widened as Student's t asks: of few runs the resampled median varies too little."""
-        drawn = np.median(self.rng.choice(np.asarray(values), (stats.RESAMPLES, len(values))), axis=1)
-        return stats.median(values) + (drawn - stats.median(values)) * _widening(len(values))
-
-    def seconds(self, mode: Mode) -> np.ndarray:
-        return self._medians[mode]
+    drawn = np.median(rng.choice(np.asarray(values), (stats.RESAMPLES, len(values))), axis=1)
+    widening = float(t.ppf(0.975, max(1, len(values) - 1)) / norm.ppf(0.975))
+    return stats.median(values) + (drawn - stats.median(values)) * widening
 
 
-@dataclass(frozen=True)
-class _Present:
-    """What is known of the program as it is."""
-
-    cpu_seconds: float
-    part: float  # of the recorded cost of a call, at most 1: all calls together take no longer than the program
-
-    @classmethod
-    def of(cls, census: Census) -> _Present:
-        return cls(max(census.cpu_seconds, 1e-9), 1.0 / max(1.0, census.share_inside))
-
-
-def _saving(draws: _Draws, present: _Present, kinds: list[Kind], replayed: float, replayed_draws: np.ndarray) -> Saving:
+def _saving(
+    census: Census, rng: np.random.Generator, kinds: list[Kind], replayed: float, replayed_draws: np.ndarray
+) -> Saving:
     """`replayed`: ns of an object after the change; not less than none, whatever is subtracted from a replay. A replay
     uses the same memory again and again, so what new memory costs the program is on neither side."""
+    cpu_ns = max(census.cpu_seconds, 1e-9) * 1e9
+    part = 1.0 / max(1.0, census.share_inside)  # all calls together take no longer than the program
     objects = max(sum(kind.objects for kind in kinds), 1.0)
-    recorded = present.part * sum(kind.objects * (kind.cost_ns - kind.new_memory_ns) for kind in kinds) / objects
+    recorded = part * sum(kind.objects * (kind.cost_ns - kind.new_memory_ns) for kind in kinds) / objects
     ns = recorded - max(0.0, replayed)
     size = len(replayed_draws)
     now, then = np.zeros(size), np.zeros(size)  # shares of the processor time
     for kind in kinds:
-        count = kind.objects * np.maximum(0.0, draws.rng.normal(1.0, kind.uncertainty, size))
-        costs = np.maximum(0.0, kind.cost_draws(draws.rng, size) - kind.new_memory_ns)
-        now += count * present.part * costs / 1e9 / present.cpu_seconds
-        then += count * np.maximum(0.0, replayed_draws) / 1e9 / present.cpu_seconds
+        count = kind.objects * np.maximum(0.0, rng.normal(1.0, kind.uncertainty, size))
+        now += count * part * np.maximum(0.0, kind.cost_draws(rng, size) - kind.new_memory_ns) / cpu_ns
+        then += count * np.maximum(0.0, replayed_draws) / cpu_ns
     low, high = np.percentile(np.minimum(1.0, now) - then, [2.5, 97.5])
-    return Saving(ns, ns * objects / 1e9 / present.cpu_seconds, float(low), float(high))
-
-
-def _widening(runs: int) -> float:
-    from scipy.stats import norm, t
-
-    return float(t.ppf(0.975, max(1, runs - 1)) / norm.ppf(0.975))
+    return Saving(ns, ns * objects / cpu_ns, float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -153,6 +126,7 @@ class Savings:
     edited: list[Key]  # all that make_shared creates
     of_edit: dict[str, Saving]  # these in the pool and the rest on the malloc
     adds: dict[str, Saving]  # what the edit saves of what that malloc leaves
+    plan: Plan | None = None  # what was replayed
 
 
 def modes_of(planned: Plan, ranked: list[Key], edited: list[Key], libraries: Iterable[str]) -> list[Mode]:
@@ -169,24 +143,25 @@ def modes_of(planned: Plan, ranked: list[Key], edited: list[Key], libraries: Ite
 def conclude(
     census: Census, plan: Plan, ranked: list[Key], edited: list[Key], times: dict[Mode, list[float]]
 ) -> Savings:
-    present, draws = _Present.of(census), _Draws(times)
+    rng = np.random.default_rng(stats.SEED)  # all conclusions of a profile use the same draws of the replay times
+    draws = {mode: _drawn(rng, values) for mode, values in times.items()}
     own, malloc = Mode(NONE), Mode("malloc")
     each_on_malloc = (stats.median(times[malloc]) - stats.median(times[own])) / plan.pairs
-    each_on_malloc_draws = (draws.seconds(malloc) - draws.seconds(own)) / plan.pairs
+    each_on_malloc_draws = (draws[malloc] - draws[own]) / plan.pairs
 
     def of(mode: Mode, pairs: float, keys: list[Key], relative: float = 1.0) -> Saving:
         """`relative`: the cost of these on malloc, over the mean of all."""
         pairs = max(pairs, 1.0)
         gained = (stats.median(times[malloc]) - stats.median(times[mode])) / pairs
-        drawn = each_on_malloc_draws * relative - (draws.seconds(malloc) - draws.seconds(mode)) / pairs
+        drawn = each_on_malloc_draws * relative - (draws[malloc] - draws[mode]) / pairs
         replayed = each_on_malloc * relative - gained
-        return _saving(draws, present, [census.kinds[key] for key in keys], replayed * 1e9, drawn * 1e9)
+        return _saving(census, rng, [census.kinds[key] for key in keys], replayed * 1e9, drawn * 1e9)
 
     def between(base: Mode, mode: Mode) -> Saving:
         """Of two replays alone: what malloc costs now does not matter."""
         per_pair = (stats.median(times[base]) - stats.median(times[mode])) / plan.pairs
-        part = objects / present.cpu_seconds
-        drawn = (draws.seconds(base) - draws.seconds(mode)) / plan.pairs * part
+        part = objects / max(census.cpu_seconds, 1e-9)
+        drawn = (draws[base] - draws[mode]) / plan.pairs * part
         low, high = np.percentile(drawn, [2.5, 97.5])
         return Saving(per_pair * 1e9, per_pair * part, float(low), float(high))
 
@@ -194,7 +169,7 @@ def conclude(
     objects = sum(census.kinds[key].objects for key in every)
     costs = _relative_costs(census, plan)
     of_mode = {mode: of(mode, plan.pairs, every) for mode in times if mode.malloc != DEFAULT}
-    found = Savings({}, {m.malloc: each for m, each in of_mode.items() if "," not in m.pooled}, edited, {}, {})
+    found = Savings({}, {m.malloc: each for m, each in of_mode.items() if "," not in m.pooled}, edited, {}, {}, plan)
     for at, key in enumerate(plan.pairs_of):
         if key in ranked:
             found.of_kind[key] = of(Mode(str(at + 1)), plan.pairs_of[key], [key], costs[key])

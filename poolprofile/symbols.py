@@ -11,14 +11,11 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from poolbench.errors import Failed
 from poolprofile.trace import Module
 
 SECONDS = 300  # for one module: a large one with debug information takes a while
 UNKNOWN = "??"
-
-
-class NoSymbolizer(RuntimeError):
-    """binutils is missing."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Frame:
 def tools() -> tuple[str, str, str]:
     found = shutil.which("addr2line"), shutil.which("c++filt"), shutil.which("nm")
     if not all(found):
-        raise NoSymbolizer("addr2line, c++filt and nm are missing (Debian: apt install binutils)")
+        raise Failed("addr2line, c++filt and nm are missing (Debian: apt install binutils)")
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from poolbench.errors import BadInput
 from poolbench.results.read import MACHINE
 
 MAGIC = b"pooltrc\n"
@@ -34,10 +35,6 @@ FAULT_COUNT = np.dtype([("tick", "<u8"), ("count", "<u8"), ("pages", "<u8")])
 ROWS = {EVENTS: EVENT, SAMPLES: SAMPLE, LONG_CALLS: LONG_CALL, FAULTS: FAULT_COUNT}
 ALLOCATE, DEALLOCATE, RESIZE_NEW, RESIZE_OLD = 1, 2, 3, 4
 FREED, NOT_FOLLOWED = 1, 2
-
-
-class BadTrace(ValueError):
-    """The file and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,10 @@ class Trace:
     begin_tick: int
     last_tick: int
     windows: list[Window]
-    events: np.ndarray  # of EVENT, by time
-    event_threads: np.ndarray
-    samples: np.ndarray  # of SAMPLE
-    sample_threads: np.ndarray
+    events: np.ndarray = field(default_factory=lambda: np.empty(0, EVENT))  # by time
+    event_threads: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint32))
+    samples: np.ndarray = field(default_factory=lambda: np.empty(0, SAMPLE))
+    sample_threads: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint32))
     stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     types: dict[int, str] = field(default_factory=dict)  # mangled
     modules: list[Module] = field(default_factory=list)
@@ -105,24 +102,21 @@ class Trace:
         return (self.events["bits"] >> np.uint64(28)).astype(np.int64)
 
 
-def _text(trace: Trace, kind: int, number: int, body: bytes) -> None:
-    if kind == STACK:
-        trace.stacks[number] = struct.unpack(f"<{len(body) // 8}Q", body[: len(body) // 8 * 8])
-    elif kind == TYPE:
-        trace.types[number] = body.decode(errors="replace")
-    elif kind == MODULE and len(body) >= 24:
-        found = Module(*struct.unpack_from("<3Q", body), body[24:].decode(errors="replace"))
-        if found not in trace.modules:
-            trace.modules.append(found)
-
-
 def _texts(trace: Trace, records: bytes) -> None:
     at = 0
     while at + TEXT.size <= len(records):
         kind, number, size, _ = TEXT.unpack_from(records, at)
-        if at + TEXT.size + size > len(records):
+        body = records[at + TEXT.size : at + TEXT.size + size]
+        if len(body) < size:
             break  # the process ended in the middle of it
-        _text(trace, kind, number, records[at + TEXT.size : at + TEXT.size + size])
+        if kind == STACK:
+            trace.stacks[number] = struct.unpack(f"<{size // 8}Q", body[: size // 8 * 8])
+        elif kind == TYPE:
+            trace.types[number] = body.decode(errors="replace")
+        elif kind == MODULE and size >= 24:
+            found = Module(*struct.unpack_from("<3Q", body), body[24:].decode(errors="replace"))
+            if found not in trace.modules:
+                trace.modules.append(found)
         at += TEXT.size + (size + 7) // 8 * 8
 
 
@@ -152,12 +146,12 @@ def _with_faults(windows: list[Window], noted: np.ndarray) -> list[Window]:
 
 def _header(path: Path, data: bytes) -> tuple:
     if len(data) < HEADER.size:
-        raise BadTrace(f"{path} is no trace, or cut off: {len(data)} bytes")
+        raise BadInput(f"{path} is no trace, or cut off: {len(data)} bytes")
     values = HEADER.unpack_from(data)
     if values[0] != MAGIC:
-        raise BadTrace(f"{path} is no trace: poolbench profile writes them (*.pooltrace)")
+        raise BadInput(f"{path} is no trace: poolbench profile writes them (*.pooltrace)")
     if values[1] != VERSION:
-        raise BadTrace(
+        raise BadInput(
             f"{path} has version {values[1]} of the trace format, this poolbench reads {VERSION}: "
             "read it with the poolbench that recorded it, or record it again"
         )
@@ -183,16 +177,16 @@ def note(path: Path, machine: dict, time: str, busy_share: float) -> None:
 
 
 def read(path: Path) -> Trace:
-    """Raises BadTrace."""
+    """Raises BadInput."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
     except (OSError, ValueError) as error:
-        raise BadTrace(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     values = _header(path, bytes(data[: HEADER.size]))
     header_bytes, block_bytes, window_count, pid, flags, used = values[2:8]
     begin_tick, begin_ns, last_tick, last_ns, last_cpu, clock_cost, program = values[8:]
     if used > len(data) or header_bytes < HEADER.size + window_count * WINDOW.size or block_bytes <= BLOCK.size:
-        raise BadTrace(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
+        raise BadInput(f"{path} is cut off: it says that {used:,} bytes are used, and has {len(data):,}; copy it again")
     last_tick = max(last_tick, begin_tick + 1)
     trace = Trace(
         path=path,
@@ -207,10 +201,6 @@ def read(path: Path) -> Trace:
         begin_tick=begin_tick,
         last_tick=last_tick,
         windows=_windows(bytes(data[:header_bytes]), window_count, last_tick, last_cpu),
-        events=np.empty(0, EVENT),
-        event_threads=np.empty(0, np.uint32),
-        samples=np.empty(0, SAMPLE),
-        sample_threads=np.empty(0, np.uint32),
         session=_session(bytes(data[SESSION_AT : SESSION_AT + SESSION.size])),
     )
     parts = {kind: [(np.empty(0, row), np.empty(0, np.uint32))] for kind, row in ROWS.items()}
@@ -223,9 +213,11 @@ def read(path: Path) -> Trace:
             whole = records[: len(records) // ROWS[kind].itemsize * ROWS[kind].itemsize].view(ROWS[kind])
             parts[kind].append((whole, np.full(len(whole), thread, np.uint32)))
     rows = {kind: [np.concatenate(each) for each in zip(*those, strict=True)] for kind, those in parts.items()}
-    order = {kind: np.argsort(found["tick"], kind="stable") for kind, (found, _) in rows.items()}
-    trace.events, trace.event_threads = (each[order[EVENTS]] for each in rows[EVENTS])
-    trace.samples, trace.sample_threads = (each[order[SAMPLES]] for each in rows[SAMPLES])
+    for kind in (EVENTS, SAMPLES):
+        order = np.argsort(rows[kind][0]["tick"], kind="stable")
+        rows[kind] = [each[order] for each in rows[kind]]
+    trace.events, trace.event_threads = rows[EVENTS]
+    trace.samples, trace.sample_threads = rows[SAMPLES]
     trace.long_calls = rows[LONG_CALLS][0]
     if len(rows[FAULTS][0]):
         trace.windows = _with_faults(trace.windows, rows[FAULTS][0])

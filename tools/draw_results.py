@@ -10,8 +10,6 @@ and docs/benchmarks.md, and after <!-- real: FILE -->, of the file that is named
 compares. A figure is the median over the runs of a cell.
 """
 
-import json
-import lzma
 import re
 import statistics
 import sys
@@ -22,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from poolbench.analysis import claims  # noqa: E402
 from poolbench.analysis.estimate import estimates  # noqa: E402
+from poolbench.plan.cell import Cell  # noqa: E402
 from poolbench.report import chart, real  # noqa: E402
 from poolbench.results.read import read  # noqa: E402
 
@@ -74,17 +73,14 @@ def results_file() -> Path:
 
 
 @cache
-def samples_of(file: Path) -> list[dict]:
+def samples_of(file: Path) -> list[tuple[Cell, dict]]:
     """Of GCC's optimised program, whose figures they are."""
-    with lzma.open(file, "rt", encoding="utf-8") as lines:
-        records = [json.loads(each) for each in lines]
-    wanted = {"toolchain": "gcc", "optimisation": "-O3"}
-    return [each for each in records if each["record"] == "sample" and wanted.items() <= each["cell"].items()]
+    return [each for each in read(file).samples if (each[0].toolchain, each[0].optimisation) == ("gcc", "-O3")]
 
 
 @cache
 def mallocs_of(file: Path) -> list[str]:
-    return sorted({each["cell"]["malloc"] for each in samples_of(file)} - {OURS})
+    return sorted({cell.malloc for cell, _ in samples_of(file)} - {OURS})
 
 
 def medians(file: Path, cells: str, contender: str, malloc: str, figures: list[list[str]]) -> list[float]:
@@ -92,10 +88,10 @@ def medians(file: Path, cells: str, contender: str, malloc: str, figures: list[l
     workload, variant, *parameters = cells.split()
     wanted = {"workload": workload, "variant": variant, "contender": contender, "malloc": malloc}
     wanted |= {name: int(value) for name, value in (each.split("=") for each in parameters)}
-    found = [each for each in samples_of(file) if wanted.items() <= each["cell"].items()]
-    if len({json.dumps(each["cell"], sort_keys=True) for each in found}) > 1:
+    found = [(cell, each) for cell, each in samples_of(file) if wanted.items() <= vars(cell).items()]
+    if len({cell for cell, _ in found}) > 1:
         raise LookupError(f"{file}: several cells are {wanted}")
-    told = [{TIME: each[TIME], **each["figures"]} for each in found]
+    told = [{TIME: each[TIME], **each["figures"]} for _, each in found]
     told = [each for each in told if all(figure in each for group in figures for figure in group)]
     return [statistics.median(sum(each[figure] for figure in group) for each in told) for group in figures if told]
 

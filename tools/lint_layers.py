@@ -24,58 +24,59 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def detail(names: str) -> list[str]:
-    return [f"detail/{name}.hpp" for name in names.split()]
-
-
-def impl(folder: str, names: str) -> list[str]:
-    return [f"impl/{folder}/{name}.hpp" for name in names.split()]
+def within(folder: str, names: str) -> list[str]:
+    return [f"{folder}{name}.hpp" for name in names.split()]
 
 
 # A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
 LAYERS = {
-    "config": ["fwd.hpp", "config.hpp", "version.hpp", *detail("abi_name macros")],
-    "base": ["error.hpp", *detail("algorithm atomics bits callable duration geometry intrusive_list size_class span")],
-    "os": ["impl/os", *impl("plugins", "copies loaded_files"), *impl("instrument", "callers sanitizer")],
+    "config": within("", "fwd config version") + within("detail/", "abi_name macros"),
+    "base": [
+        "error.hpp",
+        *within("detail/", "algorithm atomics bits callable duration geometry intrusive_list size_class span"),
+    ],
+    "os": [
+        "impl/os",
+        *within("impl/plugins/", "copies loaded_files"),
+        *within("impl/instrument/", "callers sanitizer"),
+    ],
     "heap": [
         "impl/heap",
-        *detail("address_map page_map"),
-        *impl("instrument", "fill free_mark live_map malloc_map shuffled_word slab_marks"),
+        *within("detail/", "address_map page_map"),
+        *within("impl/instrument/", "fill free_mark live_map malloc_map shuffled_word slab_marks"),
     ],
-    "cache": ["impl/cache", *detail("class_cache gate thread_cache"), *impl("instrument", "block_order")],
+    "cache": [
+        "impl/cache",
+        *within("detail/", "class_cache gate thread_cache"),
+        *within("impl/instrument/", "block_order"),
+    ],
     "pool": [
-        *("options.hpp", "stats.hpp"),
-        *("impl/pool", "impl/plugins", "impl/instrument"),
-        *detail("core fast_path"),
+        "impl/pool",
+        "impl/plugins",
+        "impl/instrument",
+        *within("", "options stats"),
+        *within("detail/", "core fast_path"),
     ],
-    "teardown": ["impl/teardown", "destroy_in_place.hpp", "reclaim_scope.hpp"],
+    "teardown": ["impl/teardown", *within("", "destroy_in_place reclaim_scope")],
     "smart": [
-        *(
-            "allocator.hpp",
-            "default_pool.hpp",
-            "local_pool.hpp",
-            "pending.hpp",
-            "pool.hpp",
-            "make_shared.hpp",
-            "rc_from_this.hpp",
-            "rc_ptr.hpp",
-            "tail.hpp",
-            "to_shared.hpp",
-        ),
-        *("unique_ptr.hpp", *impl("instrument", "drop")),
-        *detail("block_shape control_block counted_elements counted_object counted_ptr counting handle make_counted"),
-        *detail("make_elements make_rc make_shared make_with_tail maker origin shared_object"),
-        *detail("standard_control_block"),
+        *within("", "allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared"),
+        *within("", "unique_ptr"),
+        *within("impl/instrument/", "drop"),
+        *within("detail/", "block_shape control_block counted_elements counted_object counted_ptr counting handle"),
+        *within("detail/", "make_counted make_elements make_rc make_shared make_with_tail maker origin shared_object"),
+        *within("detail/", "standard_control_block"),
     ],
     "object": [
-        *("impl/object", "lifecycle.hpp", "object_options.hpp", "object_pool.hpp", "object_stats.hpp"),
-        *detail("handles own_core recycle_list recycle_node recycler slot"),
+        "impl/object",
+        *within("", "lifecycle object_options object_pool object_stats"),
+        *within("detail/", "handles own_core recycle_list recycle_node recycler slot"),
     ],
     "compat": ["compat"],
     "all": ["pooled.hpp"],
@@ -128,10 +129,6 @@ def layer_of(name: str) -> int | None:
     return next((RANK[part] for part in map(str, (path, *path.parents)) if part in RANK), None)
 
 
-def layer_name(rank: int) -> str:
-    return NAMES[rank]
-
-
 def library_name(quote: str, target: str, includer: str) -> str | None:
     """What an include names inside include/pooled, or None when it is not of the library."""
     if target.startswith("pooled/"):
@@ -177,14 +174,14 @@ def check_length(headers: dict[str, Header]) -> list[Finding]:
 
 
 def check_macros(header: Header) -> list[Finding]:
-    findings = []
     if header.name.startswith("compat/"):  # these answer to the names of other libraries
-        return findings
-    for number, line in enumerate(header.lines, 1):
-        match = DEFINE.match(line)
-        if match and not match[1].startswith("POOLED_"):
-            findings.append(Finding(header.shown, number, f"macro {match[1]}: name it POOLED_{match[1].upper()}"))
-    return findings
+        return []
+    defined = ((number, DEFINE.match(line)) for number, line in enumerate(header.lines, 1))
+    return [
+        Finding(header.shown, number, f"macro {found[1]}: name it POOLED_{found[1].upper()}")
+        for number, found in defined
+        if found and not found[1].startswith("POOLED_")
+    ]
 
 
 def check_layers(headers: dict[str, Header]) -> list[Finding]:
@@ -199,55 +196,40 @@ def check_layers(headers: dict[str, Header]) -> list[Finding]:
             if target not in headers:
                 findings.append(Finding(header.shown, line, f"includes pooled/{target}, which does not exist"))
             elif other is not None and other > own:
-                below = f"layer {layer_name(own)} is below {layer_name(other)}"
+                below = f"layer {NAMES[own]} is below {NAMES[other]}"
                 findings.append(Finding(header.shown, line, f"includes pooled/{target}: {below}; move what is shared"))
     return findings
 
 
 def check_cycles(headers: dict[str, Header]) -> list[Finding]:
-    findings = []
-    done = set()
-
-    def visit(name: str, trail: list[str]):
-        if name in trail:
-            circle = trail[trail.index(name) :] + [name]
-            last = headers[trail[-1]]
-            told = f"closes a circle of includes: {' -> '.join(circle)}"
-            findings.append(Finding(last.shown, last.includes[name], told))
-            return
-        if name in done:
-            return
-        for target in headers[name].includes:
-            if target in headers:
-                visit(target, [*trail, name])
-        done.add(name)
-
-    for name in headers:
-        visit(name, [])
-    return findings
+    """At most one: it may hide others."""
+    graph = {name: [each for each in header.includes if each in headers] for name, header in headers.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]
+        last = headers[circle[-2]]
+        told = f"closes a circle of includes: {' -> '.join(circle)}"
+        return [Finding(last.shown, last.includes[circle[-1]], told)]
+    return []
 
 
 def check_version(headers: dict[str, Header], cmake_lists: Path) -> list[Finding]:
-    config = headers.get("version.hpp") or headers.get("config.hpp")
-    if config is None or not cmake_lists.is_file():
+    header = headers.get("version.hpp")
+    text = cmake_lists.read_text(encoding="utf-8") if cmake_lists.is_file() else ""
+    declared = re.search(r"\bproject\(.*?\bVERSION\s+(\d+\.\d+\.\d+)", text, re.DOTALL)
+    if header is None or declared is None:
         return []
-    declared = re.search(
-        r"\bVERSION\s+(\d+)\.(\d+)\.(\d+)", cmake_lists.read_text(encoding="utf-8").split("project(", 1)[-1]
-    )
-    text = "\n".join(config.lines)
     findings = []
-    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared.groups() if declared else (), strict=False):
-        macro = re.search(rf"^#define POOLED_VERSION_{part} (\d+)$", text, re.MULTILINE)
-        if macro and macro[1] != value:
-            line = text[: macro.start()].count("\n") + 1
-            findings.append(
-                Finding(config.shown, line, f"says {part.lower()} version {macro[1]}, CMakeLists.txt says {value}")
-            )
+    for part, value in zip(("MAJOR", "MINOR", "PATCH"), declared[1].split("."), strict=True):
+        for number, line in enumerate(header.lines, 1):
+            found = re.fullmatch(rf"#define POOLED_VERSION_{part} (\d+)", line)
+            if found and found[1] != value:
+                message = f"says {part.lower()} version {found[1]}, CMakeLists.txt says {value}"
+                findings.append(Finding(header.shown, number, message))
     changelog = cmake_lists.parent / "CHANGELOG.md"
-    if declared and changelog.is_file():
-        version = ".".join(declared.groups())
-        if f"\n## [{version}]" not in changelog.read_text(encoding="utf-8"):
-            findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {version}, the version in CMakeLists.txt"))
+    if changelog.is_file() and f"\n## [{declared[1]}]" not in changelog.read_text(encoding="utf-8"):
+        findings.append(Finding("CHANGELOG.md", 1, f"has no entry for {declared[1]}, the version in CMakeLists.txt"))
     return findings
 
 

@@ -56,39 +56,36 @@ def seconds(*command: str | Path) -> float:
     return float(re.search(r": seconds ([0-9.]+)$", said, re.MULTILINE)[1])
 
 
+def medians(runs: int, commands: dict[str, list]) -> dict[str, float]:
+    """Seconds of each command; they are run in turns."""
+    samples = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, command in commands.items():
+            samples[name].append(seconds(*command))
+    return {name: statistics.median(each) for name, each in samples.items()}
+
+
 def measure(folder: Path, runs: int) -> dict:
     ratios = {}
     for name, arguments in EXAMPLES.items():
         program = folder / f"example-{name.split()[0]}"
-        samples = {"malloc": [], "pool": []}
-        for _ in range(runs):
-            for kind, list_of in samples.items():
-                list_of.append(seconds(program, f"--{kind}", *arguments))
-        ratios[name] = round(statistics.median(samples["malloc"]) / statistics.median(samples["pool"]), 2)
+        found = medians(runs, {kind: [program, f"--{kind}", *arguments] for kind in ("malloc", "pool")})
+        ratios[name] = round(found["malloc"] / found["pool"], 2)
         print(f"{name}: malloc takes {ratios[name]} times as long", flush=True)
+    handles = {}  # work -> handle -> its time, that of std::shared_ptr being 1
+    for work in HANDLE_WORKS:
+        program = [folder / "example-handle_costs", "--work", work, "--calls", HANDLE_CALLS]
+        found = medians(runs, {handle: [*program, "--handle", handle] for handle in HANDLES})
+        handles[work] = {handle: round(median / found[HANDLES[0]], 2) for handle, median in found.items()}
+        print(f"handles, {work}: {handles[work]}", flush=True)
     return {
-        "handles": measure_handles(folder, runs),
+        "handles": handles,
         "processor": hardware.describe()["cpu"],
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "runs": runs,
         "arguments": {name: " ".join(arguments) for name, arguments in EXAMPLES.items()},
         "malloc_to_pool": ratios,
     }
-
-
-def measure_handles(folder: Path, runs: int) -> dict:
-    """Work -> handle -> its time, that of std::shared_ptr being 1."""
-    ratios = {}
-    for work in HANDLE_WORKS:
-        samples = {handle: [] for handle in HANDLES}
-        for _ in range(runs):
-            for handle, list_of in samples.items():
-                words = ["--work", work, "--handle", handle, "--calls", HANDLE_CALLS]
-                list_of.append(seconds(folder / "example-handle_costs", *words))
-        medians = {handle: statistics.median(list_of) for handle, list_of in samples.items()}
-        ratios[work] = {handle: round(median / medians[HANDLES[0]], 2) for handle, median in medians.items()}
-        print(f"handles, {work}: {ratios[work]}", flush=True)
-    return ratios
 
 
 def measured_handles(results: dict) -> str:
@@ -104,11 +101,8 @@ def measured(page: str, results: dict) -> str:
     rows = [name for name in results["malloc_to_pool"] if page == "README" or name.split()[0] == page]
     lines = ["| example | arguments | time with malloc, the pool's being 1 |", "|---|---|---|"]
     lines += [f"| {name} | `{results['arguments'][name]}` | {results['malloc_to_pool'][name]:.2f} |" for name in rows]
-    lines += [
-        "",
-        f"Medians of {results['runs']} interleaved process runs of each; glibc's malloc; {results['processor']};",
-    ]
-    return "\n".join(lines) + f"\n{results['date']}.\n"
+    said = f"Medians of {results['runs']} interleaved process runs of each; glibc's malloc; {results['processor']};"
+    return "\n".join([*lines, "", said, f"{results['date']}.\n"])
 
 
 def written(path: Path, results: dict) -> str:

@@ -66,9 +66,8 @@ def of_members_out_of_class(lines: list[str], i: int) -> bool:
 def marked(text: str) -> str:
     """A header whose comments on declarations are Doxygen's. The story at its top stays a plain comment."""
     start = re.match(r".*?#pragma once\n\s*(//[^\n]*\n)*", text, re.DOTALL).end()
-    end = (
-        text.rindex("\n}  // namespace pooled") + 2 if "namespace pooled" in text else len(text)
-    )  # no specialisations in std
+    # Without specialisations in std.
+    end = text.rindex("\n}  // namespace pooled") + 2 if "namespace pooled" in text else len(text)
     lines = text[start:end].splitlines()
     for i, line in enumerate(lines):
         line = re.sub(r"\s*// NOLINT.*", "", line)
@@ -187,19 +186,13 @@ class Headers:
             if name.startswith("pooled::")
         }
         names = {name for name in names if "::" not in name and name != "detail"}
-        own = {
-            each.name for each in self.of_namespace() if not each.name.startswith("operator") and "<" not in each.name
-        }
-        return names | own
+        own = {each.name for each in self.members("pooled")}
+        return names | {name for name in own if not name.startswith("operator") and "<" not in name}
 
-    def of_namespace(self) -> list[Declaration]:
-        return declarations(self._compounds["pooled"].iter("memberdef"))
-
-    def of_class(self, name: str) -> list[Declaration]:
-        return declarations(self._compounds[name].iter("memberdef"))
-
-    def has_class(self, name: str) -> bool:
-        return name in self._compounds
+    def members(self, name: str) -> list[Declaration] | None:
+        """Of a class or namespace; None when no header has it."""
+        found = self._compounds.get(name)
+        return None if found is None else declarations(found.iter("memberdef"))
 
 
 def as_users_write(signature: str, name: str) -> str:
@@ -271,10 +264,10 @@ def section_of(name: str, entry: dict, headers: Headers) -> str:
     rows = "".join(f"| **{title}** | {entry[key]} |\n" for key, title in FACTS.items())
     classes = entry.get("doxygen", [f"pooled::{name}"])
     names = entry.get("names", [name])
-    found = [each for each in headers.of_namespace() if each.name in names]
+    found = [each for each in headers.members("pooled") if each.name in names]
     for one in classes:
-        if headers.has_class(one):
-            members = headers.of_class(one)
+        members = headers.members(one)
+        if members is not None:
             for first in members[:1]:
                 first.starts_group = True
             found += members

@@ -28,9 +28,11 @@ PYTHON_FOLDERS = ["tools", "poolbench", "poolprofile"]
 
 
 def run(*command) -> bool:
-    return (
-        subprocess.run([str(part) for part in command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
-    )
+    return subprocess.run([*map(str, command)], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def ruff(*words: str) -> bool:
+    return run(sys.executable, "-m", "ruff", *words, *PYTHON_FOLDERS)
 
 
 def cxx_files() -> list[Path]:
@@ -47,9 +49,10 @@ def check_layers() -> bool:
 
 
 def check_format() -> bool:
-    return run(CLANG_FORMAT, "--dry-run", "-Werror", *cxx_files()) or bool(
+    ok = run(CLANG_FORMAT, "--dry-run", "-Werror", *cxx_files())
+    if not ok:
         print("format: `make format` rewrites these files")
-    )
+    return ok
 
 
 def check_tidy() -> bool:
@@ -90,9 +93,7 @@ def check_python() -> bool:
     if importlib.util.find_spec("ruff") is None:
         print("python: ruff is not in .venv, so the Python code was not checked")
         return True
-    return run(sys.executable, "-m", "ruff", "check", *PYTHON_FOLDERS) and run(
-        sys.executable, "-m", "ruff", "format", "--check", *PYTHON_FOLDERS
-    )
+    return ruff("check") and ruff("format", "--check")
 
 
 def check_shell() -> bool:
@@ -102,13 +103,9 @@ def check_shell() -> bool:
 def check_workflows() -> bool:
     """actionlint as it is installed, else as Go builds it; without either the workflows are not checked."""
     for command in (["actionlint"], ["go", "run", ACTIONLINT]):
-        if shutil.which(command[0]) is None:
-            continue
-        if subprocess.run(
-            [*command, "-version"], capture_output=True, stdin=subprocess.DEVNULL, check=False
-        ).returncode:
-            continue
-        return run(*command, *sorted((ROOT / ".github/workflows").glob("*.yml")))
+        streams = {"capture_output": True, "stdin": subprocess.DEVNULL}
+        if shutil.which(command[0]) and subprocess.run([*command, "-version"], check=False, **streams).returncode == 0:
+            return run(*command, *sorted((ROOT / ".github/workflows").glob("*.yml")))
     print("workflows: actionlint is not installed and Go cannot build it, so they were not checked")
     return True
 
@@ -116,8 +113,7 @@ def check_workflows() -> bool:
 def fix() -> int:
     ok = run(CLANG_FORMAT, "-i", *cxx_files())
     if importlib.util.find_spec("ruff"):
-        ok = run(sys.executable, "-m", "ruff", "check", "--fix", *PYTHON_FOLDERS) and ok
-        ok = run(sys.executable, "-m", "ruff", "format", *PYTHON_FOLDERS) and ok
+        ok = all([ok, ruff("check", "--fix"), ruff("format")])
     return 0 if ok else 1
 
 

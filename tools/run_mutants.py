@@ -24,18 +24,15 @@ def rows(text: str) -> list[dict[str, str]]:
     return [match.groupdict() for match in map(ROW.match, text.splitlines()) if match]
 
 
-def mutated(text: str, code: str, becomes: str) -> str:
-    if text.count(code) != 1:
-        raise ValueError(f"`{code}` stands {text.count(code)} times in it: mend docs/mutants.md")
-    return text.replace(code, becomes)
-
-
 def is_noticed(row: dict[str, str], compiler: str, work: Path) -> bool:
     include, program, source = work / "include", work / "program", ROOT / "test" / row["test"]
     shutil.copytree(ROOT / "include", include, dirs_exist_ok=True)
     header = include / "pooled" / row["header"]
     becomes = "" if row["becomes"] == "nothing" else row["becomes"][1:-1]
-    header.write_text(mutated(header.read_text(encoding="utf-8"), row["code"], becomes), encoding="utf-8")
+    text = header.read_text(encoding="utf-8")
+    if text.count(row["code"]) != 1:
+        raise ValueError(f"`{row['code']}` stands {text.count(row['code'])} times in it: mend docs/mutants.md")
+    header.write_text(text.replace(row["code"], becomes), encoding="utf-8")
     flags = ["-std=c++20", "-O0", "-DNDEBUG", "-w", "-pthread"]
     flags += [f"-I{folder}" for folder in (include, ROOT / "test", source.parent)]
     subprocess.run([compiler, *flags, str(source), "-o", str(program), "-lgtest", "-lgtest_main"], check=True)

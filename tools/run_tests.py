@@ -55,10 +55,8 @@ class Outcome(NamedTuple):
     failed: int = 0
     skipped: int = 0
     broken: str = ""  # what went wrong besides failing tests; empty when nothing did
-    build_seconds: float = 0.0
-    run_seconds: float = 0.0
-    build_cpu: float = 0.0
-    run_cpu: float = 0.0
+    build: tuple[float, float] = (0.0, 0.0)  # seconds, and processor seconds
+    run: tuple[float, float] = (0.0, 0.0)
 
     @property
     def ok(self):
@@ -72,14 +70,15 @@ class Watch:
     """Seconds, and processor seconds of the commands that this thread has run, since it was made."""
 
     def __init__(self):
-        self._started = time.monotonic()
-        self._cpu = getattr(_spent, "cpu", 0.0)
+        self._began = self.now()
 
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
+    @staticmethod
+    def now() -> tuple[float, float]:
+        return time.monotonic(), getattr(_spent, "cpu", 0.0)
 
-    def cpu(self) -> float:
-        return getattr(_spent, "cpu", 0.0) - self._cpu
+    def spent(self) -> tuple[float, float]:
+        (seconds, cpu), (began, cpu_then) = self.now(), self._began
+        return seconds - began, cpu - cpu_then
 
 
 def run(*command) -> bool:
@@ -106,7 +105,7 @@ def outcome_of(
     name: str, junit: Path, passed: bool, build: tuple[float, float], watch: Watch, parts: list[Path] | None = None
 ) -> Outcome:
     """`parts`: what the executables wrote that the runner counts as one test each."""
-    times = {"build_seconds": build[0], "build_cpu": build[1], "run_seconds": watch.seconds(), "run_cpu": watch.cpu()}
+    times = {"build": build, "run": watch.spent()}
     if not junit.is_file():
         return Outcome(name, broken="no test ran", **times)
     tests, failed, skipped = read_junit(junit)
@@ -130,7 +129,7 @@ def build_preset(name: str, preset: str, targets: list[str]) -> Outcome:
         broken = "configure failed"
     elif not run("cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])):
         broken = "build failed"
-    return Outcome(name, broken=broken, build_seconds=watch.seconds(), build_cpu=watch.cpu())
+    return Outcome(name, broken=broken, build=watch.spent())
 
 
 def missing_for_cross(processor: str) -> str:
@@ -160,8 +159,7 @@ def test_preset(preset: str, labels: list[str]) -> Outcome:
     if labels:
         words += ["--label-regex", f"^({'|'.join(labels)})$"]
     passed = run("ctest", "--preset", preset, *words)
-    build = (built.build_seconds, built.build_cpu)
-    return outcome_of(name, junit, passed, build, watch, sorted(results.glob("*.xml")))
+    return outcome_of(name, junit, passed, built.build, watch, sorted(results.glob("*.xml")))
 
 
 def test_python() -> Outcome:
@@ -184,7 +182,7 @@ def test_benchmarks(built: Outcome) -> Outcome:
     results.unlink(missing_ok=True)
     words = ["--profile=smoke", f"--bin=gcc={BENCH}", f"--output={results}"]
     passed = run(sys.executable, "-m", "poolbench", "run", *words)
-    return built._replace(tests=1, failed=0 if passed else 1, run_seconds=watch.seconds(), run_cpu=watch.cpu())
+    return built._replace(tests=1, failed=0 if passed else 1, run=watch.spent())
 
 
 def print_summary(outcomes: list[Outcome]):
@@ -195,8 +193,7 @@ def print_summary(outcomes: list[Outcome]):
         passed = each.tests - each.failed - each.skipped
         print(
             f"{each.name:{width}}{each.tests:7}{passed:8}{each.failed:8}{each.skipped:9}"
-            f"{each.build_seconds:8.0f}{each.build_cpu:7.0f}{each.run_seconds:8.0f}{each.run_cpu:7.0f}"
-            f"  {each.broken}".rstrip()
+            f"{each.build[0]:8.0f}{each.build[1]:7.0f}{each.run[0]:8.0f}{each.run[1]:7.0f}  {each.broken}".rstrip()
         )
     tests, failed, skipped = (sum(getattr(each, key) for each in outcomes) for key in ("tests", "failed", "skipped"))
     bad = [each.name for each in outcomes if not each.ok]

@@ -25,12 +25,6 @@ def version(include: Path) -> str:
     return ".".join(parts[part] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
-def finish(text: str, number: str) -> str:
-    """quom's output with the version in its first line and the licence once."""
-    body = re.sub(rf"(?:^[ \t]*\n)*^{re.escape(LICENCE)}", "", text, flags=re.MULTILINE)
-    return f"// pooled {number}: memory pools for objects owned by smart pointers, in a single header\n{LICENCE}{body}"
-
-
 def main(arguments: list[str]) -> int:
     if len(arguments) > 1 or any(each.startswith("-") for each in arguments):
         print(__doc__, file=sys.stderr)
@@ -48,7 +42,11 @@ def main(arguments: list[str]) -> int:
         command = [sys.executable, "-m", "quom", "-I", include, include / "pooled/pooled.hpp", amalgamated]
         if status := subprocess.run(list(map(str, command)), check=False).returncode:
             return status
-        text = finish(amalgamated.read_text(encoding="utf-8"), version(include))
+        text = amalgamated.read_text(encoding="utf-8")
+    # The version is in the first line, and the licence is there once.
+    text = re.sub(rf"(?:^[ \t]*\n)*^{re.escape(LICENCE)}", "", text, flags=re.MULTILINE)
+    title = f"// pooled {version(include)}: memory pools for objects owned by smart pointers, in a single header"
+    text = f"{title}\n{LICENCE}{text}"
     if left := re.findall(r'^\s*#\s*include\s*"[^"]*"', text, re.MULTILINE):
         print(f"single_header.py: these includes were not replaced: {', '.join(left)}", file=sys.stderr)
         return 1

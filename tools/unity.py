@@ -23,10 +23,6 @@ CLOSE = "}  // namespace"
 BLANK = re.compile(r"\s*(//.*)?$")
 
 
-def unit_name(source: Path) -> str:
-    return "unit_" + re.sub(r"\W", "_", source.stem)
-
-
 def why_alone(source: Path, lines: list[str]) -> str:
     """Why the file cannot share a translation unit; empty when it can."""
     directives = [line for line in lines if line.startswith(("#include", "#define"))]
@@ -39,7 +35,7 @@ def why_alone(source: Path, lines: list[str]) -> str:
 
 def wrapped(source: Path) -> str:
     """The file's text with its unnamed namespaces inside a named one; the number of lines stays."""
-    name = unit_name(source)
+    name = "unit_" + re.sub(r"\W", "_", source.stem)
     lines = source.read_text(encoding="utf-8").splitlines()
     if why := why_alone(source, lines):
         raise ValueError(f"{why}: it is compiled alone now; run cmake again")

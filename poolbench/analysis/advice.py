@@ -4,9 +4,7 @@
 import dataclasses
 from dataclasses import dataclass
 
-import polars as pl
-
-from poolbench.analysis.estimate import matching
+from poolbench.analysis.estimate import Rows, fastest_first, matching
 from poolbench.analysis.headlines import Lead, Verdict, lead
 from poolbench.plan.description import TIME
 
@@ -57,13 +55,11 @@ class Choice:
         return self.malloc_over_glibc.verdict is Verdict.ahead and shown
 
 
-def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], frame: pl.DataFrame) -> Choice | None:
-    theirs = matching(frame, {"contender": list(standard)}).sort("median").to_dicts()
+def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], estimated: Rows) -> Choice | None:
+    theirs = fastest_first(matching(estimated, {"contender": list(standard)}))
     glibc = [row for row in theirs if row["malloc"] == "glibc"]
-    found = {
-        row["contender"]: row
-        for row in matching(frame, {"contender": list(ours), "malloc": "glibc"}).iter_rows(named=True)
-    }
+    mine = matching(estimated, {"contender": list(ours), "malloc": "glibc"})
+    found = {row["contender"]: row for row in mine}
     candidates = [name for name in ours if name in found]
     if not glibc or not candidates:
         return None
@@ -84,9 +80,9 @@ def _choice(ownership: str, standard: tuple[str, ...], ours: dict[str, str], fra
     )
 
 
-def advise(frame: pl.DataFrame) -> list[Choice]:
+def advise(estimated: Rows) -> list[Choice]:
     """For objects that several parts of a program own, and for those that one owns."""
-    times = matching(frame, {"measure": TIME})
+    times = matching(estimated, {"measure": TIME})
     found = (
         _choice("are shared between owners", tuple(STANDARD), SHARED, times),
         _choice("have one owner at a time", tuple(STANDARD_SOLE), SOLE, times),
@@ -94,11 +90,9 @@ def advise(frame: pl.DataFrame) -> list[Choice]:
     return [choice for choice in found if choice is not None]
 
 
-def further(frame: pl.DataFrame) -> list[str]:
+def further(estimated: Rows) -> list[str]:
     """What object_pool and reserve() gain over the default pool, when it is sure; whether the malloc is good enough."""
-    times = {
-        row["contender"]: row for row in matching(frame, {"measure": TIME, "malloc": "glibc"}).iter_rows(named=True)
-    }
+    times = {row["contender"]: row for row in matching(estimated, {"measure": TIME, "malloc": "glibc"})}
     said = []
     for name, what in (
         ("pooled_reserved", "Call reserve<T>(n) before: creating the first objects"),
@@ -108,7 +102,7 @@ def further(frame: pl.DataFrame) -> list[str]:
             gain = lead("pooled", [times["pooled"]], times[name])
             if gain.verdict is Verdict.ahead:
                 said.append(f"{what} is {_times(gain)} as fast as by pooled::make_shared<T>(...) alone.")
-    choices = advise(frame)
+    choices = advise(estimated)
     if choices and not any(choice.worth_it for choice in choices):
         if all(choice.over_glibc.verdict in (Verdict.even, Verdict.behind) for choice in choices):
             said.append("The malloc is good enough for this: the measurements show that no handle of pooled gains.")
@@ -132,22 +126,17 @@ def record(choice: Choice) -> dict:
     }
 
 
-def records(frame: pl.DataFrame) -> list[dict]:
+def records(estimated: Rows) -> list[dict]:
     """What was measured, the fastest first."""
     return [
         {"written": WRITTEN.get(row["contender"], row["contender"]),
          **{name: row[name] for name in ("contender", "malloc", "median", "low", "high", "n")}}
-        for row in matching(frame, {"measure": TIME}).sort("median").iter_rows(named=True)
+        for row in fastest_first(matching(estimated, {"measure": TIME}))
     ]  # fmt: skip
 
 
 def _times(gain: Lead) -> str:
     return f"{gain.ratio:.2f} times ({gain.low:.2f}…{gain.high:.2f})"
-
-
-def _of_a_core(ns: float) -> str:
-    """What so many nanoseconds an object are at a million objects a second."""
-    return f"{ns / 10:.2g}% of a core" if ns < 1000 else f"{ns / 1000:.1f} cores"
 
 
 def in_words(choice: Choice) -> list[str]:
@@ -172,10 +161,12 @@ def in_words(choice: Choice) -> list[str]:
                 f"glibc's malloc, and {ours} has {_times(choice.over_best)} that speed."
             )
         return said
+    saved = choice.saved_ns
+    cores = f"{saved / 10:.2g}% of a core" if saved < 1000 else f"{saved / 1000:.1f} cores"
     said = [
         f"{objects}: take {ours}.",
         f"  It is {_times(choice.over_glibc)} as fast as the standard's pointer on glibc's malloc, and saves "
-        f"{choice.saved_ns:,.1f} ns an object: {_of_a_core(choice.saved_ns)} at a million objects a second.",
+        f"{saved:,.1f} ns an object: {cores} at a million objects a second.",
     ]
     if malloc != "glibc":
         best = f"the standard's pointer on {malloc}, the best malloc here"

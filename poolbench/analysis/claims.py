@@ -10,10 +10,8 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-import polars as pl
-
 from poolbench.analysis import stats
-from poolbench.analysis.estimate import fastest, matching
+from poolbench.analysis.estimate import Rows, fastest, matching
 from poolbench.plan.description import ALL, MAIN_TOOLCHAIN, TIME, Where
 
 FILE = Path(__file__).resolve().parent.parent / "claims.toml"
@@ -90,23 +88,23 @@ def _judge(test: dict, low: float, high: float) -> Verdict:
     return Verdict.unknown
 
 
-def _cell(frame: pl.DataFrame, sides: list[Where], common: Where, installed: Sequence[str]) -> dict | None:
+def _cell(estimated: Rows, sides: list[Where], common: Where, installed: Sequence[str]) -> dict | None:
     """The fastest of the cells that the sides name. None when one of them was not measured: without it "the fastest"
     would be another."""
     found = []
     for side in sides:
         lists = {name: value for name, value in side.items() if isinstance(value, list)}
         for values in product(*lists.values()):
-            one = matching(frame, {**common, **side, **dict(zip(lists, values, strict=True))})
-            if len(one) == 0:
+            one = matching(estimated, {**common, **side, **dict(zip(lists, values, strict=True))})
+            if not one:
                 return None
-            if {**common, **side}["malloc"] == ALL and set(installed) - set(one["malloc"]):
+            if {**common, **side}["malloc"] == ALL and set(installed) - {row["malloc"] for row in one}:
                 return None
-            found.append(one)
-    return fastest(pl.concat(found)) if found else None
+            found += one
+    return fastest(found)
 
 
-def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[str]) -> Test:
+def _test(test: dict, estimated: Rows, common: Where, installed: Sequence[str]) -> Test:
     above = [test["above"]]
     below = test.get("below", [])
     below = below if isinstance(below, list) else [below]
@@ -119,15 +117,15 @@ def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[st
     def unknown(why: str, *figures: float) -> Test:
         return Test(what, bounds, Verdict.unknown, *figures, why=why)
 
-    upper = _cell(frame, above, common, installed)
-    lower = _cell(frame, below, common, installed) if below else None
+    upper = _cell(estimated, above, common, installed)
+    lower = _cell(estimated, below, common, installed) if below else None
     if upper is None or (below and lower is None):
         return unknown("not measured")
     if lower is not None:
         if lower["median"] <= 0:
             return unknown("nothing was measured below the line")
         value = upper["median"] / lower["median"]
-        low, high = stats.ratio_interval(upper["values"], lower["values"])
+        low, high = stats.ratio_interval([upper["values"]], lower["values"])
     else:
         value, low, high = upper["median"], upper["low"], upper["high"]
     if not math.isfinite(high):
@@ -145,37 +143,22 @@ def _test(test: dict, frame: pl.DataFrame, common: Where, installed: Sequence[st
     return Test(what, bounds, verdict, value, low, high)
 
 
-def _together(tests: list[Test]) -> Verdict:
-    verdicts = {test.verdict for test in tests}
-    for worst in (Verdict.fails, Verdict.unknown):
-        if worst in verdicts:
-            return worst
-    return Verdict.holds
-
-
-def judge(frame: pl.DataFrame, claims: list[dict] | None = None, installed: Sequence[str] = ()) -> Iterator[Claim]:
+def judge(estimated: Rows, claims: list[dict] | None = None, installed: Sequence[str] = ()) -> Iterator[Claim]:
     """`installed`: the mallocs there were, measured or not."""
     for claim in load() if claims is None else claims:
-        here = matching(frame, {"workload": claim["workload"], "measure": claim.get("measure", TIME)})
+        here = matching(estimated, {"workload": claim["workload"], "measure": claim.get("measure", TIME)})
         for variant in claim.get("variants", [""]):
             common = {**USUAL, **({"variant": variant} if variant else {}), **claim.get("where", {})}
             tests = [_test(test, here, common, installed) for test in claim["tests"]]
-            yield Claim(claim["by"], claim["text"], claim["workload"], variant, _together(tests), tests)
-
-
-def broken_promises(claims: list[Claim]) -> list[Claim]:
-    """Those of our own that surely do not hold."""
-    return [claim for claim in claims if claim.by == OURS_BY and claim.verdict is Verdict.fails]
+            verdicts = {test.verdict for test in tests} or {Verdict.holds}
+            worst = next(each for each in (Verdict.fails, Verdict.unknown, Verdict.holds) if each in verdicts)
+            yield Claim(claim["by"], claim["text"], claim["workload"], variant, worst, tests)
 
 
 def counted(claims: list[Claim]) -> str:
     """For instance "8 hold, 1 does not hold and 21 are undecided"."""
+    several = {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}
+    one = {Verdict.unknown: "is undecided"}  # of the others, their own words
     of = {verdict: sum(claim.verdict is verdict for claim in claims) for verdict in Verdict}
-    said = [f"{count} {_of_so_many(verdict, count)}" for verdict, count in of.items() if count]
+    said = [f"{count} {several[each] if count > 1 else one.get(each, each)}" for each, count in of.items() if count]
     return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
-
-
-def _of_so_many(verdict: Verdict, count: int) -> str:
-    if count == 1:
-        return {Verdict.unknown: "is undecided"}.get(verdict, str(verdict))
-    return {Verdict.holds: "hold", Verdict.fails: "do not hold", Verdict.unknown: "are undecided"}[verdict]

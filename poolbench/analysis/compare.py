@@ -11,7 +11,6 @@ equality is undecided.
 
 import enum
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +24,7 @@ from poolbench.results.read import Results
 Samples = dict[Cell, list[float]]
 
 
-class Verdict(enum.StrEnum):
-    equal = "equal"
-    faster = "faster"
-    slower = "slower"
-    undecided = "undecided"
+Verdict = enum.StrEnum("Verdict", "equal faster slower undecided")
 
 
 @dataclass(frozen=True)
@@ -64,13 +59,6 @@ def main_samples(results: Results, descriptions: dict[str, Description]) -> Samp
     return found
 
 
-def _groups(cells: list[Cell]) -> Iterable[tuple[str, list[Cell]]]:
-    yield "all of them", cells
-    for axis in ("contender", "workload"):
-        for name in sorted({getattr(cell, axis) for cell in cells}):
-            yield f"{axis} {name}", [cell for cell in cells if getattr(cell, axis) == name]
-
-
 def judge(before: Samples, after: Samples, paired: bool = True) -> tuple[list[Difference], list[Difference]]:
     """(groups, cells). One pair of runs shows no interval: it is everything there is."""
     rng = np.random.default_rng(stats.SEED)
@@ -98,9 +86,13 @@ def judge(before: Samples, after: Samples, paired: bool = True) -> tuple[list[Di
             draws[cell] = resampled(quotients) if paired else resampled(new) - resampled(old)
         both = {"before": stats.median(before[cell]), "after": stats.median(after[cell])}
         cells.append(difference(str(cell), middles[cell], draws.get(cell), cell=cell, **both))
+    named = {"all of them": list(draws)}
+    for axis in ("contender", "workload"):
+        for cell in sorted(draws, key=lambda cell: getattr(cell, axis)):
+            named.setdefault(f"{axis} {getattr(cell, axis)}", []).append(cell)
     groups = [
         difference(what, float(np.mean([middles[c] for c in members])), np.mean([draws[c] for c in members], axis=0),
                    cells=len(members))
-        for what, members in _groups(list(draws)) if len(members) > 1
+        for what, members in named.items() if len(members) > 1
     ]  # fmt: skip
     return groups, cells

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
 from poolbench.analysis import stats
-from poolbench.analysis.estimate import fastest, matching
-from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, TIME, Description, Headline
+from poolbench.analysis.estimate import Rows, fastest, matching
+from poolbench.plan.description import MAIN_TOOLCHAIN, STANDARD, STANDARDS, Description, Headline
 from poolbench.system.mallocs import OURS as OURS_PRELOADED
 
 OURS = "pooled"  # the contender that headlines are about: the default pool behind std::shared_ptr
@@ -18,11 +16,7 @@ OUR_HANDLES = {"pooled": "pooled", "pooled_instance": "instance", "pooled_local"
 MARGIN = 0.05  # what is less makes no difference to a program
 
 
-class Verdict(enum.StrEnum):
-    ahead = "ahead"
-    behind = "behind"
-    even = "even"
-    undecided = "undecided"
+Verdict = enum.StrEnum("Verdict", "ahead behind even undecided")
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class Lead:
 def lead(over: str, theirs: Sequence[dict], ours: dict) -> Lead:
     """Over the fastest of theirs; which of them that is, is as uncertain as their medians."""
     best = min(row["median"] for row in theirs)
-    low, high = stats.least_ratio_interval([row["values"] for row in theirs], ours["values"])
+    low, high = stats.ratio_interval([row["values"] for row in theirs], ours["values"])
     return Lead(over, best / ours["median"], low, high)
 
 
@@ -68,11 +62,11 @@ class Row:
         return min(self.mallocs, key=lambda name: self.mallocs[name]["median"])
 
 
-def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequence[str]) -> Row | None:
+def _row(headline: Headline, workload: str, estimated: Rows, installed: Sequence[str]) -> Row | None:
     where = {"workload": workload, "measure": headline.measure, "toolchain": MAIN_TOOLCHAIN, "optimisation": "-O3"}
-    here = matching(frame, {**where, **headline.where})
+    here = matching(estimated, {**where, **headline.where})
     order = {name: at for at, name in enumerate(installed)}  # glibc first
-    standard = matching(here, {"contender": STANDARD}).to_dicts()
+    standard = matching(here, {"contender": STANDARD})
     mallocs = {row["malloc"]: row for row in sorted(standard, key=lambda row: order.get(row["malloc"], len(order)))}
     glibc = matching(here, {"malloc": "glibc"})
     ours = {name: row for name in OUR_HANDLES if (row := fastest(matching(glibc, {"contender": name})))}
@@ -80,31 +74,23 @@ def _row(headline: Headline, workload: str, frame: pl.DataFrame, installed: Sequ
         return None
     limit = fastest(matching(glibc, {"contender": headline.limit})) if headline.limit else None
     not_measured = [name for name in installed if name not in mallocs]
-    scale = ours[OURS]["scale"]
-    standards = [
-        row for row in matching(glibc, {"contender": list(STANDARDS)}).iter_rows(named=True) if row["scale"] == scale
-    ] or [row for name, row in mallocs.items() if name == "glibc"]
-    glibcs = lead(fastest(pl.DataFrame(standards))["contender"], standards, ours[OURS]) if standards else None
+    standards = matching(glibc, {"contender": list(STANDARDS), "scale": ours[OURS]["scale"]})
+    standards = standards or [row for name, row in mallocs.items() if name == "glibc"]
+    glibcs = lead(fastest(standards)["contender"], standards, ours[OURS]) if standards else None
     found = Row(headline, workload, mallocs, ours, limit, glibcs, None, not_measured)
     return found if not_measured else replace(found, over_best=lead(found.best, list(mallocs.values()), ours[OURS]))
 
 
-def rows(frame: pl.DataFrame, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:
+def rows(estimated: Rows, descriptions: dict[str, Description], installed: Sequence[str] = ()) -> list[Row]:
     """In the order of the descriptions; a work that was not measured has no row. `installed`: mallocs."""
-    frame = frame.filter(pl.col("malloc") != OURS_PRELOADED)  # it is no rival of ours
+    estimated = [row for row in estimated if row["malloc"] != OURS_PRELOADED]  # it is no rival of ours
     installed = [name for name in installed if name != OURS_PRELOADED]
     found = [
-        _row(headline, description.name, frame, installed)
+        _row(headline, description.name, estimated, installed)
         for description in descriptions.values()
         for headline in description.headlines
     ]
     return [row for row in found if row is not None]
-
-
-def times(rows: list[Row]) -> list[Row]:
-    """Those that are about the time of an object. The others are percentiles or quotients, which no picture of times
-    and no sentence about gains may mix in."""
-    return [row for row in rows if row.headline.measure == TIME]
 
 
 def by_use(rows: list[Row]) -> dict[str, list[Row]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
 from poolbench.analysis import stats
-from poolbench.analysis.estimate import KEY, collect, estimates
+from poolbench.analysis.estimate import Rows, estimates
 from poolbench.plan.cell import Cell
-from poolbench.plan.description import TIME, Description, default, order
+from poolbench.plan.description import MAIN_TOOLCHAIN, TIME, Description, default, order
 from poolbench.results.read import Results
 
 
@@ -62,54 +60,40 @@ class Group:
         return {name: known.get(name, name) for name in [*known, *sorted(there - set(known))] if name in there}
 
 
-def _figures(frame: pl.DataFrame) -> dict[Cell, dict[str, tuple[Figure, int]]]:
-    found: dict[Cell, dict[str, tuple[Figure, int]]] = {}
-    for row in frame.iter_rows(named=True):
-        cell = Cell(**{name: row[name] for name in KEY})
-        figure = Figure(row["median"], row["low"], row["high"])
-        found.setdefault(cell, {})[row["measure"]] = (figure, row["n"])
-    return found
-
-
-def rows(results: Results, descriptions: dict[str, Description], frame: pl.DataFrame | None = None) -> list[Row]:
-    figures = _figures(estimates(results) if frame is None else frame)
+def rows(results: Results, descriptions: dict[str, Description], estimated: Rows | None = None) -> list[Row]:
+    found: dict[Cell, dict[str, dict]] = {}  # cell -> measure -> estimate
+    for row in estimates(results) if estimated is None else estimated:
+        found.setdefault(row["cell"], {})[row["measure"]] = row
     failures = results.failed_cells()
-    by_peer = {_peer(cell): cell for cell in figures}
-    samples = {cell: values for (cell, measure), values in collect(results).items() if measure == TIME}
-    bases = {}
-    for cell in figures:
+    base_of = {}
+    for cell in {**found, **failures}:
         description = descriptions.get(cell.workload) or default(cell.workload)
-        below = by_peer.get(_peer(cell, description.base_of(cell.variant)))
-        if below is not None and below in samples and cell in samples:
-            bases[cell] = below
-    bounds = stats.all_intervals(
-        stats.ratio_of_medians, [samples[cell] for cell in bases], [samples[below] for below in bases.values()]
-    )
+        base_of[cell] = description.base_of(cell.variant)
+    times = {cell: measures[TIME] for cell, measures in found.items() if TIME in measures}
+    of_peer = {replace(cell, scale=1.0): row for cell, row in times.items()}
+    below = {cell: of_peer.get(replace(cell, scale=1.0, contender=base_of[cell])) for cell in times}
+    pairs = {cell: (times[cell]["values"], base["values"]) for cell, base in below.items() if base}
+    bounds = stats.all_intervals(stats.ratio, *([pair[side] for pair in pairs.values()] for side in (0, 1)))
     ratios = {
-        cell: Figure(stats.median(samples[cell]) / stats.median(samples[below]), low, high)
-        for (cell, below), (low, high) in zip(bases.items(), bounds, strict=True)
+        cell: Figure(times[cell]["median"] / below[cell]["median"], low, high)
+        for cell, (low, high) in zip(pairs, bounds, strict=True)
     }
     made = []
-    for cell in [*figures, *(cell for cell in failures if cell not in figures)]:
-        found = figures.get(cell, {})
-        time, runs = found.get(TIME, (None, 0))
-        description = descriptions.get(cell.workload) or default(cell.workload)
-        base = description.base_of(cell.variant)
-        why = failures[cell].get("reason", "failed") if cell in failures else ""
-        beside = {name: figure for name, (figure, _) in found.items() if name != TIME}
-        made.append(Row(cell, runs, time, beside, base, ratios.get(cell), str(why)))
+    for cell, base in base_of.items():
+        figures = {
+            name: Figure(each["median"], each["low"], each["high"]) for name, each in found.get(cell, {}).items()
+        }
+        why = str(failures[cell].get("reason", "failed")) if cell in failures else ""
+        runs = times[cell]["n"] if cell in times else 0
+        made.append(Row(cell, runs, figures.pop(TIME, None), figures, base, ratios.get(cell), why))
     return made
 
 
-def _peer(cell: Cell, contender: str | None = None) -> tuple:
-    return (*(getattr(cell, n) for n in KEY if n not in ("contender", "scale")), contender or cell.contender)
-
-
-def groups(results: Results, descriptions: dict[str, Description], frame: pl.DataFrame | None = None) -> list[Group]:
+def groups(results: Results, descriptions: dict[str, Description], estimated: Rows | None = None) -> list[Group]:
     """In the order of the workloads, then of the plan; within a group fastest first."""
     operations = {(cell.workload, cell.variant): sample.get("operation", "") for cell, sample in results.samples}
     found: dict[tuple, Group] = {}
-    for row in sorted(rows(results, descriptions, frame), key=lambda row: order(row.cell.workload)):
+    for row in sorted(rows(results, descriptions, estimated), key=lambda row: order(row.cell.workload)):
         cell = row.cell
         if row.group() not in found:
             description = descriptions.get(cell.workload) or default(cell.workload)
@@ -117,10 +101,8 @@ def groups(results: Results, descriptions: dict[str, Description], frame: pl.Dat
             found[row.group()] = Group(description, cell.variant, cell.parameters(), operation)
         found[row.group()].rows.append(row)
     for group in found.values():
-        group.rows.sort(key=_fastest_first)
+        group.rows.sort(key=lambda row: (
+            row.cell.toolchain != MAIN_TOOLCHAIN, row.cell.toolchain, row.cell.optimisation != "-O3",
+            row.time.median if row.time else float("inf"),
+        ))  # fmt: skip
     return list(found.values())
-
-
-def _fastest_first(row: Row) -> tuple:
-    return (row.cell.toolchain != "gcc", row.cell.toolchain, row.cell.optimisation != "-O3",
-            row.time.median if row.time else float("inf"))  # fmt: skip

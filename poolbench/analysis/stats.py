@@ -24,8 +24,10 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(values))
 
 
-def ratio_of_medians(above, below, axis=-1):
-    return np.median(above, axis=axis) / np.median(below, axis=axis)
+def ratio(*samples, axis=-1):
+    """The least median of all but the last, over that of the last. Each resample has its own least."""
+    *above, below = (np.median(each, axis=axis) for each in samples)
+    return np.min(above, axis=0) / below
 
 
 def intervals(statistic: Callable, *stacks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -43,39 +45,21 @@ def intervals(statistic: Callable, *stacks: np.ndarray) -> tuple[np.ndarray, np.
 
 def interval(statistic: Callable, *samples: Sequence[float]) -> Interval:
     """The same for one question."""
-    low, high = intervals(statistic, *(np.asarray([sample], dtype=float) for sample in samples))
-    return (float(low[0]), float(high[0]))
-
-
-def median_interval(values: Sequence[float]) -> Interval:
-    return interval(np.median, values)
-
-
-def ratio_interval(above: Sequence[float], below: Sequence[float]) -> Interval:
-    return interval(ratio_of_medians, above, below)
-
-
-def least_ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:
-    """Of the least median of several over one; each resample has its own least."""
-
-    def statistic(*samples, axis=-1):
-        return np.min([np.median(s, axis=axis) for s in samples[:-1]], axis=0) / np.median(samples[-1], axis=axis)
-
-    return interval(statistic, *above, below)
-
-
-def by_length(*columns: Sequence[Sequence[float]]) -> dict[tuple[int, ...], list[int]]:
-    """The rows of samples whose lengths are alike, so that they can be stacked: lengths -> row numbers."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for row, samples in enumerate(zip(*columns, strict=True)):
-        found.setdefault(tuple(len(sample) for sample in samples), []).append(row)
+    (found,) = all_intervals(statistic, *([sample] for sample in samples))
     return found
 
 
+def ratio_interval(above: Sequence[Sequence[float]], below: Sequence[float]) -> Interval:
+    return interval(ratio, *above, below)
+
+
 def all_intervals(statistic: Callable, *columns: Sequence[Sequence[float]]) -> list[Interval]:
-    """Of many questions at once, whatever the lengths of their samples."""
+    """Of many questions at once. Those whose samples have the same lengths are stacked."""
+    by_lengths: dict[tuple[int, ...], list[int]] = {}
+    for row, samples in enumerate(zip(*columns, strict=True)):
+        by_lengths.setdefault(tuple(map(len, samples)), []).append(row)
     found: list[Interval] = [(0.0, float("inf"))] * len(columns[0])
-    for rows in by_length(*columns).values():
+    for rows in by_lengths.values():
         stacks = [np.asarray([column[row] for row in rows], dtype=float) for column in columns]
         for row, low, high in zip(rows, *intervals(statistic, *stacks), strict=True):
             found[row] = (float(low), float(high))
@@ -84,7 +68,7 @@ def all_intervals(statistic: Callable, *columns: Sequence[Sequence[float]]) -> l
 
 def half_width(values: Sequence[float]) -> float:
     """Of the median's interval, as a share of the median: what a run makes narrow."""
-    low, high = median_interval(values)
+    low, high = interval(np.median, values)
     if low == high:
         return 0.0
     middle = median(values)

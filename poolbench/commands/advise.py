@@ -11,6 +11,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -43,13 +44,7 @@ OVERHEAD = 64  # bytes an object may take beside its own, on any contender
 STANDARD = ("make_shared", "make_unique", "new")  # measured on every malloc
 
 
-class Pattern(enum.StrEnum):
-    burst = "burst"
-    churn = "churn"
-    mixed = "mixed"
-    handoff = "handoff"
-    list = "list"
-    fill = "fill"
+Pattern = enum.StrEnum("Pattern", "burst churn mixed handoff list fill")
 
 
 def sizes_of(text: str) -> list[int]:
@@ -67,15 +62,15 @@ def sizes_of(text: str) -> list[int]:
 
 def check(sizes: list[int], threads: int, live: int, pattern: Pattern) -> None:
     if pattern is Pattern.list and len(sizes) > 1:
-        raise options.fail("a list is of one size: give one --size")
+        raise BadInput("a list is of one size: give one --size")
     if pattern is Pattern.handoff and threads % 2:
-        raise options.fail(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
+        raise BadInput(f"a hand-off is between pairs of threads: --threads must be even, not {threads}")
     if live < threads:
-        raise options.fail(f"--live {live} is less than an object for each of {threads} threads")
+        raise BadInput(f"--live {live} is less than an object for each of {threads} threads")
     memory = hardware.describe()["memory_mib"]
     wanted = live * (sum(sizes) // len(sizes) + OVERHEAD) >> 20
     if memory and wanted > memory // 2:
-        raise options.fail(
+        raise BadInput(
             f"{live:,} objects of {in_words(sizes)} bytes take {wanted:,} MiB: more than half of this machine's memory"
         )
 
@@ -91,18 +86,13 @@ def built(sizes: list[int], pattern: Pattern, bins: list[str] | None) -> program
         name, path = options.pairs(bins, "--bin")[0]
         return program.load(name, Path(path))
     name = build.first_working().toolchain.name
-    directory = build.BUILDS / f"advise-{name}"
     options.say(f"building for objects of {in_words(sizes)} bytes with {name}")
     arguments = [
-        *build.NO_TESTS,
         f"-DPOOLED_BENCH_WORKLOADS={WORKLOAD}",
         f"-DPOOLED_BENCH_SHAPE_BYTES={','.join(map(str, sizes))}",
         f"-DPOOLED_BENCH_SHAPE_PATTERN={pattern}",
     ]
-    build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
-    if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise build.BuildFailed(f"{name}: the build failed")
-    return program.load(name, directory / "bench" / TARGET)
+    return build.alone(name, build.BUILDS / f"advise-{name}", TARGET, arguments)
 
 
 def shape_cells(
@@ -110,16 +100,10 @@ def shape_cells(
 ) -> list[Cell]:
     """The standard's pointers on every malloc; ours, with pages of its own, on one."""
     if WORKLOAD not in bench.workloads:
-        raise program.ProgramError(f"{bench.path} was not built for one size: it has no workload '{WORKLOAD}'")
+        raise BadInput(f"{bench.path} was not built for one size: it has no workload '{WORKLOAD}'")
     # A mix has no payload of its own: the executable is compiled for it.
-    payload, variant = sizes[0] if len(sizes) == 1 else None, str(pattern)
-    return [
-        Cell(
-            WORKLOAD, str(pattern), contender, malloc.name, bench.toolchain, bench.optimisation, payload, threads, live
-        )
-        for contender in bench.workloads[WORKLOAD].contenders[variant]
-        for malloc in (libraries if contender in STANDARD else libraries[:1])
-    ]
+    point = {"payload": sizes[0] if len(sizes) == 1 else None, "threads": threads, "live": live}
+    return trial.cells_of(bench, WORKLOAD, str(pattern), libraries, STANDARD, **point)
 
 
 def advise(
@@ -146,12 +130,11 @@ def advise(
     sizes = sizes_of(size)
     check(sizes, threads, live, pattern)
     trial.check_new(output)
-    with trial.ending_well():
-        bench = built(sizes, pattern, bins)
-        libraries, _ = mallocs.find()
-        cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
-        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
-        results = trial.measured("advise", cells, bench, libraries, output, **effort)
+    bench = built(sizes, pattern, bins)
+    libraries, _ = mallocs.find()
+    cells = shape_cells(bench, libraries, sizes, threads, live, pattern)
+    effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+    results = trial.measured("advise", cells, bench, libraries, output, **effort)
     title = f"{live:,} objects of {in_words(sizes)} bytes, {threads} thread{'s' if threads != 1 else ''}, {pattern}"
     _tell(results, trial.origin_of(results, output), as_json, title)
     trial.end(results)
@@ -161,16 +144,12 @@ def _tell(results: Results, origin: str, as_json: bool, title: str) -> None:
     from poolbench.analysis import advice
     from poolbench.analysis.estimate import estimates
 
-    frame = estimates(results)
+    estimated = estimates(results)
     options.begin(origin, as_json)
     if as_json:
-        found = {"origin": origin, "shape": title, **trial.record(frame), "further": advice.further(frame)}
+        found = {"origin": origin, "shape": title, **trial.record(estimated), "further": advice.further(estimated)}
         typer.echo(json.dumps(found, indent=1))
         return
-    trial.tell_advice(title, frame)
-    for line in advice.further(frame):
-        options.tell(line)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(advise)
+    trial.tell_advice(title, estimated)
+    for line in advice.further(estimated):
+        typer.echo(line)

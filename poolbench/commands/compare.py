@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from poolbench import options
-from poolbench.commands import trial
+from poolbench.errors import BadInput
 from poolbench.measure.progress import Progress, duration
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.sample import take
@@ -20,7 +20,7 @@ from poolbench.measure.stopping import Rule
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import is_ours
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results
 from poolbench.results.store import check_writable
@@ -58,7 +58,7 @@ def _executable(side: str, path: Path, chosen: Selection) -> program.Program:
     """The one named, or that of a checkout, built now."""
     if path.is_dir():
         if not (path / "bench" / "CMakeLists.txt").is_file():
-            raise SelectionError(f"{path} is no checkout of pooled: it has no bench/CMakeLists.txt")
+            raise BadInput(f"{path} is no checkout of pooled: it has no bench/CMakeLists.txt")
         probed = build.first_working()
         options.say(f"{side}: {path}")
         workloads = [name for name in description.load() if chosen.takes("workload", name)] if chosen.workload else []
@@ -81,7 +81,7 @@ def _common(sides: list[program.Program], chosen: Selection, libraries: list, ev
     cells = [cell for cell in chosen.filter(old) if cell in set(new)]
     cells = [cell for cell in cells if chosen.contender or is_ours(cell.contender)]
     if not cells:
-        raise SelectionError("the two executables have no such cell in common (Release builds are wanted)")
+        raise BadInput("the two executables have no such cell in common (Release builds are wanted)")
     return cells
 
 
@@ -160,7 +160,7 @@ def _of_files(paths: list[Path], chosen: Selection) -> list[Results]:
     common = set(chosen.filter(sorted(set(there[0]) & set(there[1]), key=str)))
     kept = {cell for cell in common if chosen.contender or is_ours(cell.contender)}
     if not kept:
-        raise SelectionError("the two files have no such cell in common")
+        raise BadInput("the two files have no such cell in common")
     return [side.only(kept) for side in sides]
 
 
@@ -201,13 +201,13 @@ def compare(
     from poolbench.analysis.compare import Verdict, judge, main_samples
 
     if sorted((len(files or []), len(bins or []))) != [0, 2]:
-        raise options.fail("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
+        raise BadInput("two executables are compared, --bin OLD --bin NEW, or two results files, OLD NEW")
     chosen = options.selection_of(workload, variant, contender, malloc, None)
     rule = Rule(samples, max(samples, MOST), precision, budget)
     if require_decided:
         rule = Rule(samples, max(samples, MOST_TO_DECIDE), min(precision, fail_above / 2), math.inf)
     again = f"interrupted; give the same --output to continue: {output}" if output else "interrupted"
-    with trial.ending_well(again):
+    with options.when_interrupted(again):
         sides = _of_files(files, chosen) if files else _sides(_measured(bins, chosen, rule, timeout, output, seed))
     origins = [options.origin(side) for side in (sides if files else sides[:1])]
     broken = [side.failed_cells() for side in sides]
@@ -231,13 +231,13 @@ def compare(
     else:
         _tell(groups, cells, every, fail_above)
         for cell, reason in failed.items():
-            options.tell(f"FAILED in the second alone: {cell}: {reason}")
+            typer.echo(f"FAILED in the second alone: {cell}: {reason}")
         more = "poolbench compare --bin OLD --bin NEW decides more" if files else "--samples, --precision: more runs"
-        options.tell(
+        typer.echo(
             f"{len(cells)} cells: {counts['equal']} shown equal within {fail_above:.0%}, {counts['faster']} faster, "
             f"{counts['slower']} slower, {counts['undecided']} undecided{f' ({more})' if counts['undecided'] else ''}."
         )
-        options.tell(
+        typer.echo(
             f"REGRESSION: {len(regressions)} of cells and groups are slower by more than {fail_above:.0%}."
             if regressions
             else f"No regression by more than {fail_above:.0%} is shown."
@@ -267,7 +267,3 @@ def _tell(groups: list, cells: list, every: bool, fail_above: float) -> None:
         if shown:
             shown = sorted(shown, key=lambda each: -each.ratio) if those is cells else shown
             tables.print_text(tables.difference_sheet(title, shown, fail_above))
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(compare)

@@ -8,7 +8,7 @@ import subprocess
 import typer
 
 from poolbench import where
-from poolbench.options import JsonOption, tell
+from poolbench.options import JsonOption
 from poolbench.system import hardware, mallocs, toolchains
 
 EPILOG = """\b
@@ -30,7 +30,7 @@ def _perf() -> str:
 
 def examine() -> dict:
     """Everything, as --json prints it."""
-    probed, (found, absent) = toolchains.probe_all(), mallocs.find()
+    probed, (found, absent) = list(map(toolchains.probe, toolchains.TOOLCHAINS)), mallocs.find()
     ours = mallocs.OURS
     built = [mallocs.Malloc(ours, str(path), "this library") for path in where.builds().glob(f"*/lib{ours}.so")]
     perf = _perf()
@@ -67,14 +67,11 @@ def doctor(as_json: JsonOption = False) -> None:
         ("Versions that tools/mallocs.toml pins", found["pinned"]),
         ("Machine", found["machine"] | rest),
     ):
-        tell("\n".join([heading, *(f"  {name.replace('_', ' '):20} {in_words(rows[name])}" for name in rows), ""]))
+        lines = (f"  {name.replace('_', ' '):20} {in_words(rows[name])}" for name in rows)
+        typer.echo("\n".join([heading, *lines, ""]))
     for why in found["missing"] or ["nothing"]:
-        tell(f"Missing: {why}")
+        typer.echo(f"Missing: {why}")
     if found["missing"] and where.in_checkout():
-        tell("`tools/setup bench` installs what apt and cargo have of it.")
+        typer.echo("`tools/setup bench` installs what apt and cargo have of it.")
     if warning := hardware.busy_warning(found["busy_share"]):
-        tell(f"Warning: {warning}")
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(doctor)
+        typer.echo(f"Warning: {warning}")

@@ -9,10 +9,10 @@ import typer
 
 from poolbench import options, where
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.plan.cell import Cell
-from poolbench.plan.program import ProgramError
 from poolbench.plan.selection import Selection
 from poolbench.results import find
 from poolbench.results.read import Results, read_measured
@@ -42,19 +42,18 @@ def _built(chosen: Selection) -> tuple[list, dict, bool]:
     source.library(options.say)
     for each in wanted:
         try:
-            found = source.built(each, options.say)
-        except (build.BuildFailed, ProgramError) as error:
+            executables, facts[each.name] = source.built(each, options.say)
+        except Failed as error:
             options.complain(f"left out: {error}")
             continue
-        programs += found.programs
-        facts[each.name] = found.facts
+        programs += executables
     return programs, facts, len(facts) == len(wanted)
 
 
 def _measured(chosen: Selection, runs: int, scale: float, output: Path, seed: int) -> tuple[Results, bool]:
     programs, facts, whole = _built(chosen)
     if not programs:
-        raise build.BuildFailed("no program could be built")
+        raise Failed("no program could be built")
     libraries = mallocs.find()[0] + mallocs.ours(build.BUILDS / "gcc" / "bench" / "pooled-bench")
     cells = chosen.filter([
         Cell(name, "job", contender, malloc.name, each.toolchain, each.optimisation, scale=scale)
@@ -94,14 +93,13 @@ def real(
     from poolbench.report import real as tables
 
     if not where.in_checkout():
-        raise options.fail("bench/real is a part of the sources: run this in a checkout")
-    with trial.ending_well():
-        if earlier:
-            results, whole = read_measured(earlier), True
-        else:
-            output = output or find.new_path("real", find.DIRECTORY)
-            chosen = Selection.of(workload=program, contender=variant, malloc=malloc)
-            results, whole = _measured(chosen, runs, scale, output, seed)
+        raise BadInput("bench/real is a part of the sources: run this in a checkout")
+    if earlier:
+        results, whole = read_measured(earlier), True
+    else:
+        output = output or find.new_path("real", find.DIRECTORY)
+        chosen = Selection.of(workload=program, contender=variant, malloc=malloc)
+        results, whole = _measured(chosen, runs, scale, output, seed)
     text = tables.page(results)
     if report:
         report.write_text(text, encoding="utf-8")
@@ -112,14 +110,10 @@ def real(
         typer.echo(json.dumps({"file": str(results.path), "programs": tables.facts(results), "measured": rows,
                                "different_output": wrong}, indent=1))  # fmt: skip
     else:
-        options.tell(f"{text}\n{results.path}")
+        typer.echo(f"{text}\n{results.path}")
     for cell in tables.different_output(results):
         options.complain(f"FAILED: {cell}: its output is not that of the program as it is on glibc")
         whole = False
     trial.end(results)
     if not whole:
         raise typer.Exit(1)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(real)

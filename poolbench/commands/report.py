@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from poolbench.options import ResultsArgument, fail, origin, results_of, say
+from poolbench.errors import BadInput
+from poolbench.options import ResultsArgument, origin, results_of, say
 from poolbench.plan import description
 from poolbench.results.read import Results
 
@@ -22,20 +23,18 @@ The page is one file: it needs no network, and works without scripts. Its path i
 
 
 def make(results: Results, output: Path | None, picture: Path | None = None, judged=None) -> Path:
-    """Writes the page, beside the results unless told otherwise; ends the command when that cannot be."""
+    """Writes the page, beside the results unless told otherwise."""
     from poolbench.report import page
 
     descriptions = description.load()
     path = output or results.path.with_name(results.path.name.partition(".")[0] + ".html")
-    try:
-        page.write(path, page.render(results, descriptions, judged))
-        if picture is not None:
-            svg = page.picture_svg(results, descriptions)
-            if svg is None:
-                raise fail("there is nothing for a picture: no work was measured both with make_shared and with pooled")
-            page.write(picture, svg)
-    except page.CannotWrite as error:
-        raise fail(str(error), 1) from error
+    judged = judged or page.judge(results, descriptions)
+    page.write(path, page.render(results, descriptions, judged))
+    if picture is not None:
+        svg = page.picture_svg(judged)
+        if svg is None:
+            raise BadInput("there is nothing for a picture: no work was measured both with make_shared and with pooled")
+        page.write(picture, svg)
     return path
 
 
@@ -54,7 +53,3 @@ def report(
     typer.echo(str(path))
     if show and not webbrowser.open(path.resolve().as_uri()):
         say("no browser could be opened")
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(report)

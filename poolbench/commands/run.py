@@ -2,7 +2,6 @@
 """poolbench run: measures a profile, or what is missing of it."""
 
 import enum
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,14 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED, RunPlan, carry_out
 from poolbench.measure.stopping import Rule
 from poolbench.plan import description, matrix, program
 from poolbench.plan.cell import Cell
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results import find
-from poolbench.results.read import BadResults, Results
+from poolbench.results.read import Results
 from poolbench.system import build, mallocs, toolchains
 
 EPILOG = """\b
@@ -33,10 +33,7 @@ failed (they are listed); 2 wrong command line or file; 130 interrupted: the nex
 """
 
 
-class Profile(enum.StrEnum):
-    quick = "quick"
-    full = "full"
-    smoke = "smoke"
+Profile = enum.StrEnum("Profile", "quick full smoke")
 
 
 # When to stop, and seconds that a process run may take. On a slow machine the least count alone takes more than the
@@ -70,7 +67,7 @@ def programs_of(bins: list[str] | None, profile: str, chosen: Selection) -> list
         programs += build.ensure(probed, units, options.say, quickly)
         main = main or name
     if not programs:
-        raise build.BuildFailed("no toolchain is installed, so there is nothing to measure")
+        raise Failed("no toolchain is installed, so there is nothing to measure")
     return programs
 
 
@@ -82,13 +79,16 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
     chosen = [word for word in split if "=" not in word]
     for name, path in named.items():
         if not Path(path).is_file():
-            raise SelectionError(f"--malloc {name}={path}: there is no such library")
+            raise BadInput(f"--malloc {name}={path}: there is no such library")
     chosen += list(named) if chosen else []
     found, missing = mallocs.find()
-    found = mallocs.with_preloads(found, named)
+    # What the user names goes before what was found under that name.
+    of_user = [mallocs.Malloc(name, path, mallocs.version_of(name, path)) for name, path in named.items()]
+    found = [each for each in found if each.name not in named]
+    found += [each for each in of_user if each.name != mallocs.DEFAULT]
     for name, why in missing.items():
         if name in chosen and name not in named:
-            raise SelectionError(why)
+            raise BadInput(why)
         if name not in named:
             options.say(f"left out: {why}")
     if profile != "smoke" or chosen:
@@ -97,19 +97,11 @@ def mallocs_of(words: list[str] | None, profile: str) -> tuple[list[mallocs.Mall
     return [malloc for malloc in found if malloc is found[0] or malloc.name in named], chosen
 
 
-@dataclass(frozen=True)
-class Found:
+def found_for(
+    profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None, descriptions: dict
+) -> tuple[list[Cell], list[program.Program], list[mallocs.Malloc]]:
     """What there is to measure, and with what."""
-
-    cells: list[Cell]
-    programs: list[program.Program]
-    mallocs: list[mallocs.Malloc]
-    descriptions: dict[str, description.Description]
-
-
-def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Malloc], bins: list[str] | None) -> Found:
     names = [library.name for library in libraries]
-    descriptions = description.load()
     chosen.check("malloc", [*names, mallocs.OURS])  # an error before a build of many minutes
     if not bins:
         chosen.check("workload", descriptions)
@@ -120,9 +112,9 @@ def found_for(profile: Profile, chosen: Selection, libraries: list[mallocs.Mallo
     cells = chosen.filter(matrix.cells_of(profile, programs, names, descriptions))
     if not cells:
         kinds = ", ".join(sorted({p.optimisation for p in programs}))
-        raise options.fail(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
+        raise BadInput(f"nothing to measure: {profile} wants a Release build (-O3), there is {kinds}")
     used = {(cell.toolchain, cell.optimisation) for cell in cells}
-    return Found(cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries, descriptions)
+    return cells, [p for p in programs if (p.toolchain, p.optimisation) in used], libraries
 
 
 def results_path(output: Path | None, fresh: bool, profile: str, selection: dict, programs: list) -> Path:
@@ -135,7 +127,7 @@ def results_path(output: Path | None, fresh: bool, profile: str, selection: dict
     if output.is_dir():
         return find.new_path(profile, output)
     if output.exists() and fresh:
-        raise BadResults(f"{output} exists: --fresh wants a name of its own")
+        raise BadInput(f"{output} exists: --fresh wants a name of its own")
     find.continued(output, programs)
     return output
 
@@ -173,24 +165,27 @@ def run(
 
     Builds what is missing, runs the cells interleaved, a process a sample, and writes each sample as it comes.
     """
-    with trial.ending_well("interrupted; the same command continues from here"):
+    with options.when_interrupted("interrupted; the same command continues from here"):
         libraries, names = mallocs_of(malloc, profile)
         chosen = options.selection_of(workload, variant, contender, names, toolchain)
-        found = found_for(profile, chosen, libraries, bins)
+        descriptions = description.load()
+        cells, programs, libraries = found_for(profile, chosen, libraries, bins, descriptions)
         if dry_run:
-            for cell in found.cells:
+            for cell in cells:
                 typer.echo(str(cell))
             return
         selection = chosen.describe()
-        path = results_path(output, fresh, profile, selection, found.programs)
-        rule, limit = rule_of(profile, samples, precision, budget), timeout or DEFAULTS[profile][1]
-        measured = (str(profile), found.cells, found.programs, found.mallocs)
+        path = results_path(output, fresh, profile, selection, programs)
+        usual, limit = DEFAULTS[profile]
+        least = samples or usual.least
+        rule = Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
         plan = RunPlan(
-            path, *measured, rule, limit, selection, found.descriptions, seed, costs=find.costs(str(profile))
-        )
+            path, str(profile), cells, programs, libraries, rule, timeout or limit, selection, descriptions, seed,
+            costs=find.costs(str(profile)),
+        )  # fmt: skip
         results = carry_out(plan, options.say, options.progress_stream())
     if report:
-        conclude(results, found.descriptions)
+        conclude(results, descriptions)
     else:
         typer.echo(str(results.path))
     trial.end(results, f"; their output is in {results.path}")
@@ -203,18 +198,8 @@ def conclude(results: Results, descriptions: dict[str, description.Description])
     from poolbench.report import page
 
     judged = page.judge(results, descriptions)
-    options.tell(f"{options.origin(results)}\nresults: {results.path}\n")
+    typer.echo(f"{options.origin(results)}\nresults: {results.path}\n")
     tables.print_text(tables.summary_sheet(judged.headlines))
     for sentence in judged.sentences():
-        options.tell(sentence)
+        typer.echo(sentence)
     typer.echo(f"report: {make(results, None, judged=judged)}")
-
-
-def rule_of(profile: Profile, samples: int | None, precision: float | None, budget: float | None) -> Rule:
-    usual, _ = DEFAULTS[profile]
-    least = samples or usual.least
-    return Rule(least, max(least, usual.most), precision or usual.precision, budget or usual.budget)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(run)

@@ -2,13 +2,14 @@
 """poolbench table: the figures of a results file."""
 
 import enum
+import json
 from typing import Annotated
 
 import typer
 
 from poolbench import options
+from poolbench.errors import BadInput
 from poolbench.plan import description
-from poolbench.plan.selection import SelectionError
 
 EPILOG = """\b
 Examples:
@@ -18,10 +19,7 @@ Examples:
 """
 
 
-class Format(enum.StrEnum):
-    text = "text"
-    markdown = "markdown"
-    json = "json"
+Format = enum.StrEnum("Format", "text markdown json")
 
 
 def table(
@@ -39,12 +37,9 @@ def table(
     from poolbench.analysis import estimate, headlines, rows
 
     if summary and form is Format.json:
-        raise options.fail("--summary is for people: text or markdown")
+        raise BadInput("--summary is for people: text or markdown")
     found = options.results_of(results)
-    try:
-        kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
-    except SelectionError as error:
-        raise options.fail(str(error)) from error
+    kept = set(options.selection_of(workload, variant, contender, malloc, toolchain).filter(found.cells()))
     descriptions = description.load()
     if summary:
         found = found.only(kept)
@@ -63,8 +58,4 @@ def table(
             for sheet in sheets:
                 typer.echo(tables.markdown(sheet))
         case Format.json:
-            typer.echo(tables.as_json(groups))
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(epilog=EPILOG)(table)
+            typer.echo(json.dumps(tables.records(groups), indent=1))

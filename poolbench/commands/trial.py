@@ -2,24 +2,19 @@
 """What the commands that measure have in common: what is built and measured for one answer, the answer, the end."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container
 from pathlib import Path
 
-import polars as pl
 import typer
 
-from poolbench.measure.calibrate import CannotRun, calibrated
+from poolbench.errors import BadInput
+from poolbench.measure.calibrate import calibrated
 from poolbench.measure.run_plan import RunPlan, carry_out
 from poolbench.measure.stopping import Rule
-from poolbench.options import INTERRUPTED, complain, fail, origin, progress_stream, say, tell
+from poolbench.options import complain, origin, progress_stream, say
 from poolbench.plan.cell import Cell
-from poolbench.plan.description import DescriptionError
-from poolbench.plan.program import Program, ProgramError
-from poolbench.plan.selection import SelectionError
-from poolbench.results.read import BadResults, Results
-from poolbench.results.store import CannotWrite, Locked, NotResults
-from poolbench.system import build, own
+from poolbench.plan.program import Program
+from poolbench.results.read import Results
 from poolbench.system.mallocs import Malloc
 
 LIMIT = 120.0  # seconds that a run may take
@@ -27,23 +22,20 @@ MOST_RUNS = 15
 PRECISION = 0.02
 
 
-@contextmanager
-def ending_well(interrupted: str = "interrupted") -> Iterator[None]:
-    """What goes wrong while something is built and measured ends the command, with its reason and exit status."""
-    try:
-        yield
-    except (own.NotUsable, ProgramError, SelectionError, DescriptionError, BadResults, Locked, NotResults) as error:
-        raise fail(str(error)) from error
-    except (build.BuildFailed, CannotRun, CannotWrite) as error:
-        raise fail(str(error), 1) from error
-    except KeyboardInterrupt:
-        say(interrupted)
-        raise typer.Exit(INTERRUPTED) from None
-
-
 def check_new(output: Path | None) -> None:
     if output is not None and output.exists():
-        raise fail(f"{output} exists: name a new file")
+        raise BadInput(f"{output} exists: name a new file")
+
+
+def cells_of(
+    bench: Program, workload: str, variant: str, libraries: list[Malloc], on_every: Container[str], **point
+) -> list[Cell]:
+    """Of each contender: `on_every` malloc, or on glibc's alone."""
+    return [
+        Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
+        for contender in bench.workloads[workload].contenders[variant]
+        for malloc in (libraries if contender in on_every else libraries[:1])
+    ]
 
 
 def measured(
@@ -63,22 +55,25 @@ def origin_of(results: Results, output: Path | None) -> str:
     return origin(results, "" if output else "results not kept (--output FILE keeps them)")
 
 
-def tell_advice(title: str, frame: pl.DataFrame, operation: str = "") -> None:
+def tell_advice(title: str, estimated: list[dict], operation: str = "") -> None:
     """The table, and the advice in words."""
     from poolbench import tables
     from poolbench.analysis import advice
 
-    tables.print_text(tables.advice_sheet(title, frame, operation))
-    for choice in advice.advise(frame):
+    tables.print_text(tables.advice_sheet(title, estimated, operation))
+    for choice in advice.advise(estimated):
         for line in advice.in_words(choice):
-            tell(line)
+            typer.echo(line)
 
 
-def record(frame: pl.DataFrame) -> dict:
+def record(estimated: list[dict]) -> dict:
     """The same for a program."""
     from poolbench.analysis import advice
 
-    return {"advice": [advice.record(choice) for choice in advice.advise(frame)], "measured": advice.records(frame)}
+    return {
+        "advice": [advice.record(choice) for choice in advice.advise(estimated)],
+        "measured": advice.records(estimated),
+    }
 
 
 def end(results: Results, where: str = "") -> None:

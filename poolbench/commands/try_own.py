@@ -9,6 +9,7 @@ import typer
 
 from poolbench import options
 from poolbench.commands import trial
+from poolbench.errors import BadInput, Failed
 from poolbench.measure.run_plan import SEED
 from poolbench.plan import program
 from poolbench.plan.cell import Cell
@@ -44,20 +45,11 @@ def _cells(
     bench: program.Program, workload: str, libraries: list[mallocs.Malloc], live: int, threads: int, chosen: Selection
 ) -> list[Cell]:
     found = []
-    for variant, contenders in bench.workloads[workload].contenders.items():
+    for variant in bench.workloads[workload].contenders:
         pairs = max(2, threads + threads % 2) if variant == "handoff" else threads
         point = {"live": live, "threads": pairs} if workload == own.TYPE else {}
-        found += [
-            Cell(workload, variant, contender, malloc.name, bench.toolchain, bench.optimisation, **point)
-            for contender in contenders
-            for malloc in (libraries if contender in ON_EVERY_MALLOC else libraries[:1])
-        ]
+        found += trial.cells_of(bench, workload, variant, libraries, ON_EVERY_MALLOC, **point)
     return chosen.filter(found)
-
-
-def _toolchain(chosen: Selection) -> toolchains.Probed:
-    chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
-    return build.first_working([each for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)])
 
 
 def _asked(
@@ -65,14 +57,14 @@ def _asked(
 ) -> own.Own:
     """What the command line names; ends the command when that is nothing that can be measured."""
     if (header is None) == (pattern is None):
-        raise options.fail("name a header and its --type, or a --pattern (poolbench try --help has examples)")
+        raise BadInput("name a header and its --type, or a --pattern (poolbench try --help has examples)")
     if header is not None and not type_name:
-        raise options.fail(f"which type of {header} is meant? say --type my::Packet")
+        raise BadInput(f"which type of {header} is meant? say --type my::Packet")
     if pattern is not None and (type_name or arguments):
-        raise options.fail("--type and --args go with a header; a --pattern makes its objects itself")
+        raise BadInput("--type and --args go with a header; a --pattern makes its objects itself")
     for path in [*filter(None, (header, pattern)), *sources]:
         if not path.is_file():
-            raise options.fail(f"there is no file {path}")
+            raise BadInput(f"there is no file {path}")
     compiled, linked = own.split_flags(flags, Path.cwd())
     files = [path.resolve() for path in sources]
     return own.Own((header or pattern).resolve(), type_name or "", arguments, compiled, linked, files)
@@ -83,9 +75,9 @@ def _new_pattern(path: Path) -> None:
         with path.open("x") as file:
             file.write(own.TEMPLATE.read_text())
     except FileExistsError as error:
-        raise options.fail(f"{path} exists: name a new file") from error
+        raise BadInput(f"{path} exists: name a new file") from error
     except OSError as error:
-        raise options.fail(f"{path} cannot be written: {error.strerror}", 1) from error
+        raise Failed(f"{path} cannot be written: {error.strerror}") from error
     typer.echo(str(path))
     options.say(f"change it, then: poolbench try --pattern {path}")
 
@@ -134,15 +126,16 @@ def try_own(
         _new_pattern(new_pattern)
         return
     trial.check_new(output)
-    with trial.ending_well():
-        chosen = options.selection_of(None, variant, None, None, toolchain)
-        chosen.check("variant", PATTERNS)  # an error before anything that takes time
-        asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
-        bench = own.built(asked, _toolchain(chosen), options.say)
-        libraries = mallocs.find()[0] + mallocs.ours(bench.path)
-        cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
-        effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
-        results = trial.measured("try", cells, bench, libraries, output, **effort)
+    chosen = options.selection_of(None, variant, None, None, toolchain)
+    chosen.check("variant", PATTERNS)  # an error before anything that takes time
+    chosen.check("toolchain", [each.name for each in toolchains.TOOLCHAINS])
+    asked = _asked(header, type_name, arguments, pattern, flags, sources or [])
+    among = [each for each in toolchains.TOOLCHAINS if chosen.takes("toolchain", each.name)]
+    bench = own.built(asked, build.first_working(among), options.say)
+    libraries = mallocs.find()[0] + mallocs.ours(bench.path)
+    cells = _cells(bench, asked.workload, libraries, live, threads, chosen)
+    effort = {"run_seconds": TARGET_SECONDS, "samples": samples, "budget": budget, "seed": seed}
+    results = trial.measured("try", cells, bench, libraries, output, **effort)
     _tell(results, trial.origin_of(results, output), asked, live, as_json)
     trial.end(results)
 
@@ -150,11 +143,11 @@ def try_own(
 def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: bool) -> None:
     from poolbench.analysis.estimate import estimates, matching
 
-    frame = estimates(results)
+    estimated = estimates(results)
     # In the order of the command's help; the cells of a file are shuffled.
     measured = {cell.variant for cell in results.cells()}
     variants = sorted(measured, key=lambda name: PATTERNS.index(name) if name in PATTERNS else len(PATTERNS))
-    parts = {variant: matching(frame, {"variant": variant}) for variant in variants}
+    parts = {variant: matching(estimated, {"variant": variant}) for variant in variants}
     what = f"{asked.type_name}({asked.arguments})" if asked.type_name else asked.header.name
     options.begin(origin, as_json)
     if as_json:
@@ -168,7 +161,3 @@ def _tell(results: Results, origin: str, asked: own.Own, live: int, as_json: boo
         title = f"{what}, {variant}{number}" if asked.type_name else what
         trial.tell_advice(title, part, operations.get(variant, ""))
         typer.echo("")
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("try", epilog=EPILOG)(try_own)

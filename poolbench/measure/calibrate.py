@@ -3,6 +3,7 @@
 
 import dataclasses
 
+from poolbench.errors import Failed
 from poolbench.measure.sample import take
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
@@ -12,10 +13,6 @@ FIRST_SCALE = 0.002
 MOST_SCALE = 10.0
 LEAST_SCALE = 1e-6
 STEPS = 4  # from the first scale, each at most a hundredfold
-
-
-class CannotRun(RuntimeError):
-    """The first run failed; says why."""
 
 
 def calibrated(cells: list[Cell], bench: Program, malloc: Malloc, seconds: float, limit: float) -> list[Cell]:
@@ -34,7 +31,7 @@ def _scale(cell: Cell, bench: Program, malloc: Malloc, seconds: float, limit: fl
         first = dataclasses.replace(cell, scale=scale)
         found = take(first, bench, malloc, limit)
         if found.sample is None:
-            raise CannotRun(f"{first} failed: {found.failure['reason']}")
+            raise Failed(f"{first} failed: {found.failure['reason']}")
         timed = found.sample["ns_per_op"] * found.sample["ops"] / 1e9
         wanted = min(MOST_SCALE, max(LEAST_SCALE, scale * seconds / timed))
         if wanted <= 100 * scale:  # a run that is much shorter than wanted says little of a longer one

@@ -2,7 +2,6 @@
 """A run as one value, and carrying it out: the session's record, then samples until nothing is left to do."""
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,22 +25,6 @@ SEED = 1  # of the order within a round
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What cells are run with."""
-
-    programs: list[Program]
-    mallocs: dict[str, Malloc]
-    commit: str
-    machine: str
-    limit: float  # seconds that one run may take
-
-    def program(self, cell: Cell) -> Program:
-        """Of its toolchain and optimisation; where several are, each has contenders of its own."""
-        built = [p for p in self.programs if (p.toolchain, p.optimisation) == (cell.toolchain, cell.optimisation)]
-        return built[0] if len(built) == 1 else next(program for program in built if program.has(cell))
-
-
-@dataclass(frozen=True)
 class RunPlan:
     path: Path  # of the results file, which may exist
     profile: str
@@ -57,14 +40,10 @@ class RunPlan:
     costs: dict[Cell, float] = field(default_factory=dict)  # seconds that a process is expected to take
     paired: bool = False  # cells that differ in the executable alone are judged by their quotients
 
-    def bench(self, here: str, machine: dict) -> Bench:
-        return Bench(
-            self.programs,
-            {m.name: m for m in self.mallocs},
-            here,
-            hardware.in_short(machine),
-            self.limit,
-        )
+    def program(self, cell: Cell) -> Program:
+        """Of its toolchain and optimisation; where several are, each has contenders of its own."""
+        built = [p for p in self.programs if (p.toolchain, p.optimisation) == (cell.toolchain, cell.optimisation)]
+        return built[0] if len(built) == 1 else next(program for program in built if program.has(cell))
 
 
 def states_of(plan: RunPlan, found: Results) -> list[State]:
@@ -82,28 +61,27 @@ def states_of(plan: RunPlan, found: Results) -> list[State]:
     return list(states.values())
 
 
-def measure(states: list[State], rule: Rule, bench: Bench, store: Store, seed: int, progress: Progress) -> None:
-    """Raises CannotWrite, or KeyboardInterrupt: what was measured until then is in the file."""
-    counts: Counter[str] = Counter(
-        {"runs": sum(s.runs for s in states), "failed": sum(bool(s.failure) for s in states)}
-    )
-    while chosen := stopping.next_round(states, rule, seed):
+def measure(plan: RunPlan, states: list[State], store: Store, progress: Progress, **about: str) -> None:
+    """`about`: what each line says of the run. Raises Failed, or KeyboardInterrupt: what was measured until then is in
+    the file."""
+    runs, failed = sum(state.runs for state in states), sum(bool(state.failure) for state in states)
+    mallocs = {malloc.name: malloc for malloc in plan.mallocs}
+    while chosen := stopping.next_round(states, plan.rule, plan.seed):
         for state in chosen:
-            left = stopping.seconds_left(states, rule)
-            progress.step(counts["runs"], left, counts["failed"], str(state.cell))
-            program = bench.program(state.cell)
-            result = take(state.cell, program, bench.mallocs[state.cell.malloc], bench.limit)
-            about = {"cell": state.cell.to_record(), "commit": bench.commit, "machine": bench.machine}
-            about |= {"program": program.sha256, "wall_seconds": round(result.seconds, 3)}
-            counts["runs"] += 1
+            progress.step(runs, stopping.seconds_left(states, plan.rule), failed, str(state.cell))
+            program = plan.program(state.cell)
+            result = take(state.cell, program, mallocs[state.cell.malloc], plan.limit)
+            what = {"cell": state.cell.to_record(), **about, "program": program.sha256}
+            what["wall_seconds"] = round(result.seconds, 3)
+            runs += 1
             if result.sample is not None:
-                store.append(record.line("sample", **about, **result.sample))
+                store.append(record.line("sample", **what, **result.sample))
                 state.add(result.sample, result.seconds)
             else:
                 state.failure = result.failure
-                counts["failed"] += 1
-                store.append(record.line("failure", **about, **result.failure))
-    store.append(record.line("finished", runs=counts["runs"], failed=counts["failed"]))
+                failed += 1
+                store.append(record.line("failure", **what, **result.failure))
+    store.append(record.line("finished", runs=runs, failed=failed))
 
 
 def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None) -> Results:
@@ -111,10 +89,10 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
     for why in not_built(plan.programs):
         say(f"left out: {why}")
     busy = hardware.busy_share()  # now, before this run itself loads the machine
-    warning = hardware.busy_warning(busy)
-    if warning:
+    if warning := hardware.busy_warning(busy):
         say(warning)
-    machine, here = hardware.describe(), of_sources()
+    machine, here, least = hardware.describe(), of_sources(), plan.rule.least
+    budget = plan.rule.budget if plan.rule.budget < float("inf") else None  # JSON knows no infinity
     with Store(plan.path) as store:
         store.append(
             record.line(
@@ -127,7 +105,7 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
                 mallocs=[{"name": m.name, "version": m.version, "path": m.path} for m in plan.mallocs],
                 programs=[p.describe() for p in plan.programs],
                 cells=len(plan.cells),
-                rule=_rule_record(plan.rule),
+                rule={**vars(plan.rule), "budget": budget},
                 notes=[warning] if warning else [],
             )
         )
@@ -137,18 +115,9 @@ def carry_out(plan: RunPlan, say: Callable[[str], None], progress: TextIO | None
         there = sum(state.runs for state in states)
         took = f", about {duration(stopping.seconds_left(states, plan.rule))}" if plan.costs else ""
         say(f"going on with {plan.path}: {there} runs are there{took}" if there else
-            f"{len(plan.cells)} cells, {_runs(plan.rule.least)} of each at least{took}"
+            f"{len(plan.cells)} cells, {least} run{'s' * (least != 1)} of each at least{took}"
             + f", results: {plan.path}" * plan.kept)  # fmt: skip
-        shown, began = Progress(progress), time.monotonic()
-        measure(states, plan.rule, plan.bench(here, machine), store, plan.seed, shown)
+        began = time.monotonic()
+        measure(plan, states, store, Progress(progress), commit=here, machine=hardware.in_short(machine))
         say(f"measured in {duration(time.monotonic() - began)}")
     return read(plan.path)
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' if count != 1 else ''}"
-
-
-def _rule_record(rule: Rule) -> dict:
-    """JSON knows no infinity."""
-    return {**vars(rule), "budget": None if rule.budget == float("inf") else rule.budget}

@@ -10,7 +10,6 @@ from functools import cache
 
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program, sha256_of
-from poolbench.results import record
 from poolbench.system import process
 from poolbench.system.mallocs import DEFAULT, Malloc
 
@@ -42,13 +41,6 @@ def environment(malloc: Malloc) -> dict[str, str]:
     return {**kept, "LC_ALL": "C"} | ({"LD_PRELOAD": malloc.path} if malloc.path else {})
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
-
-
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
@@ -60,7 +52,8 @@ def _why_ended_badly(ended: process.Ended, limit: float) -> tuple[str, str] | No
         return "hang", f"no result within {limit:g} s"
     message = _last_line(ended.stderr)[:200]
     if ended.status < 0:
-        return "crash", f"signal {-ended.status} ({_signal_name(-ended.status)})" + (f": {message}" if message else "")
+        name = next((each.name for each in signal.Signals if each == -ended.status), "unknown")
+        return "crash", f"signal {-ended.status} ({name})" + (f": {message}" if message else "")
     if ended.status > 0:
         return "crash", f"exit status {ended.status}: {message or 'no message'}"
     return None
@@ -111,6 +104,7 @@ def take(cell: Cell, program: Program, malloc: Malloc, limit: float) -> Result:
         output = {"stdout": ended.stdout[-OUTPUT_KEPT:], "stderr": ended.stderr[-OUTPUT_KEPT:]}
         return Result(ended.seconds, failure={"kind": kind, "reason": reason, "command": command, **output})
     path = str(found.get("malloc_path", ""))
+    library = library_sha256(path) if path else "unknown"
     return Result(
         ended.seconds,
         sample={
@@ -119,7 +113,7 @@ def take(cell: Cell, program: Program, malloc: Malloc, limit: float) -> Result:
             "figures": {k: v for k, v in found.items() if k not in COMMON and isinstance(v, (int, float))},
             "peak_rss_bytes": found.get("peak_rss_bytes"),
             "operation": found.get("operation", ""),
-            "malloc": record.malloc(malloc.name, malloc.version, path, library_sha256(path) if path else "unknown"),
+            "malloc": {"name": malloc.name, "version": malloc.version, "path": path, "sha256": library},
             "compiler": found.get("compiler", program.compiler),
             "stdlib": found.get("stdlib", program.stdlib),
             "flags": found.get("flags", program.flags),

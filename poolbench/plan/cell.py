@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 # In the order in which names and tables show them.
 PARAMETERS = ("payload", "threads", "live", "step")
@@ -44,9 +44,6 @@ class Cell:
 
     def to_record(self) -> dict:
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
-
-    def without_scale(self) -> Cell:
-        return replace(self, scale=1.0)
 
     def arguments(self) -> list[str]:
         """The command line of pooled-bench that measures this cell once."""

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from poolbench.errors import BadInput
+
 DIRECTORY = Path(__file__).resolve().parent.parent / "workloads"
 ALL = "all"
 TIME = "ns_per_op"
@@ -35,10 +37,6 @@ Where = dict[str, Any]  # column -> value or list of values
 def is_ours(contender: str) -> bool:
     """Whether a change of this library can change the contender's figures. All others are controls."""
     return contender.startswith("pooled") or contender in OURS_TOO
-
-
-class DescriptionError(ValueError):
-    """A description that is wrong, with the file's name."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,6 @@ class Part:
     full: float | None = None
     # `except` is a word of Python's.
     excluded: list[str] = field(default_factory=list)
-
-    def scale(self, profile: str) -> float | None:
-        return {"quick": self.quick, "full": self.full}[profile]
 
 
 @dataclass(frozen=True)
@@ -97,13 +92,11 @@ def _make(kind: type, table: dict, where: str) -> Any:
     table = {"excluded" if key == "except" else key: value for key, value in table.items()}
     known = {f.name for f in fields(kind)}
     if unknown := sorted(set(table) - known):
-        raise DescriptionError(
-            f"{where}: nothing is called {', '.join(unknown)}; there are: {', '.join(sorted(known))}"
-        )
+        raise BadInput(f"{where}: nothing is called {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
     try:
         return kind(**table)
     except TypeError as error:
-        raise DescriptionError(f"{where}: {error}") from error
+        raise BadInput(f"{where}: {error}") from error
 
 
 def read(path: Path) -> Description:

@@ -2,6 +2,7 @@
 """From descriptions and executables to the cells of a profile."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 
 from poolbench.plan.cell import Cell
@@ -29,7 +30,7 @@ def _points(part: Part, workload: Workload, variant: str) -> Iterator[dict[str, 
 
 
 def _part(part: Part, program: Program, workload: Workload, mallocs: list[str], scale: float) -> Iterator[Cell]:
-    for variant in _wanted(part.variant, workload.variants()):
+    for variant in _wanted(part.variant, workload.contenders):
         points = list(_points(part, workload, variant))
         for contender in _wanted(part.contender, workload.contenders[variant]):
             if contender in part.excluded:
@@ -37,11 +38,6 @@ def _part(part: Part, program: Program, workload: Workload, mallocs: list[str], 
             for point, malloc in product(points, _wanted(part.malloc, mallocs)):
                 built = (program.toolchain, program.optimisation)
                 yield Cell(workload.name, variant, contender, malloc, *built, **point, scale=scale)
-
-
-def _smoke(program: Program, workload: Workload, mallocs: list[str]) -> Iterator[Cell]:
-    part = Part(malloc=ALL, payload=workload.payloads or None)
-    return _part(part, program, workload, mallocs, SMOKE_SCALE)
 
 
 def wanted_units(
@@ -53,7 +49,7 @@ def wanted_units(
         if not selection.takes("workload", name):
             continue
         for part in description.cells:
-            if not _compiled_by(part, toolchain, main) or (profile != "smoke" and part.scale(profile) is None):
+            if not _compiled_by(part, toolchain, main) or (profile != "smoke" and getattr(part, profile) is None):
                 continue
             every = profile == "smoke" or part.contender == ALL
             found |= dict.fromkeys(f"{name}/{contender}" for contender in ([".*"] if every else part.contender))
@@ -78,18 +74,19 @@ def cells_of(
     for program in programs:
         for workload in program.workloads.values():
             if profile == "smoke":
-                cells = _smoke(program, workload, mallocs)
-                found.update((cell.without_scale(), cell) for cell in cells)
+                part = Part(malloc=ALL, payload=workload.payloads or None)
+                cells = _part(part, program, workload, mallocs, SMOKE_SCALE)
+                found.update((replace(cell, scale=1.0), cell) for cell in cells)
                 continue
             if program.optimisation not in MEASURED:
                 continue
             description = descriptions.get(workload.name) or default(workload.name)
             for part in description.cells:
-                scale = part.scale(profile)
+                scale = getattr(part, profile)
                 if scale is None or program.optimisation not in part.optimisation:
                     continue
                 if not _compiled_by(part, program.toolchain, main):
                     continue
                 for cell in _part(part, program, workload, mallocs, scale):
-                    found.setdefault(cell.without_scale(), cell)
+                    found.setdefault(replace(cell, scale=1.0), cell)
     return list(found.values())

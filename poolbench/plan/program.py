@@ -8,14 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from poolbench.errors import BadInput
 from poolbench.plan.cell import Cell
 
 LIST_SECONDS = 60
 UNOPTIMISED_SUFFIX = "-O0"
-
-
-class ProgramError(RuntimeError):
-    """An executable that cannot be asked."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +27,8 @@ class Workload:
     live: list[int]  # one a variant, or none
     steps: list[list[int]]  # likewise
 
-    def variants(self) -> list[str]:
-        return list(self.contenders)
-
     def of_variant(self, lists: list, variant: str, otherwise):
-        index = self.variants().index(variant)
+        index = list(self.contenders).index(variant)
         return lists[index] if index < len(lists) else otherwise
 
 
@@ -90,7 +84,7 @@ def load(toolchain: str, path: Path) -> Program:
         workloads = {workload["name"]: _workload(workload) for workload in listed["workloads"]}
         return Program(toolchain, path, listed["optimisation"], *built, sha256_of(str(path)), workloads)
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
-        raise ProgramError(f"{path} cannot be asked what it measures: {error}") from error
+        raise BadInput(f"{path} cannot be asked what it measures: {error}") from error
 
 
 def load_with_siblings(toolchain: str, path: Path) -> list[Program]:

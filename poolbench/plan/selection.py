@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from poolbench.errors import BadInput
 from poolbench.plan.cell import Cell
 
 AXES = ("workload", "variant", "contender", "malloc", "toolchain")
-
-
-class SelectionError(ValueError):
-    """Words that match nothing; the message names those that would."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Selection:
         known = sorted(set(known))
         for word in getattr(self, axis):
             if not any(matches(axis, word, name) for name in known):
-                raise SelectionError(f"no {axis} '{word}'; there are: {', '.join(known) or 'none'}")
+                raise BadInput(f"no {axis} '{word}'; there are: {', '.join(known) or 'none'}")
 
     def filter(self, cells: list[Cell]) -> list[Cell]:
         """The cells selected; raises when a word or the whole matches nothing."""
@@ -53,7 +50,7 @@ class Selection:
         chosen = [cell for cell in cells if all(self.takes(axis, getattr(cell, axis)) for axis in AXES)]
         if cells and not chosen:
             words = "; ".join(f"{axis} {', '.join(getattr(self, axis))}" for axis in AXES if getattr(self, axis))
-            raise SelectionError(f"this profile has no cell of {words} at once")
+            raise BadInput(f"this profile has no cell of {words} at once")
         return chosen
 
 

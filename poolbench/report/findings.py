@@ -10,7 +10,7 @@ from poolbench.analysis.compare import judge, main_samples
 from poolbench.analysis.headlines import MARGIN, OURS, Lead
 from poolbench.analysis.headlines import Row as HeadlineRow
 from poolbench.analysis.headlines import Verdict as LeadVerdict
-from poolbench.analysis.rows import Group, Row
+from poolbench.analysis.rows import Group
 from poolbench.plan.description import MAIN_TOOLCHAIN, Description, is_ours
 from poolbench.results.read import Results
 from poolbench.tables import number, range_text
@@ -108,17 +108,13 @@ def in_one(rows: list[HeadlineRow], changed: str) -> str:
     return f"In a sentence: against glibc's malloc pooled is {glibc}, against the best malloc {best}; {changed}."
 
 
-def of_run(cells: int, runs: int, failed: int) -> str:
-    said = f"{runs:,} processes were run for {cells:,} cells"
-    return said + (f"; {failed} of them failed (see Failures)." if failed else "; none failed.")
-
-
 def losses(groups: list[Group], samples: dict) -> list[Loss]:
     """Where a contender behind a smart pointer is significantly faster than ours, on any malloc. The limits (raw
     pointers, one fixed slot) are no contenders in this sense."""
     found = []
     for group in groups:
-        main = [row for row in group.rows if _counts(row)]
+        built = (MAIN_TOOLCHAIN, "-O3")
+        main = [row for row in group.rows if row.time and (row.cell.toolchain, row.cell.optimisation) == built]
         ours = next((row for row in main if row.cell.contender == OURS and row.cell.malloc == "glibc"), None)
         if ours is None or group.description.measure_of(group.variant) != "ns_per_op" or group.description.base:
             continue
@@ -127,13 +123,9 @@ def losses(groups: list[Group], samples: dict) -> list[Loss]:
                 continue
             if row.time.median >= ours.time.median or row.cell.scale != ours.cell.scale:
                 continue
-            low, high = stats.ratio_interval(samples[ours.cell, "ns_per_op"], samples[row.cell, "ns_per_op"])
+            low, high = stats.ratio_interval([samples[ours.cell, "ns_per_op"]], samples[row.cell, "ns_per_op"])
             if low > 1 and math.isfinite(high):
                 ratio = ours.time.median / row.time.median
                 name = row.cell.contender + ("" if row.cell.malloc == "glibc" else f" on {row.cell.malloc}")
                 found.append(Loss(group.title, name, row.time.median, ours.time.median, ratio, low, high))
     return found
-
-
-def _counts(row: Row) -> bool:
-    return row.time is not None and row.cell.toolchain == MAIN_TOOLCHAIN and row.cell.optimisation == "-O3"

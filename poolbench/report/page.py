@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
-import polars as pl
 from markupsafe import Markup, escape
 
 from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
-from poolbench.plan.description import Description, default, order
+from poolbench.errors import Failed
+from poolbench.plan.description import TIME, Description
 from poolbench.report import chart, findings
 from poolbench.results import find
 from poolbench.results.read import Results
@@ -23,26 +23,15 @@ from poolbench.tables import Sheet
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
-class CannotWrite(RuntimeError):
-    """The page or picture could not be written."""
+Parts = list[tuple[chart.Chart | None, Sheet]]  # of an experiment: a chart and a table for all that may be compared
 
 
-@dataclass(frozen=True)
-class Section:
-    """An experiment: a chart and a table for all that may be compared."""
-
-    name: str
-    description: Description
-    parts: list[tuple[chart.Chart | None, Sheet]]
-
-
-def _sections(groups: list[rows.Group], descriptions: dict[str, Description]) -> list[Section]:
-    found = []
-    for name in sorted({group.description.name for group in groups}, key=order):
-        mine = [group for group in groups if group.description.name == name]
-        parts = [(chart.of_group(group), tables.group_sheet(group)) for group in mine]
-        found.append(Section(name, descriptions.get(name) or default(name), parts))
-    return found
+def _sections(groups: list[rows.Group]) -> list[tuple[Description, Parts]]:
+    found: dict[str, tuple[Description, Parts]] = {}
+    for group in groups:
+        _, parts = found.setdefault(group.description.name, (group.description, []))
+        parts.append((chart.of_group(group), tables.group_sheet(group)))
+    return list(found.values())
 
 
 def _summary(found: list[headlines.Row]) -> dict:
@@ -112,9 +101,9 @@ def _failures(results: Results) -> list[dict]:
 class Judged:
     """What results say, beside their figures."""
 
-    frame: pl.DataFrame
+    estimated: estimate.Rows
     headlines: list[headlines.Row]
-    timed: list[headlines.Row]
+    timed: list[headlines.Row]  # about an object's time: no picture or sentence mixes in percentiles or quotients
     claims: list[claims.Claim]
     change: str
 
@@ -123,19 +112,21 @@ class Judged:
 
 
 def judge(results: Results, descriptions: dict[str, Description]) -> Judged:
-    frame = estimate.estimates(results)
-    found = headlines.rows(frame, descriptions, results.installed)
-    judged = list(claims.judge(frame, installed=results.installed))
+    estimated = estimate.estimates(results)
+    found = headlines.rows(estimated, descriptions, results.installed)
+    judged = list(claims.judge(estimated, installed=results.installed))
     changed = findings.change(find.before(results), results, descriptions)
-    return Judged(frame, found, headlines.times(found), judged, changed)
+    timed = [row for row in found if row.headline.measure == TIME]
+    return Judged(estimated, found, timed, judged, changed)
 
 
 def render(results: Results, descriptions: dict[str, Description], judged: Judged | None = None) -> str:
     judged = judged or judge(results, descriptions)
-    groups = rows.groups(results, descriptions, judged.frame)
+    groups = rows.groups(results, descriptions, judged.estimated)
     failures = _failures(results)
     lost = findings.losses(groups, estimate.collect(results))
-    run = findings.of_run(len(results.cells()), len(results.samples), len(failures))
+    ended = f"{len(failures)} of them failed (see Failures)." if failures else "none failed."
+    run = f"{len(results.samples):,} processes were run for {len(results.cells()):,} cells; {ended}"
     words = [judged.sentences()[-1], run]
     timed = judged.timed
     return template("page.html.j2").render(
@@ -147,11 +138,11 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
         picture=chart.picture(timed) if any(row.over_best for row in timed) else None,
         summary=_summary(judged.headlines) if judged.headlines else None,
         losses=_losses_sheet(lost) if judged.headlines else None,
-        sections=_sections(groups, descriptions),
+        sections=_sections(groups),
         claims=judged.claims,
         last=findings.in_one(timed, judged.change),
         claim_title=tables.claim_title,
-        claim_lines=tables.claim_lines,
+        claim_test_text=tables.claim_test_text,
         failures=failures,
         machine=_machine_sheet(results),
         damaged=results.warning(),
@@ -160,13 +151,9 @@ def render(results: Results, descriptions: dict[str, Description], judged: Judge
     )
 
 
-def picture_svg(results: Results, descriptions: dict[str, Description]) -> str | None:
+def picture_svg(judged: Judged) -> str | None:
     """The first screen's picture for a README; None when there is nothing to compare."""
-    frame = estimate.estimates(results)
-    found = headlines.times(headlines.rows(frame, descriptions, results.installed))
-    if not any(row.over_best for row in found):
-        return None
-    return chart.picture(found).alone()
+    return chart.picture(judged.timed).alone() if any(row.over_best for row in judged.timed) else None
 
 
 def _whole(text: str) -> Markup:
@@ -199,4 +186,4 @@ def write(path: Path, text: str) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error
+        raise Failed(f"{path} cannot be written: {error.strerror}") from error

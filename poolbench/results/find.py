@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSL-1.0
 """Which results file is meant when the user names none."""
 
+import contextlib
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from poolbench import where
+from poolbench.errors import BadInput
 from poolbench.plan.cell import Cell
 from poolbench.plan.program import Program
-from poolbench.results.read import COMPRESSED, BadResults, Results, read
+from poolbench.results.read import COMPRESSED, Results, read
 
 DIRECTORY = where.results()
 
@@ -23,36 +25,33 @@ def new_path(profile: str, directory: Path) -> Path:
     return path
 
 
-def newest_first(directory: Path) -> list[Path]:
-    """By name, which begins with the time; the committed ones are compressed."""
+def _newest_first(directory: Path, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Results]:
+    """Those that can be read, by name, which begins with the time; the committed ones are compressed."""
     found = [*directory.glob("*.jsonl"), *directory.glob(f"*.jsonl{COMPRESSED}")]
-    return sorted(found, key=lambda path: path.name, reverse=True)
+    for path in sorted((each for each in found if wanted(each.name)), key=lambda path: path.name, reverse=True):
+        with contextlib.suppress(BadInput):
+            yield read(path)
 
 
 def unfinished(directory: Path, profile: str, selection: dict, programs: set[str]) -> Results | None:
     """The newest run of this profile, selection and these programs, when something is missing in it."""
-    for path in newest_first(directory):
-        try:
-            results = read(path)
-        except BadResults:
-            continue
+    for results in _newest_first(directory):
         session = results.session
-        if session.get("profile") != profile or session.get("selection") != selection:
-            continue
-        same = {program["sha256"] for program in session.get("programs", [])} == programs
-        return results if same and not results.finished and path.suffix != COMPRESSED else None
+        if session.get("profile") == profile and session.get("selection") == selection:
+            same = {program["sha256"] for program in session.get("programs", [])} == programs
+            return results if same and not results.finished and results.path.suffix != COMPRESSED else None
     return None
 
 
 def continued(path: Path, programs: Iterable[Program]) -> Results | None:
-    """The results that a file already holds, None when it does not exist; raises BadResults for those of other
+    """The results that a file already holds, None when it does not exist; raises BadInput for those of other
     executables, or of these in other parts."""
     if not path.exists():
         return None
     results, now = read(path), {(program.toolchain, program.sha256) for program in programs}
     there = {(p.get("toolchain"), p["sha256"]) for session in results.sessions for p in session.get("programs", [])}
     if there and there != now:
-        raise BadResults(
+        raise BadInput(
             f"{path} was measured with other executables (another commit, compiler or checkout): "
             "its samples and new ones do not belong together; name another file"
         )
@@ -61,14 +60,8 @@ def continued(path: Path, programs: Iterable[Program]) -> Results | None:
 
 def _runs(profile: str, directory: Path) -> Iterator[Results]:
     """Of this profile, the newest first."""
-    for path in newest_first(directory):
-        if f"-{profile}" in path.name:
-            try:
-                found = read(path)
-            except BadResults:
-                continue
-            if found.samples and found.session.get("profile") == profile:
-                yield found
+    found = _newest_first(directory, lambda name: f"-{profile}" in name)
+    return (run for run in found if run.samples and run.session.get("profile") == profile)
 
 
 def before(results: Results) -> Results | None:
@@ -93,17 +86,9 @@ def latest(directory: Path | None = None) -> Path:
     """The newest file that holds results, in DIRECTORY when none is given; smoke runs are not for reading, and those of
     `poolbench real` have tables of their own."""
     directory = directory or DIRECTORY
-    smoke = None
-    for path in newest_first(directory):
-        if path.stem.endswith("-smoke"):
-            smoke = smoke or path
-            continue
-        if "-real." in path.name:
-            continue
-        try:
-            if read(path).samples:
-                return path
-        except BadResults:
-            continue
+    for results in _newest_first(directory, lambda name: "-smoke" not in name and "-real." not in name):
+        if results.samples:
+            return results.path
+    smoke = max(directory.glob("*-smoke.jsonl"), default=None)
     only = f" but smoke runs, whose times mean nothing (to see the newest, name it: {smoke})" if smoke else ""
-    raise BadResults(f"there are no results in {directory} yet{only}: poolbench run makes some")
+    raise BadInput(f"there are no results in {directory} yet{only}: poolbench run makes some")

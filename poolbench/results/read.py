@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from poolbench.errors import BadInput
 from poolbench.plan.cell import Cell
 from poolbench.results.record import SCHEMA
 
 MACHINE = ("cpu", "cores", "memory_mib")  # by which files of one machine are known
 COMPRESSED = ".xz"  # of a file that is read alone
 BUSY = 0.1  # more than this share of all processors at work for others makes times worthless
-
-
-class BadResults(ValueError):
-    """A file that cannot be used: absent, of another schema, or without a single result."""
 
 
 @dataclass
@@ -148,11 +145,11 @@ def _take(results: Results, record: dict) -> bool:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise BadResults(f"{path} is not a file")
+            raise BadInput(f"{path} is not a file")
         with lzma.open(path) if path.suffix == COMPRESSED else path.open("rb") as file:
             yield from enumerate(file, 1)
     except (OSError, lzma.LZMAError, EOFError) as error:
-        raise BadResults(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read(path: Path) -> Results:
@@ -163,17 +160,10 @@ def read(path: Path) -> Results:
         try:
             record = json.loads(line)
             schema = record.get("schema")
-        except (ValueError, AttributeError, RecursionError):
-            results.damaged.append(number)
-            continue
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise BadResults(f"{path} is of schema {schema}; this poolbench reads schema {SCHEMA}: update it")
-        if schema != SCHEMA:
-            results.damaged.append(number)
-            continue
-        try:
-            good = _take(results, record)
-        except (KeyError, TypeError, AttributeError):
+            if isinstance(schema, int) and schema > SCHEMA:
+                raise BadInput(f"{path} is of schema {schema}; this poolbench reads schema {SCHEMA}: update it")
+            good = schema == SCHEMA and _take(results, record)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             good = False
         if not good:
             results.damaged.append(number)
@@ -184,5 +174,5 @@ def read_measured(path: Path) -> Results:
     """A file that holds at least one sample or failure."""
     results = read(path)
     if not results.samples and not results.failures:
-        raise BadResults(f"{path} holds no results of schema {SCHEMA}")
+        raise BadInput(f"{path} holds no results of schema {SCHEMA}")
     return results

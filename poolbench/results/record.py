@@ -18,9 +18,5 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def malloc(name: str, version: str, path: str, sha256: str) -> dict:
-    return {"name": name, "version": version, "path": path, "sha256": sha256}
-
-
 def line(record: str, /, **fields) -> dict:
     return {"record": record, "schema": SCHEMA, "time": now(), **fields}

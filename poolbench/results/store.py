@@ -2,8 +2,6 @@
 """Appending to a results file. One run at a time holds it; each line is written at once and whole, and what a killed
 run or a full disk left of its last line is cut off before the next one is written."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -11,55 +9,37 @@ import os
 import stat
 from pathlib import Path
 
+from poolbench.errors import BadInput, Failed
+
 BEGINNING = b'{"record"'
 
 
-class Locked(RuntimeError):
-    """Another run is writing to the file."""
-
-
-class NotResults(RuntimeError):
-    """The file holds something else: it is left as it is."""
-
-
-class CannotWrite(RuntimeError):
-    """The disk is full, or the file may not be written; what was written before is whole."""
-
-
-class Store:
+class Store(contextlib.AbstractContextManager):
     def __init__(self, path: Path):
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as error:
-            raise CannotWrite(f"{path} cannot be written: {error.strerror}") from error
+            raise Failed(f"{path} cannot be written: {error.strerror}") from error
         try:
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
-                raise CannotWrite(f"{path} is not a file")
+                raise Failed(f"{path} is not a file")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.pread(self._file, len(BEGINNING), 0) not in (b"", BEGINNING):
-                raise NotResults(f"{path} is no results file: it is left as it is")
+                raise BadInput(f"{path} is no results file: it is left as it is")
             self._cut_off_half_a_line()
         except BlockingIOError as error:
             self.close()
-            raise Locked(f"another run is writing to {path}") from error
+            raise BadInput(f"another run is writing to {path}") from error
         except BaseException:
             self.close()
             raise
 
     def _cut_off_half_a_line(self) -> None:
-        end = size = os.fstat(self._file).st_size
-        block = 1 << 16
-        while end > 0:
-            start = max(0, end - block)
-            newline = os.pread(self._file, end - start, start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            os.ftruncate(self._file, end)
+        text = self.path.read_bytes()
+        if not text.endswith(b"\n"):
+            os.ftruncate(self._file, text.rfind(b"\n") + 1)
 
     def append(self, record: dict) -> None:
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
@@ -71,13 +51,10 @@ class Store:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, before)
-            raise CannotWrite(f"{self.path} cannot be written: {error.strerror}") from error
+            raise Failed(f"{self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
         os.close(self._file)
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *_) -> None:
         self.close()

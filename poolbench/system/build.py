@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from poolbench import where
+from poolbench.errors import Failed
 from poolbench.measure.progress import duration
 from poolbench.plan.description import MAIN_TOOLCHAIN
 from poolbench.plan.matrix import every_of
-from poolbench.plan.program import Program, load_with_siblings
+from poolbench.plan.program import Program, load, load_with_siblings
 from poolbench.system.process import end_group
 from poolbench.system.toolchains import TOOLCHAINS, Probed, Toolchain, probe
 
@@ -30,19 +31,15 @@ FEW_STEPS = 5
 STEP_OF_PROBE = 3.7
 
 
-class BuildFailed(RuntimeError):
-    """What failed; the compiler's own words have been shown."""
-
-
 def first_working(among: Iterable[Toolchain] = TOOLCHAINS) -> Probed:
-    """Raises BuildFailed where there is none."""
+    """Raises Failed where there is none."""
     absent = []
     for each in among:
         found = probe(each)
         if found.works:
             return found
         absent.append(found.why_absent)
-    raise BuildFailed(f"no toolchain works: {'; '.join(absent)}")
+    raise Failed(f"no toolchain works: {'; '.join(absent)}")
 
 
 def run(command: list[str], root: Path = ROOT) -> bool:
@@ -61,7 +58,7 @@ def configure(command: list[str], root: Path = ROOT) -> None:
     done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.stderr.write(done.stdout + done.stderr)
-        raise BuildFailed(f"{' '.join(command)}: failed")
+        raise Failed(f"{' '.join(command)}: failed")
 
 
 def built_units(build_dir: Path) -> list[str]:
@@ -111,6 +108,14 @@ def only(each: Probed, workloads: list[str], contenders: list[str], say: Callabl
     return build_dir / "bench" / "pooled-bench"
 
 
+def alone(name: str, directory: Path, target: str, arguments: Iterable[str]) -> Program:
+    """An executable of its own, in a directory that is kept for it."""
+    configure(["cmake", "--preset", name, "-B", str(directory), *NO_TESTS, *arguments])
+    if not run(["cmake", "--build", str(directory), "--target", target]):
+        raise Failed(f"{name}: the build failed; the compiler's words are above")
+    return load(name, directory / "bench" / target)
+
+
 def _directory(root: Path, name: str) -> Path:
     """Another checkout keeps its builds to itself."""
     return (BUILDS if root == ROOT else root / "build") / name
@@ -125,4 +130,4 @@ def _build(build_dir: Path, command: list[str] | None, each: Probed, say: Callab
         seconds = steps * each.seconds * STEP_OF_PROBE / len(os.sched_getaffinity(0))
         say(f"building with {name}: {steps} steps, about {duration(seconds)}")
     if not run(build, root):
-        raise BuildFailed(f"{name}: the build failed")
+        raise Failed(f"{name}: the build failed")

@@ -41,11 +41,6 @@ def _caches() -> list[str]:
     return found
 
 
-def _memory_mib() -> int | None:
-    kib = re.match(r"(\d+) kB", _field("/proc/meminfo", "MemTotal"))
-    return int(kib.group(1)) // 1024 if kib else None
-
-
 def _chosen(text: str) -> str:
     """The word in brackets: "always [madvise] never" means madvise."""
     found = re.search(r"\[(\S+)\]", text)
@@ -53,11 +48,12 @@ def _chosen(text: str) -> str:
 
 
 def describe() -> dict:
+    kib = re.match(r"(\d+) kB", _field("/proc/meminfo", "MemTotal"))
     return {
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
         "caches": _caches() or [UNKNOWN],
-        "memory_mib": _memory_mib(),
+        "memory_mib": int(kib.group(1)) // 1024 if kib else None,
         "huge_pages": {
             "transparent": _chosen(_text(HUGE_PAGES / "enabled")),
             "defrag": _chosen(_text(HUGE_PAGES / "defrag")),
@@ -82,11 +78,11 @@ def _processor_times() -> tuple[int, int]:
     return sum(numbers), numbers[3] + numbers[4]
 
 
-def busy_share(seconds: float = 0.5) -> float:
+def busy_share() -> float:
     """The share of all processor time that others use now. The load average would still tell of our own build."""
     try:
         total, idle = _processor_times()
-        time.sleep(seconds)
+        time.sleep(0.5)
         later, idle_later = _processor_times()
     except (OSError, ValueError, IndexError):
         return 0.0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 """The mallocs of this machine: glibc's own, and those that can be preloaded."""
 
+import contextlib
 import os
 import platform
 import re
@@ -61,20 +62,12 @@ class Malloc:
     version: str = ""
 
 
-def _from_ldconfig() -> list[str]:
-    for program in ("ldconfig", "/sbin/ldconfig"):
-        if text := process.output([program, "-p"]):
-            return [line.rsplit("=> ", 1)[1].strip() for line in text.splitlines() if "=> " in line]
-    return []
-
-
 def library_files() -> list[str]:
-    files = _from_ldconfig()
+    text = process.output(["ldconfig", "-p"]) or process.output(["/sbin/ldconfig", "-p"]) or ""
+    files = [line.rsplit("=> ", 1)[1].strip() for line in text.splitlines() if "=> " in line]
     for directory in (BUILT, *LIBRARY_DIRECTORIES):
-        try:
-            files += [str(p) for p in Path(directory).iterdir()]
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            files += [str(path) for path in Path(directory).iterdir()]
     return files
 
 
@@ -126,10 +119,3 @@ def ours(benchmark: Path) -> list[Malloc]:
     """The library that was built with this executable of the benchmark; empty if it was not."""
     library = benchmark.parent.parent / "libpooled-new.so"
     return [Malloc(OURS, str(library))] if library.is_file() else []
-
-
-def with_preloads(found: list[Malloc], preloads: dict[str, str]) -> list[Malloc]:
-    """What the user names on the command line goes before what was found under that name."""
-    kept = [malloc for malloc in found if malloc.name not in preloads]
-    named = [Malloc(name, path, version_of(name, path)) for name, path in preloads.items() if name != DEFAULT]
-    return kept + named

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from poolbench.errors import BadInput
 from poolbench.plan import program
 from poolbench.system import build, mallocs
 from poolbench.system.toolchains import Probed
@@ -21,10 +22,6 @@ SETTINGS = "own_settings.hpp"
 TEMPLATE = build.ROOT / "bench" / PATTERN / "template.hpp"
 PATHS = ("-I", "-isystem", "-iquote", "-include", "-L")  # options that a path follows
 TOLD_LINES = 4  # of the first error: what, where, and the caret
-
-
-class NotUsable(RuntimeError):
-    """The user's code, or flags, cannot be measured; says why, in the compiler's words where it has some."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +52,26 @@ class Own:
 def split_flags(text: str, here: Path) -> tuple[list[str], list[str]]:
     """(compiler options, linker options), with paths made absolute: the compiler runs in another directory."""
     try:
-        words = shlex.split(text)
+        words = iter(shlex.split(text))
     except ValueError as error:
-        raise NotUsable(f"--flags '{text}' cannot be split into words: {error}") from error
+        raise BadInput(f"--flags '{text}' cannot be split into words: {error}") from error
     compiled, linked = [], []
-    at = 0
-    while at < len(words):
-        word = words[at]
+    for word in words:
+        whole = [word]
         option = next((each for each in PATHS if word.startswith(each)), None)
         if option is not None:
-            path = word[len(option) :]
+            path = word.removeprefix(option) or next(words, "")
             if not path:
-                at += 1
-                if at == len(words):
-                    raise NotUsable(f"--flags ends with {option}, without a path")
-                path = words[at]
+                raise BadInput(f"--flags ends with {option}, without a path")
             # -include names a file that may also be found along the include path.
             absolute = path if option == "-include" and not (here / path).exists() else str((here / path).resolve())
             whole = [option + absolute] if option in ("-I", "-L") else [option, absolute]
-        else:
-            whole = [word]
         if word.startswith(("-l", "-L", "-Wl,")):
             linked += whole
         else:
             compiled += ["SHELL:" + shlex.join(whole)] if len(whole) > 1 else whole
             if word.startswith(("-f", "-m", "-pthread", "-stdlib")):  # those that the linker must know as well
                 linked += whole
-        at += 1
     return compiled, linked
 
 
@@ -125,7 +115,7 @@ def _why_not(own: Own, compiler: list[str], directory: Path) -> str:
 
 
 def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Program:
-    """Raises NotUsable, BuildFailed or ProgramError."""
+    """Raises BadInput or Failed."""
     name = probed.toolchain.name
     directory = build.BUILDS / f"own-{name}"
     settings = directory / "own"
@@ -135,20 +125,18 @@ def built(own: Own, probed: Probed, say: Callable[[str], None]) -> program.Progr
         file.write_text(text)
     compiler = [shutil.which(probed.toolchain.compiler) or probed.toolchain.compiler, *probed.toolchain.flags]
     if why := _why_not(own, compiler, settings):
-        raise NotUsable(why)
+        raise BadInput(why)
     say(f"building for {own.type_name or own.header.name} with {name}")
 
     def listed(values) -> str:
         return ";".join(str(value).replace(";", "\\;") for value in values)
 
     arguments = [
-        *build.NO_TESTS, f"-DPOOLED_BENCH_WORKLOADS={own.workload}", f"-DPOOLED_BENCH_OWN={own.workload}",
+        f"-DPOOLED_BENCH_WORKLOADS={own.workload}", f"-DPOOLED_BENCH_OWN={own.workload}",
         f"-DPOOLED_BENCH_OWN_DIRECTORY={settings}", f"-DPOOLED_BENCH_OWN_COMPILE={listed(own.compile_options)}",
         f"-DPOOLED_BENCH_OWN_LINK={listed(own.link_options)}", f"-DPOOLED_BENCH_OWN_SOURCES={listed(own.sources)}",
     ]  # fmt: skip
-    build.configure(["cmake", "--preset", name, "-B", str(directory), *arguments])
-    if not build.run(["cmake", "--build", str(directory), "--target", TARGET]):
-        raise build.BuildFailed(f"{name}: the build failed; the compiler's words are above")
+    bench = build.alone(name, directory, TARGET, arguments)
     if not build.run(["cmake", "--build", str(directory), "--target", "pooled_new"]):
         say(f"{mallocs.OURS} cannot be built, and is not measured")
-    return program.load(name, directory / "bench" / TARGET)
+    return bench

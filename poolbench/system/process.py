@@ -28,10 +28,6 @@ class Ended:
     seconds: float
 
 
-def _die_with_parent() -> None:
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def end_group(process: subprocess.Popen, how: signal.Signals = signal.SIGKILL) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, how)
@@ -50,7 +46,7 @@ def run(command: list[str], environment: dict[str, str], limit: float) -> Ended:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - the driver has one thread
+            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509 - the driver has one thread
         )  # fmt: skip
         try:
             status = process.wait(limit)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from poolbench.errors import Failed
 from poolbench.plan.program import Program, load
 from poolbench.system import build
-from poolbench.system.build import BuildFailed
 
 DIRECTORY = build.ROOT / "bench" / "real"
 BUILDS = build.BUILDS / "real"
@@ -36,7 +36,7 @@ class Edit:
     header: str = ""
 
     def applied(self, root: Path, header: str) -> tuple[set[Path], int]:
-        """The files that were edited, and how many lines. Raises BuildFailed when the source is not as expected."""
+        """The files that were edited, and how many lines. Raises Failed when the source is not as expected."""
         files, found, lines = set(), 0, 0
         for path in sorted(root.glob(self.file)):
             before = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
@@ -51,7 +51,7 @@ class Edit:
             files.add(path.relative_to(root))
             found += matches
         if found != self.count:
-            raise BuildFailed(f"{self.file}: '{self.replace}' is there {found} times, not {self.count}")
+            raise Failed(f"{self.file}: '{self.replace}' is there {found} times, not {self.count}")
         return files, lines + found * (1 + self.by.count("\n"))
 
 
@@ -90,20 +90,14 @@ class Tree:
     lines: int = 0  # likewise
 
 
-@dataclass(frozen=True)
-class Built:
-    programs: list[Program]
-    facts: dict  # for the record of the session
-
-
 def load_all(directory: Path = DIRECTORY) -> dict[str, Real]:
-    """Raises BuildFailed for a file that is none."""
+    """Raises Failed for a file that is none."""
     found = {}
     for path in sorted(directory.glob("*/program.toml")):
         try:
             found[path.parent.name] = Real(path.parent.name, **tomllib.loads(path.read_text()))
         except (TypeError, ValueError) as error:
-            raise BuildFailed(f"{path}: {error}") from error
+            raise Failed(f"{path}: {error}") from error
     return found
 
 
@@ -136,7 +130,7 @@ def _apt(*words: str, folder: Path) -> str:
 
 
 def fetch(real: Real, say: Callable[[str], None]) -> Path:
-    """The folder of the unpacked package, with Debian's patches. Raises BuildFailed."""
+    """The folder of the unpacked package, with Debian's patches. Raises Failed."""
     there, kept = f"{real.package}={real.version}", real.directory / "source"
     stamp = real.directory / "source.stamp"
     if not (stamp.is_file() and stamp.read_text() == there):
@@ -149,12 +143,12 @@ def fetch(real: Real, say: Callable[[str], None]) -> Path:
         if why and not _apt("update", folder=kept):  # the lists may have been old
             why = _apt("source", there, folder=kept)
         if why:
-            raise BuildFailed(f"{real.name}: apt-get has no source package {there}: {why}")
+            raise Failed(f"{real.name}: apt-get has no source package {there}: {why}")
         folder = next(path for path in kept.iterdir() if path.is_dir())
         if real.generate:
             shutil.copytree(DIRECTORY / real.name, folder, dirs_exist_ok=True)
             if not build.run(shlex.split(real.generate), folder):
-                raise BuildFailed(f"{real.name}: '{real.generate}' failed")
+                raise Failed(f"{real.name}: '{real.generate}' failed")
         for each in real.prepare:
             Edit(**each).applied(folder, "")
         stamp.write_text(there)
@@ -240,20 +234,20 @@ def library(say: Callable[[str], None]) -> None:
         build.configure(["cmake", "--preset", "gcc", "-B", str(directory), *build.NO_TESTS])
     say("building the library")
     if not build.run(["cmake", "--build", str(directory), "--target", "pooled_static", "pooled_new"]):
-        raise BuildFailed("the library could not be built")
+        raise Failed("the library could not be built")
 
 
-def built(real: Real, say: Callable[[str], None]) -> Built:
-    """Raises BuildFailed or ProgramError."""
+def built(real: Real, say: Callable[[str], None]) -> tuple[list[Program], dict]:
+    """The executables, and facts for the record of the session. Raises Failed or BadInput."""
     trees = edit(real, fetch(real, say))
     text, objects = ninja_file(real, trees, build.ROOT)
     (real.directory / "build.ninja").write_text(text)
     say(f"{real.name}: building")
     if not build.run(["ninja", "--quiet", "-C", str(real.directory)]):
-        raise BuildFailed(f"{real.name}: the build failed; the compiler's words are above")
+        raise Failed(f"{real.name}: the build failed; the compiler's words are above")
     facts = {"package": real.package, "version": real.version, "what": real.what, "job": real.job, "variants": {
         variant: {"lines": tree.lines, "files": len(tree.files), "compile_seconds": round(
             sum(compile_seconds(real.directory / f"{each}.time") for each in objects[variant]), 1)}
         for variant, tree in trees.items()
     }}  # fmt: skip
-    return Built([load("gcc", real.directory / f"job-{variant}") for variant in trees], facts)
+    return [load("gcc", real.directory / f"job-{variant}") for variant in trees], facts

@@ -71,7 +71,3 @@ def probe(toolchain: Toolchain) -> Probed:
         if stdlib is None:
             return Probed(toolchain, version, why_absent=f"a program made by {toolchain.compiler} cannot be run")
     return Probed(toolchain, version, stdlib, seconds=seconds)
-
-
-def probe_all() -> list[Probed]:
-    return [probe(each) for each in TOOLCHAINS]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 import fcntl
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -19,18 +18,13 @@ def a_quiet_machine_with_glibc_alone(monkeypatch, tmp_path, request):
     if request.node.get_closest_marker("real_machine"):
         return
     monkeypatch.setattr(mallocs, "find", lambda files=None: ([mallocs.Malloc("glibc", version="2.36")], {}))
-    monkeypatch.setattr(hardware, "busy_share", lambda seconds=0.5: 0.0)
+    monkeypatch.setattr(hardware, "busy_share", lambda: 0.0)
     monkeypatch.setattr(find, "DIRECTORY", tmp_path / "results")
 
 
-class Report(NamedTuple):
-    results: Results
-    path: Path  # of the page
-
-
 @pytest.fixture(scope="session")
-def quick_report(tmp_path_factory, request) -> Report:
-    """The page of a whole quick run. It takes seconds to draw: all workers share it."""
+def quick_report(tmp_path_factory, request) -> tuple[Results, Path]:
+    """A whole quick run, and its page. It takes seconds to draw: all workers share it."""
     shared = tmp_path_factory.getbasetemp()
     if hasattr(request.config, "workerinput"):  # the worker's directory lies in that of the run
         shared = shared.parent
@@ -39,4 +33,4 @@ def quick_report(tmp_path_factory, request) -> Report:
         fcntl.flock(guard, fcntl.LOCK_EX)
         if not path.exists():
             page.write(path, page.render(read(support.quick_results(results)), description.load()))
-    return Report(read(results), path)
+    return read(results), path

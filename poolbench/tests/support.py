@@ -6,28 +6,32 @@ import random
 import sys
 from pathlib import Path
 
+from typer.testing import CliRunner, Result
+
+from poolbench import cli
 from poolbench.plan import description, matrix
 from poolbench.plan.cell import Cell
 from poolbench.plan.description import ALL, Description
 from poolbench.plan.program import Program, Workload
 from poolbench.results import record
 
-# One workload, "w". A contender's name says how its process behaves; all others take 2 ns, ours half of it, with a
-# little noise. Started without site-packages: the tests start hundreds.
+# One workload. A contender's name, or `behaves`, says how its process behaves. All others take what `ns` says, else 2
+# ns, and ours half of it, with a little noise. Started without site-packages: the tests start hundreds.
 FAKE_BENCH = """
 import json, os, sys, time
 arguments = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 if "--list" in sys.argv:
-    contenders = [{"name": n, "variants": ["loop"]} for n in CONTENDERS]
+    contenders = [{"name": n, "variants": VARIANTS} for n in CONTENDERS]
     contenders.append({"name": "absent", "not_built": "its library is not installed"})
     print(json.dumps({"optimisation": OPTIMISATION, "compiler": "fake 1", "stdlib": "fakestd 1", "flags": "-O3",
-        "workloads": [{"name": "w", "variants": ["loop"], "payloads": PAYLOADS, "contenders": contenders,
-                       "default_threads": 0, "live": [], "steps": []}]}))
+        "workloads": [{"name": WORKLOAD, "variants": VARIANTS, "payloads": PAYLOADS, "contenders": contenders,
+                       "default_threads": THREADS, "live": LIVE, "steps": STEPS}]}))
     sys.exit()
 log = os.path.join(os.path.dirname(sys.argv[0]), "log")
 contender = arguments["--contender"]
 with open(log, "a") as file:
     file.write(contender + "\\n")
+contender = BEHAVES.get(contender, contender)
 if contender == "crash":
     print("half a result", flush=True)
     os.kill(os.getpid(), 11)
@@ -37,11 +41,13 @@ if contender == "hang":
 if contender == "exit":
     sys.exit("out of memory")
 time.sleep(SLEEP)
-ns = (1.0 if contender.startswith("pooled") else 2.0) * (1 + os.urandom(1)[0] / 2550)
-print(json.dumps({"workload": "w", "variant": "loop", "contender": contender, "ops": 10,
-                  "payload": int(arguments.get("--payload", 48)),
-                  "scale": float(arguments["--scale"]), "ns_per_op": ns, "malloc": "glibc", "operation": "one op",
-                  "malloc_path": "", "peak_rss_bytes": 1000, "bytes_each": 64.0}))
+usual = 1.0 if contender.startswith("pooled") else 2.0
+ns = NS.get(contender, usual) * (1 + NOISE * os.urandom(1)[0] / 255)
+print(json.dumps({"workload": WORKLOAD, "variant": arguments["--variant"], "contender": arguments["--contender"],
+                  "ops": 10, "payload": int(arguments.get("--payload", 48)), "scale": float(arguments["--scale"]),
+                  "ns_per_op": ns, "malloc": "glibc", "operation": "one object", "malloc_path": "",
+                  "peak_rss_bytes": 1000, "bytes_each": 64.0}
+                 | {n: int(arguments["--" + n]) for n in ("live", "threads") if "--" + n in arguments}))
 """
 
 
@@ -52,17 +58,22 @@ def program(path: Path, body: str) -> Path:
     return path
 
 
-def fake_bench(
-    directory: Path, contenders=("make_shared", "pooled"), optimisation: str = "-O3", sleep: float = 0, payloads=(48,)
-) -> Path:
+def fake_bench(directory: Path, contenders=("make_shared", "pooled"), **how) -> Path:
+    usual = {"optimisation": "-O3", "sleep": 0, "payloads": [48], "workload": "w", "variants": ["loop"]}
+    usual |= {"threads": 0, "live": [], "steps": []}
+    values = {**usual, "ns": {}, "noise": 0.1, "behaves": {}, "contenders": list(contenders), **how}
     directory.mkdir(parents=True, exist_ok=True)
-    values = (list(contenders), optimisation, sleep, list(payloads))
-    head = f"CONTENDERS, OPTIMISATION, SLEEP, PAYLOADS = {values!r}\n"
+    head = "".join(f"{name.upper()} = {value!r}\n" for name, value in values.items())
     return program(directory / "pooled-bench", head + FAKE_BENCH)
 
 
-def lines_of(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def invoke(*words) -> Result:
+    """What a command ends with."""
+    return CliRunner().invoke(cli.app, [str(word) for word in words])
 
 
 def cell(contender="make_shared", malloc="glibc", workload="w", variant="loop", toolchain="gcc", **rest) -> Cell:
@@ -85,7 +96,7 @@ MALLOCS = ["glibc", "tcmalloc", "jemalloc", "mimalloc", "mimalloc2", "mimalloc3"
 MALLOCS.append("jemalloc-crate")
 
 
-def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
+def quick_programs(path: Path) -> list[Program]:
     return [
         Program(toolchain, path, optimisation, "fake 1", "fakestd 1", "-O3", "0", {
             name: _workload(each) for name, each in description.load().items()
@@ -94,23 +105,19 @@ def quick_programs(path: Path = Path("pooled-bench")) -> list[Program]:
     ]  # fmt: skip
 
 
-def quick_cells() -> list[Cell]:
-    """Those of a quick run of everything that is described, on every malloc that the set-up provides."""
-    return matrix.cells_of("quick", quick_programs(), MALLOCS, description.load())
-
-
-def quick_results(path: Path, runs: int = 5) -> Path:
-    """What a quick run of everything that is described would leave, with figures that mean nothing."""
+def quick_results(path: Path) -> Path:
+    """What a quick run of everything that is described would leave, on every malloc that the set-up provides, with
+    figures that mean nothing."""
     descriptions, programs = description.load(), quick_programs(path)
     rng = random.Random(1)
     named = [{"name": name, "version": "1", "path": ""} for name in MALLOCS]
     records = [session(programs=[each.describe() for each in programs], mallocs=named, notes=["a note"])]
-    for each in quick_cells():
+    for each in matrix.cells_of("quick", programs, MALLOCS, descriptions):
         ours = each.contender.startswith("pooled")
         middle = (5 if ours else 20 + 10 * MALLOCS.index(each.malloc)) * rng.uniform(0.5, 2)
         figures = {name: rng.uniform(1, 100) for name in descriptions[each.workload].figures}
-        malloc = record.malloc(each.malloc, "1.0", f"/lib/{each.malloc}.so", "0" * 64)
-        records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(runs)]
+        malloc = {"name": each.malloc, "version": "1.0", "path": f"/lib/{each.malloc}.so", "sha256": "0" * 64}
+        records += [sample(each, middle * rng.uniform(0.98, 1.02), figures=figures, malloc=malloc) for _ in range(5)]
     failed = cell("boost_pool", workload="e6_fan_out", variant="copy", payload=48, threads=2)
     said = {"stdout": "", "stderr": "half a <b>result</b>"}
     records.append(record.line("failure", cell=failed.to_record(), kind="hang", reason="no result within 60 s", **said))
@@ -138,24 +145,8 @@ def results_file(path: Path, values: dict[Cell, list[float]], **figures) -> Path
     return write(path, session(), *samples, record.line("finished", runs=len(samples), failed=0))
 
 
-# What `advise` and `try` build: one workload, whose contenders take so many ns.
-FAKE_TRIAL = """
-import json, os, sys
-ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}
-if "--list" in sys.argv:
-    contenders = [{"name": n, "variants": VARIANTS} for n in ns]
-    print(json.dumps({"optimisation": "-O3", "workloads": [{"name": NAME, "payloads": PAYLOADS, "default_threads": 2,
-        "variants": VARIANTS, "live": [1] * len(VARIANTS), "steps": [], "contenders": contenders}]}))
-    sys.exit()
-a = dict(zip(sys.argv[2::2], sys.argv[3::2]))
-if a["--contender"] == FAILING:
-    sys.exit("out of memory")
-print(json.dumps({"ns_per_op": ns[a["--contender"]] * (1 + os.urandom(1)[0] / 10000), "ops": 1000, "malloc": "glibc",
-    "malloc_path": "", "scale": float(a["--scale"]), "variant": a["--variant"], "operation": "one object"}
-    | {n: int(a["--" + n]) for n in ("live", "threads") if "--" + n in a}))
-"""
-
-
-def fake_trial(directory: Path, name: str, variants: list[str], payloads=(), failing="") -> Path:
-    values = (name, list(variants), list(payloads), failing)
-    return program(directory / "bench", f"NAME, VARIANTS, PAYLOADS, FAILING = {values!r}\n" + FAKE_TRIAL)
+def fake_trial(directory: Path, workload: str, variants, payloads=(), failing="") -> Path:
+    """What `advise` and `try` build."""
+    ns = {"make_shared": 40, "make_unique": 30, "pooled": 10, "pooled_rc": 9.9, "pooled_unique": 5}
+    how = {"variants": list(variants), "payloads": list(payloads), "behaves": {failing: "exit"}}
+    return fake_bench(directory, ns, workload=workload, ns=ns, noise=0.0255, **how)

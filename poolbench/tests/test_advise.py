@@ -4,16 +4,16 @@
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.analysis import advice, estimate
+from poolbench.errors import Failed
 from poolbench.measure import calibrate
 from poolbench.measure.sample import Result
 from poolbench.results.read import read
 from poolbench.system import hardware
 from poolbench.system.mallocs import Malloc
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 from poolbench.tests.test_analysis import noisy
 
 SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "churn"]
@@ -21,8 +21,8 @@ SHAPE = ["--size", "200", "--threads", "2", "--live", "1000", "--pattern", "chur
 
 def advise(tmp_path, *more, failing="", workload="shape"):
     bench = support.fake_trial(tmp_path, workload, ["burst", "churn", "handoff"], [200], failing)
-    words = ["advise", "--bin", f"gcc={bench}", "--budget", "0.001", *map(str, more or SHAPE)]
-    return CliRunner().invoke(cli.app, words)
+    words = ["advise", "--bin", f"gcc={bench}", "--budget", "0.001", *(more or SHAPE)]
+    return invoke(*words)
 
 
 def test_it_says_what_to_take_and_what_that_gains(tmp_path):
@@ -71,12 +71,14 @@ def test_a_shape_that_can_not_be_is_refused(tmp_path, monkeypatch, words, messag
     assert message in result.stderr
 
 
+def estimated(tmp_path, **ns):
+    """Of contenders, or CONTENDER_on_MALLOC, that take so many ns."""
+    cells = {support.cell(*name.split("_on_")): noisy(middle) for name, middle in ns.items()}
+    return estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", cells)))
+
+
 def chosen(tmp_path, **ns):
-    values = {
-        support.cell(name.split("_on_")[0], name.partition("_on_")[2] or "glibc"): noisy(middle)
-        for name, middle in ns.items()
-    }
-    (choice,) = advice.advise(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
+    (choice,) = advice.advise(estimated(tmp_path, **ns))
     return choice
 
 
@@ -107,11 +109,7 @@ def test_a_sure_loss_is_called_that_and_the_malloc_that_gains_is_named(tmp_path)
 
 
 def further(tmp_path, **ns):
-    values = {
-        support.cell(name.split("_on_")[0], name.partition("_on_")[2] or "glibc"): noisy(middle)
-        for name, middle in ns.items()
-    }
-    return advice.further(estimate.estimates(read(support.results_file(tmp_path / "r.jsonl", values))))
+    return advice.further(estimated(tmp_path, **ns))
 
 
 def test_reserve_and_object_pools_are_told_when_they_surely_gain(tmp_path):
@@ -170,5 +168,5 @@ def test_an_operation_that_takes_nearly_no_time_is_tried_again_at_a_larger_scale
 
 def test_a_first_run_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(calibrate, "take", lambda *_: Result(0.0, failure={"reason": "out of memory"}))
-    with pytest.raises(calibrate.CannotRun, match="w loop pooled on glibc gcc failed: out of memory"):
+    with pytest.raises(Failed, match="w loop pooled on glibc gcc failed: out of memory"):
         calibrate.calibrated([support.cell("pooled")], None, Malloc("glibc"), 0.1, 60)

@@ -3,11 +3,9 @@ import json
 import math
 import random
 
-import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli, tables
+from poolbench import tables
 from poolbench.analysis import claims, estimate, headlines, rows
 from poolbench.analysis.claims import Verdict
 from poolbench.plan import description
@@ -15,6 +13,7 @@ from poolbench.plan.description import Description, Headline
 from poolbench.results import record
 from poolbench.results.read import read
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 
 GCC = {"toolchain": "gcc"}
 
@@ -28,19 +27,14 @@ def results(tmp_path, values, name="r.jsonl", **figures):
     return read(support.results_file(tmp_path / name, values, **figures))
 
 
-@pytest.fixture
-def invoke():
-    return lambda *words: CliRunner().invoke(cli.app, [str(word) for word in words])
-
-
 # --- estimates and rows
 
 
 def test_of_a_worst_figure_the_largest_counts_and_no_interval_is_claimed(tmp_path):
     made = tmp_path / "r.jsonl"
     samples = [support.sample(support.cell(), 5, figures={"cpu_ns_worst": value}) for value in (9, 140, 12)]
-    frame = estimate.estimates(read(support.write(made, support.session(), *samples)))
-    worst = frame.filter(pl.col("measure") == "cpu_ns_worst").row(0, named=True)
+    estimated = estimate.estimates(read(support.write(made, support.session(), *samples)))
+    worst = next(row for row in estimated if row["measure"] == "cpu_ns_worst")
     assert (worst["median"], worst["n"], worst["high"]) == (140, 3, math.inf)
 
 
@@ -168,7 +162,7 @@ def measured(tmp_path):
     return support.write(tmp_path / "r.jsonl", support.session(), *samples, failure)
 
 
-def test_all_formats_hold_the_same_figures(measured, invoke):
+def test_all_formats_hold_the_same_figures(measured):
     told = json.loads(invoke("table", measured, "--format", "json").stdout)
     ours = next(row for row in told if row["contender"] == "pooled")
     assert ours["runs"] == 9 and ours["ns_per_op"]["low"] < ours["ns_per_op"]["median"]
@@ -180,7 +174,7 @@ def test_all_formats_hold_the_same_figures(measured, invoke):
         assert shown in text and "FAILED" in text and "bytes_each" in text
 
 
-def test_tables_into_a_pipe_hold_no_escape_whatever_the_environment_asks(measured, invoke, monkeypatch):
+def test_tables_into_a_pipe_hold_no_escape_whatever_the_environment_asks(measured, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     for words in (["table"], ["table", "--summary"], ["claims"]):
         result = invoke(*words, measured)
@@ -208,7 +202,7 @@ def test_the_fastest_malloc_is_unknown_while_an_installed_one_was_not_measured(t
     assert (known.verdict, unknown.tests[0].why) == (Verdict.holds, "not measured")
 
 
-def test_claims_end_in_status_1_when_a_promise_of_ours_does_not_hold(tmp_path, invoke):
+def test_claims_end_in_status_1_when_a_promise_of_ours_does_not_hold(tmp_path):
     cells = [support.cell(c, workload="create_drop", payload=48) for c in ("pooled", "pooled_instance")]
     kept = support.results_file(tmp_path / "kept.jsonl", {cells[0]: noisy(10.0), cells[1]: noisy(10.5)})
     broken = support.results_file(tmp_path / "broken.jsonl", {cells[0]: noisy(10.0), cells[1]: noisy(20.0)})

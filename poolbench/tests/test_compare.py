@@ -5,38 +5,32 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.analysis import compare, stats
 from poolbench.analysis.compare import Verdict
 from poolbench.measure import stopping
 from poolbench.measure.stopping import Rule, State
 from poolbench.results.read import read
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 from poolbench.tests.test_analysis import noisy
 
 RULE = Rule(least=7, most=30, precision=0.025)
 CELLS = [support.cell(f"pooled_{i}", workload=f"w{i % 2}", payload=48) for i in range(6)]
 
 
-@pytest.fixture
-def invoke():
-    return lambda *words: CliRunner().invoke(cli.app, [str(word) for word in words])
-
-
-def one_run(rng, run=0.02, factor=1.0, cells=CELLS):
-    """Both executables in one run, which ends as the real one does. `run`: the deviation of a process run. Where code
+def one_run(rng, factor=1.0):
+    """Both executables in one run, which ends as the real one does. A process run deviates by a fiftieth. Where code
     lies in memory moves each cell of the new one by a hundredth; what else the machine does meets both."""
     old, new = {}, {}
-    for cell in cells:
+    for cell in CELLS:
         sides = [20.0, 20.0 * factor * np.exp(rng.normal(0, 0.01))]
         both = [State(support.cell(cell.contender, toolchain=side), "ns_per_op") for side in ("old", "new")]
         stopping.pair(both)
         while not all(stopping.settled(state, RULE) for state in both):
             mood = np.exp(rng.normal(0, 0.3))
             for state, ns in zip(both, sides, strict=True):
-                state.add({"ns_per_op": ns * mood * np.exp(rng.standard_t(4) / np.sqrt(2) * run)}, 0.2)
+                state.add({"ns_per_op": ns * mood * np.exp(rng.standard_t(4) / np.sqrt(2) * 0.02)}, 0.2)
         old[cell], new[cell] = both[0].values, both[1].values
     groups, found = compare.judge(old, new)
     return [*groups, *found]
@@ -77,17 +71,14 @@ def test_groups_are_all_of_them_each_contender_and_each_workload_that_have_sever
 
 @pytest.fixture
 def benches(tmp_path):
-    def make(name, ours):
-        directory = tmp_path / name
-        path = support.fake_bench(directory, ("make_shared", "new", "raw", "boost", "tbb", "foonathan", "pooled"))
-        text = path.read_text().replace("(1.0 if", f"({ours} if").replace("/ 2550", "/ 25500")
-        path.write_text(text)
-        return path
+    def make(name, ours, **how):
+        contenders = ("make_shared", "new", "raw", "boost", "tbb", "foonathan", "pooled")
+        return support.fake_bench(tmp_path / name, contenders, ns={"pooled": ours}, noise=0.01, **how)
 
     return make
 
 
-def test_two_executables_are_interleaved_in_one_run_and_judged(tmp_path, invoke, benches):
+def test_two_executables_are_interleaved_in_one_run_and_judged(tmp_path, benches):
     old, new = benches("old", 1.0), benches("new", 1.15)
     kept = tmp_path / "kept.jsonl"
     result = invoke("compare", "--bin", old, "--bin", new, "--samples", 5, "--budget", "1s", "--output", kept)
@@ -100,7 +91,7 @@ def test_two_executables_are_interleaved_in_one_run_and_judged(tmp_path, invoke,
     assert invoke("compare", "--bin", new, "--bin", old, "--samples", 5, "--budget", "1s").exit_code == 0
 
 
-def test_only_ours_are_measured_and_the_time_is_said_first(tmp_path, invoke, benches):
+def test_only_ours_are_measured_and_the_time_is_said_first(tmp_path, benches):
     old, kept = benches("old", 1.0), tmp_path / "kept.jsonl"
     words = ["compare", "--bin", old, "--bin", old, "--samples", 2, "--budget", "1s", "--output", kept]
     said = invoke(*words).stderr
@@ -114,7 +105,7 @@ def test_only_ours_are_measured_and_the_time_is_said_first(tmp_path, invoke, ben
     assert "cells: 2; " in invoke(*words[:-2], "-c", "pooled,raw").stderr
 
 
-def test_a_file_of_other_executables_or_of_these_in_other_parts_is_not_continued(tmp_path, invoke, benches):
+def test_a_file_of_other_executables_or_of_these_in_other_parts_is_not_continued(tmp_path, benches):
     old, new, kept = benches("old", 1.0), benches("new", 1.1), tmp_path / "kept.jsonl"
     words = ["--samples", 2, "--budget", "1s", "--output", kept]
     invoke("compare", "--bin", old, "--bin", new, *words)
@@ -124,7 +115,7 @@ def test_a_file_of_other_executables_or_of_these_in_other_parts_is_not_continued
     assert kept.read_bytes() == before
 
 
-def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(tmp_path, invoke, benches):
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(tmp_path, benches):
     old, other = benches("old", 1.0), tmp_path / "notes.txt"
     other.write_text("mine")
     for output, status in ((other, 2), (tmp_path / "notes.txt" / "x.jsonl", 1)):
@@ -134,27 +125,26 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_run(tmp_path, 
     assert not (old.parent / "log").exists()
 
 
-def test_a_directory_that_is_no_checkout_is_bad_input(tmp_path, invoke, benches):
+def test_a_directory_that_is_no_checkout_is_bad_input(tmp_path, benches):
     result = invoke("compare", "--bin", benches("old", 1.0), "--bin", tmp_path)
     assert result.exit_code == 2 and "is no checkout" in result.stderr
 
 
-def test_a_crash_in_the_new_executable_alone_fails_the_gate(invoke, benches):
-    old, new = benches("old", 1.0), benches("new", 1.0)
-    new.write_text(new.read_text().replace('if contender == "crash":', 'if contender == "pooled":'))
+def test_a_crash_in_the_new_executable_alone_fails_the_gate(benches):
+    old, new = benches("old", 1.0), benches("new", 1.0, behaves={"pooled": "crash"})
     result = invoke("compare", "--bin", old, "--bin", new, "--samples", 3, "--budget", "1s")
     assert result.exit_code == 1
     assert "FAILED in the second alone: w loop pooled" in result.stdout
 
 
-def test_the_json_names_what_differs(invoke, benches):
+def test_the_json_names_what_differs(benches):
     result = invoke("compare", "--bin", benches("old", 1.0), "--bin", benches("new", 1.15), "--samples", 5, "--json")
     told = json.loads(result.stdout)
     assert told["regressions"] == [told["cells"][0]["what"]] and told["cells"][0]["verdict"] == "slower"
     assert told["cells"][0]["cell"]["contender"] == "pooled" and told["failed"] == []
 
 
-def test_two_files_are_judged_by_the_quotient_of_their_medians(tmp_path, invoke):
+def test_two_files_are_judged_by_the_quotient_of_their_medians(tmp_path):
     pooled, held = support.cell("pooled", payload=48), support.cell("pooled_rc", payload=48)
 
     def file(name, factor, deviation=0.01):
@@ -174,7 +164,7 @@ def test_two_files_are_judged_by_the_quotient_of_their_medians(tmp_path, invoke)
     assert "DIFFERENT MACHINES" in invoke("compare", old, wild).stderr
 
 
-def test_wrong_words_are_bad_input(invoke, benches):
+def test_wrong_words_are_bad_input(benches):
     old = benches("old", 1.0)
     assert invoke("compare").exit_code == 2
     assert invoke("compare", "--bin", old).exit_code == invoke("compare", old).exit_code == 2
@@ -187,7 +177,7 @@ def test_wrong_words_are_bad_input(invoke, benches):
 
 def test_the_interval_of_a_median_of_five_is_their_range():
     # By the binomial distribution it misses the true median with probability 2 / 2^5 only.
-    assert stats.median_interval([3, 1, 2, 5, 4]) == (1, 5)
+    assert stats.interval(np.median, [3, 1, 2, 5, 4]) == (1, 5)
 
 
 def test_the_interval_holds_the_true_median_about_as_often_as_it_says():
@@ -198,7 +188,7 @@ def test_the_interval_holds_the_true_median_about_as_often_as_it_says():
 
 
 def test_samples_that_are_all_alike_have_an_interval_of_no_width():
-    assert stats.median_interval([64.0] * 5) == (64, 64)
+    assert stats.interval(np.median, [64.0] * 5) == (64, 64)
     assert stats.half_width([0.0] * 5) == 0
     assert stats.half_width([0.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")
 
@@ -206,5 +196,5 @@ def test_samples_that_are_all_alike_have_an_interval_of_no_width():
 def test_the_least_of_several_is_uncertain_too():
     rng = np.random.default_rng(8)
     alike = [list(rng.normal(100, 5, 9)) for _ in range(4)]
-    low, high = stats.least_ratio_interval(alike, [50.0] * 9)
+    low, high = stats.ratio_interval(alike, [50.0] * 9)
     assert low < min(np.median(each) for each in alike) / 50 <= high

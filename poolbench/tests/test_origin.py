@@ -2,11 +2,10 @@
 """Before any figure stands of which file it is, of which machine and date, and whether that machine was busy."""
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.results import record
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 from poolbench.tests.test_analysis import noisy
 
 OURS, THEIRS = support.cell("pooled"), support.cell("make_shared")
@@ -24,14 +23,14 @@ def a_file(path, finished=True, **session):
 @pytest.mark.parametrize("command", ["table", "claims"])
 def test_an_answer_begins_with_its_file_machine_date_and_load(tmp_path, command):
     path = a_file(tmp_path / "a.jsonl")
-    line = CliRunner().invoke(cli.app, [command, str(path)]).stdout.splitlines()[0]
+    line = invoke(command, path).stdout.splitlines()[0]
     assert line.startswith("a.jsonl: Test CPU, 2 cores (NOT this machine); measured 2026-11-02 12:30 UTC; ")
     assert "BUSY with other work (40% of its processors)" in line
 
 
 def test_a_page_says_the_same_and_so_does_the_command_that_draws_it(tmp_path):
     path = a_file(tmp_path / "a.jsonl", finished=False)
-    result = CliRunner().invoke(cli.app, ["report", str(path), "--output", str(tmp_path / "page.html")])
+    result = invoke("report", path, "--output", str(tmp_path / "page.html"))
     assert result.exit_code == 0, result.stderr
     for text in (result.stderr, (tmp_path / "page.html").read_text()):
         assert "a.jsonl: Test CPU, 2 cores" in text and "measured 2026-11-02 12:30 UTC" in text

@@ -37,15 +37,14 @@ def browser():
 
 @pytest.fixture(scope="module")
 def file(quick_report):
-    return quick_report.path
+    return quick_report[1]
 
 
 @pytest.fixture(scope="module")
 def short(quick_report, tmp_path_factory):
     """A page with every part that a page can have, and each kind of chart: the third of the whole one."""
-    shown = quick_report.results.only(
-        {each for each in quick_report.results.cells() if each.workload in PARTS and each.toolchain == "gcc"}
-    )
+    results, _ = quick_report
+    shown = results.only({each for each in results.cells() if each.workload in PARTS and each.toolchain == "gcc"})
     path = tmp_path_factory.mktemp("page") / "short.html"
     report.write(path, report.render(shown, description.load()))
     return path

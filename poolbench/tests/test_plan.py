@@ -1,46 +1,22 @@
 # SPDX-License-Identifier: BSL-1.0
-import json
 from pathlib import Path
 
 import pytest
 
+from poolbench.errors import BadInput
 from poolbench.plan import description, matrix, program
-from poolbench.plan.description import DescriptionError
-from poolbench.plan.selection import Selection, SelectionError
+from poolbench.plan.selection import Selection
 from poolbench.results.read import read_measured
 from poolbench.system import build
 from poolbench.tests import support
 
-LISTED = {
-    "optimisation": "-O3",
-    "workloads": [
-        {
-            "name": "e1_churn",
-            "variants": ["text", "code"],
-            "payloads": [],
-            "contenders": [
-                {"name": "make_shared", "variants": ["text", "code"]},
-                {"name": "new", "variants": ["text"]},
-                {"name": "foonathan", "not_built": "not found"},
-            ],
-        },
-        {
-            "name": "e4_steps",
-            "variants": ["bulk"],
-            "payloads": [1500, 48],
-            "default_threads": 2,
-            "live": [1000],
-            "steps": [[1, 64]],
-            "contenders": [{"name": "make_shared", "variants": ["bulk"]}, {"name": "slow", "variants": ["bulk"]}],
-        },
-    ],
-}
 MALLOCS = ["glibc", "jemalloc"]
 
 
 @pytest.fixture
 def bench(tmp_path):
-    return program.load("gcc", support.program(tmp_path / "bench", f"print({json.dumps(LISTED)!r})"))
+    how = {"variants": ["bulk"], "payloads": [1500, 48], "threads": 2, "live": [1000], "steps": [[1, 64]]}
+    return program.load("gcc", support.fake_bench(tmp_path, ("make_shared", "slow"), workload="e4_steps", **how))
 
 
 def described(tmp_path, text):
@@ -49,13 +25,12 @@ def described(tmp_path, text):
     return {"e4_steps": description.read(path)}
 
 
-def cells(bench, tmp_path, text, profile="quick"):
-    found = matrix.cells_of(profile, [bench], MALLOCS, described(tmp_path, text))
-    return [cell for cell in found if cell.workload == "e4_steps"]
+def cells(bench, tmp_path, text):
+    return matrix.cells_of("quick", [bench], MALLOCS, described(tmp_path, text))
 
 
 def test_an_executable_that_can_not_be_asked_is_named(tmp_path):
-    with pytest.raises(program.ProgramError, match="bench cannot be asked"):
+    with pytest.raises(BadInput, match="bench cannot be asked"):
         program.load("gcc", support.program(tmp_path / "bench", "raise SystemExit(3)"))
 
 
@@ -71,11 +46,11 @@ def test_an_earlier_part_goes_before_a_later_one(bench, tmp_path):
 
 
 def test_a_workload_without_a_description_is_measured_all_the_same(bench):
-    assert {c.workload for c in matrix.cells_of("quick", [bench], MALLOCS, {})} == {"e1_churn", "e4_steps"}
+    assert {c.workload for c in matrix.cells_of("quick", [bench], MALLOCS, {})} == {"e4_steps"}
 
 
 def test_a_word_that_a_description_does_not_know_is_an_error(tmp_path):
-    with pytest.raises(DescriptionError, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
+    with pytest.raises(BadInput, match=r"e4_steps.toml, \[\[cells\]\]: nothing is called payloads"):
         described(tmp_path, "[[cells]]\npayloads=[48]")
 
 
@@ -91,7 +66,7 @@ def test_the_descriptions_speak_of_variants_and_workloads_that_there_are():
         if some and each.name not in some:
             continue
         assert each.name in workloads
-        variants = workloads[each.name].variants()
+        variants = workloads[each.name].contenders
         named = [v for part in each.cells if part.variant != "all" for v in part.variant]
         named += [*each.measure, *each.base]
         assert set(named) <= set(variants), each.name
@@ -124,7 +99,7 @@ CELLS = [
     ],
 )
 def test_a_selection_that_matches_nothing_is_an_error_that_names_what_there_is(words, message):
-    with pytest.raises(SelectionError, match=message):
+    with pytest.raises(BadInput, match=message):
         Selection.of(**words).filter(CELLS)
 
 

@@ -3,17 +3,16 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
-from poolbench.measure.run_plan import Bench
+from poolbench.errors import Failed
+from poolbench.measure.run_plan import RunPlan
+from poolbench.measure.stopping import Rule
 from poolbench.plan.program import Program, Workload
 from poolbench.report import real as tables
-from poolbench.results import find
 from poolbench.results.read import read
 from poolbench.system import real
-from poolbench.system.build import BuildFailed
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 
 
 def described(**rest) -> real.Real:
@@ -47,7 +46,7 @@ def test_every_program_of_the_repository_is_described_and_has_a_job():
 def test_a_description_with_an_unknown_word_is_refused_by_its_file(tmp_path):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "program.toml").write_text('pakcage = "p"')
-    with pytest.raises(BuildFailed, match=r"p/program.toml: .*pakcage"):
+    with pytest.raises(Failed, match=r"p/program.toml: .*pakcage"):
         real.load_all(tmp_path)
 
 
@@ -90,7 +89,7 @@ def test_a_variant_has_the_edits_of_those_before_it_and_is_edited_once(package):
 
 
 def test_a_source_that_is_not_as_expected_is_no_silent_success(package):
-    with pytest.raises(BuildFailed, match="there 1 times, not 2"):
+    with pytest.raises(Failed, match="there 1 times, not 2"):
         real.edit(described(variant={"pooled": [EDIT | {"count": 2}]}), package)
 
 
@@ -147,15 +146,15 @@ def test_a_program_without_an_edit_has_empty_places(tmp_path):
 def test_an_output_that_differs_fails_the_command(tmp_path):
     path = tmp_path / "r.jsonl"
     results(path, TIMES)
-    assert CliRunner().invoke(cli.app, ["real", "--from", str(path)]).exit_code == 0
+    assert invoke("real", "--from", path).exit_code == 0
     results(path, TIMES, output=8)
-    done = CliRunner().invoke(cli.app, ["real", "--from", str(path), "--json"])
+    done = invoke("real", "--from", path, "--json")
     assert done.exit_code == 1 and "its output is not that of the program" in done.stderr
     assert json.loads(done.stdout)["different_output"] == ["p job pooled on jemalloc gcc -O2"]
 
 
 def test_a_word_that_names_no_program_is_refused_before_anything_is_built():
-    done = CliRunner().invoke(cli.app, ["real", "--programs", "no-such"])
+    done = invoke("real", "--programs", "no-such")
     assert done.exit_code == 2 and "yaml-cpp" in done.stderr
 
 
@@ -164,11 +163,5 @@ def test_each_executable_runs_its_own_variant(tmp_path):
         listed = Workload("p", {"job": [variant]}, {}, [], 0, [], [])
         return Program("gcc", tmp_path / variant, "-O2", "c", "s", "f", variant, {"p": listed})
 
-    bench = Bench([program("as_is"), program("pooled")], {}, "", "", 1.0)
-    assert bench.program(cell("pooled", "glibc")).path.name == "pooled"
-
-
-def test_other_commands_do_not_take_these_results_for_the_newest(tmp_path):
-    support.results_file(tmp_path / "20260101T000000Z-quick.jsonl", {support.cell(): [1.0]})
-    results(tmp_path / "20270101T000000Z-real.jsonl", TIMES)
-    assert find.latest(tmp_path).name.endswith("-quick.jsonl")
+    plan = RunPlan(tmp_path, "real", [], [program("as_is"), program("pooled")], [], Rule(), 1.0)
+    assert plan.program(cell("pooled", "glibc")).path.name == "pooled"

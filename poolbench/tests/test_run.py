@@ -10,12 +10,11 @@ import time
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.results.read import read
 from poolbench.results.store import Store
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 
 ROOT = support.Path(__file__).resolve().parents[2]
 PRECISE = ["--budget", "0.001"]  # no more than the least count
@@ -29,7 +28,7 @@ def arguments(bench, output, *more):
 def run(tmp_path):
     def go(*more, contenders=("make_shared", "pooled"), **how):
         bench = support.fake_bench(tmp_path / "bench", contenders, **how)
-        result = CliRunner().invoke(cli.app, arguments(bench, tmp_path / "r.jsonl", *more))
+        result = invoke(*arguments(bench, tmp_path / "r.jsonl", *more))
         result.path = tmp_path / "r.jsonl"
         return result
 
@@ -72,7 +71,7 @@ def test_every_cell_is_run_five_times_and_the_path_is_all_of_standard_output(run
 def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_how_long_it_takes(tmp_path):
     bench = support.fake_bench(tmp_path / "bench", ("make_shared", "pooled", "pooled_local"), sleep=0.01)
     words = ["run", "--bin", f"gcc={bench}", *PRECISE, "--report"]
-    first, second = (CliRunner().invoke(cli.app, words) for _ in range(2))
+    first, second = (invoke(*words) for _ in range(2))
     assert first.exit_code == 0, first.stderr
     *_, glibc, best, promises, report = first.stdout.splitlines()
     assert "with glibc's malloc: nothing to compare" in glibc and "the best malloc of each: nothing" in best
@@ -85,7 +84,7 @@ def test_a_report_ends_in_three_sentences_and_its_path_and_the_next_run_knows_ho
 
 
 def test_a_sample_tells_what_made_it(run):
-    sample = next(line for line in support.lines_of(run().path) if line["record"] == "sample")
+    (_, sample), *_ = read(run().path).samples
     assert {"commit", "machine", "time", "compiler", "stdlib", "flags", "malloc", "schema", "cell"} <= set(sample)
     assert set(sample["malloc"]) == {"name", "version", "path", "sha256"}
     assert sample["figures"] == {"bytes_each": 64.0}
@@ -143,12 +142,12 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(run):
     assert not result.path.exists()
 
 
-def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path, monkeypatch):
+def test_without_a_name_a_stopped_run_is_finished_and_a_finished_one_is_followed_by_another(tmp_path):
     bench = support.fake_bench(tmp_path / "bench")
     words = ["run", "--bin", f"gcc={bench}", *PRECISE]
 
     def go():
-        result = CliRunner().invoke(cli.app, words)
+        result = invoke(*words)
         assert result.exit_code == 0, result.stderr
         return support.Path(result.stdout.strip())
 
@@ -211,14 +210,14 @@ def test_a_second_run_on_the_same_file_is_refused(run, tmp_path):
 
 def test_quiet_leaves_only_what_went_wrong_on_standard_error(tmp_path):
     words = arguments(support.fake_bench(tmp_path / "bench"), tmp_path / "r.jsonl")
-    result = CliRunner().invoke(cli.app, ["--quiet", *words])
+    result = invoke("--quiet", *words)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path / 'r.jsonl'}\n"
     words = arguments(support.fake_bench(tmp_path / "other", ("a", "exit")), tmp_path / "s.jsonl")
-    result = CliRunner().invoke(cli.app, ["--quiet", *words])
+    result = invoke("--quiet", *words)
     assert result.exit_code == 1
     assert all("FAILED" in line or "cells failed" in line for line in result.stderr.splitlines())
-    assert "measured in" in CliRunner().invoke(cli.app, words).stderr  # the next command is not quiet
+    assert "measured in" in invoke(*words).stderr  # the next command is not quiet
 
 
 def test_a_malloc_of_ones_own_is_measured_beside_the_others(run, tmp_path):

@@ -28,14 +28,6 @@ def printing(tmp_path, line, *arguments, **rest):
     return take(tmp_path, f"print({json.dumps(line)!r})", *arguments, **rest)
 
 
-def test_a_good_run_gives_a_sample_with_its_own_figures_apart(tmp_path):
-    result = printing(tmp_path, GOOD, Malloc("glibc", version="2.36"))
-    assert result.failure is None
-    assert result.sample["ns_per_op"] == 2.0
-    assert result.sample["figures"] == {"bytes_each": 64}
-    assert result.sample["compiler"] == "fake 1"
-
-
 def test_a_preloaded_library_that_is_not_there_is_a_failure_and_not_glibcs_figure(tmp_path):
     result = printing(tmp_path, GOOD, Malloc("jemalloc", "/nowhere/libjemalloc.so.2"))
     assert result.sample is None
@@ -124,15 +116,9 @@ def test_a_driver_that_is_killed_takes_the_command_with_it():
     )
     # The command's standard error goes to the driver, so its id is found among the driver's children.
     driver = subprocess.Popen([sys.executable, "-c", code])
-    children = f"/proc/{driver.pid}/task/{driver.pid}/children"
-    pid = ""
-    for _ in range(500):
-        with open(children) as file:
-            pid = file.read().strip()
-        if pid:
-            break
+    while not (found := support.children(driver.pid)):
         time.sleep(0.01)
     time.sleep(0.1)
     driver.kill()
     driver.wait()
-    assert gone(int(pid))
+    assert gone(found[0])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -10,11 +11,10 @@ from poolbench.tests import support
 NARROW = {"ns_per_op": 2.0}
 
 
-def state(name="x", runs=0, cost=1.0, values=None, failed=False):
+def state(name, runs, cost=1.0, values=None):
     made = State(support.cell(name), "ns_per_op")
     for i in range(runs):
         made.add({"ns_per_op": values[i % len(values)] if values else 2.0}, cost)
-    made.failure = {"reason": "x"} if failed else None
     return made
 
 
@@ -45,10 +45,8 @@ def test_when_the_budget_does_not_suffice_the_quickest_cells_go_on():
 
 
 def side(name, runs, values):
-    made = State(support.cell("x", toolchain=name), "ns_per_op")
-    for i in range(runs):
-        made.add({"ns_per_op": values[i % len(values)]}, 1.0)
-    return made
+    made = state("x", runs, values=values)
+    return replace(made, cell=replace(made.cell, toolchain=name))
 
 
 def test_two_executables_are_settled_by_their_quotients_together():

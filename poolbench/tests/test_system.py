@@ -4,12 +4,11 @@ import os
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.commands import doctor
 from poolbench.system import build, mallocs, toolchains
 from poolbench.system.toolchains import Toolchain
+from poolbench.tests.support import invoke
 
 
 @pytest.mark.real_machine
@@ -39,33 +38,32 @@ def test_a_malloc_that_was_built_here_stands_beside_the_installed_one(tmp_path):
     assert found[3].version == "0.2.3+b097fd0"  # it has no function that tells
 
 
-def test_a_compiler_that_is_not_installed_is_named_with_its_package():
-    probed = toolchains.probe(Toolchain("x", "no-such-compiler", (), "some-package"))
-    assert probed.why_absent == "no-such-compiler is not installed (Debian: some-package)"
-
-
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
-def test_a_compiler_without_its_standard_library_is_named():
-    probed = toolchains.probe(Toolchain("x", "g++", ("-nostdinc++",), "none"))
-    assert "cannot link a program" in probed.why_absent
-
-
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
-def test_a_compiler_that_works_tells_its_library():
-    probed = toolchains.probe(Toolchain("x", "g++", (), "none"))
-    assert probed.works and probed.stdlib.startswith("libstdc++ ")
+@pytest.mark.parametrize(
+    ("compiler", "flags", "why_absent", "stdlib"),
+    [
+        ("no-such-compiler", (), "no-such-compiler is not installed (Debian: some-package)", ""),
+        ("g++", ("-nostdinc++",), "g++ -nostdinc++ cannot link a program (Debian: some-package)", ""),
+        ("g++", (), "", "libstdc++ "),
+    ],
+)
+def test_a_compiler_tells_its_library_or_what_it_lacks(compiler, flags, why_absent, stdlib):
+    probed = toolchains.probe(Toolchain("x", compiler, flags, "some-package"))
+    assert probed.why_absent == why_absent and probed.stdlib.startswith(stdlib)
 
 
 def test_the_doctor_tells_people_and_programs_the_same(monkeypatch):
     gcc, clang, _ = toolchains.TOOLCHAINS
-    probed = [toolchains.Probed(gcc, "g++ 12", "libstdc++ 1"), toolchains.Probed(clang, why_absent="clang++: none")]
-    monkeypatch.setattr(toolchains, "probe_all", lambda: probed)
+    probed = {gcc: toolchains.Probed(gcc, "g++ 12", "libstdc++ 1")}
+    probed[clang] = toolchains.Probed(clang, why_absent="clang++: none")
+    monkeypatch.setattr(toolchains, "TOOLCHAINS", (gcc, clang))
+    monkeypatch.setattr(toolchains, "probe", probed.get)
     monkeypatch.setattr(mallocs, "find", lambda: ([mallocs.Malloc("snmalloc", "/lib/s.so", "0.7.6")], {"x": "x: no"}))
     monkeypatch.setattr(doctor, "_perf", lambda: "works")
-    told = json.loads(CliRunner().invoke(cli.app, ["doctor", "--json"]).stdout)
+    told = json.loads(invoke("doctor", "--json").stdout)
     assert told["missing"] == ["clang++: none", "x: no"] and told["mallocs"][0]["version"] == "0.7.6"
     assert told["machine"]["cores"] >= 1 and told["pinned"].keys() >= {"snmalloc-sys", "libmimalloc-sys"}
-    text = " ".join(CliRunner().invoke(cli.app, ["doctor"]).stdout.split())
+    text = " ".join(invoke("doctor").stdout.split())
     for expected in ("g++ 12; libstdc++ 1", "snmalloc 0.7.6 /lib/s.so", "huge pages", "Missing: clang++: none"):
         assert expected in text
 

@@ -6,15 +6,15 @@ import json
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
 from poolbench.commands import try_own
+from poolbench.errors import BadInput
 from poolbench.options import selection_of
 from poolbench.plan import program
 from poolbench.system import mallocs, own, toolchains
 from poolbench.system.toolchains import Probed
 from poolbench.tests import support
+from poolbench.tests.support import invoke
 
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 HEADER = """
@@ -41,10 +41,10 @@ def header(tmp_path):
     return path
 
 
-def why_not(path, tmp_path, type_name="my::Packet", arguments="1500", flags="-Iinclude -DSIZE=64"):
-    compiled, linked = own.split_flags(flags, path.parent)
+def why_not(path, type_name="my::Packet", arguments="1500"):
+    compiled, linked = own.split_flags("-Iinclude -DSIZE=64", path.parent)
     asked = own.Own(path, type_name, arguments, compiled, linked)
-    with pytest.raises(own.NotUsable) as refused:
+    with pytest.raises(BadInput) as refused:
         own.built(asked, GCC, lambda text: pytest.fail(f"it was built: {text}"))
     return str(refused.value)
 
@@ -55,16 +55,16 @@ def builds_elsewhere(monkeypatch, tmp_path):
 
 
 @needs_compiler
-def test_a_type_that_can_not_be_made_from_the_arguments_is_refused_with_the_compilers_first_error(header, tmp_path):
-    said = why_not(header, tmp_path, arguments='"text"')
+def test_a_type_that_can_not_be_made_from_the_arguments_is_refused_with_the_compilers_first_error(header):
+    said = why_not(header, arguments='"text"')
     first, error = said.splitlines()[:2]
     assert first == 'no my::Packet can be made from ("text"):'
     assert "error: invalid conversion" in error and len(said.splitlines()) <= 1 + own.TOLD_LINES
 
 
 @needs_compiler
-def test_a_type_that_the_header_has_not_is_named(header, tmp_path):
-    said = why_not(header, tmp_path, type_name="my::Paket")
+def test_a_type_that_the_header_has_not_is_named(header):
+    said = why_not(header, type_name="my::Paket")
     assert "packet.hpp has no type my::Paket:" in said and "error:" in said
 
 
@@ -96,7 +96,7 @@ def run(header, tmp_path, monkeypatch):
         bench = support.fake_trial(tmp_path, name, variants)
         monkeypatch.setattr(own, "built", lambda asked, probed, say: program.load("gcc", bench))
         monkeypatch.setattr(toolchains, "probe", lambda toolchain: GCC)
-        return CliRunner().invoke(cli.app, ["try", "--budget", "0.001", *map(str, words)])
+        return invoke("try", "--budget", "0.001", *words)
 
     return go
 

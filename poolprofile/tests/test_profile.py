@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from poolbench import cli
+from poolbench.errors import Failed
 from poolbench.system import hardware
 from poolbench.system.mallocs import OURS, Malloc
+from poolbench.tests.support import children, invoke
 from poolprofile import census, launch, naming, native, plan, report, saving, trace
 from poolprofile.symbols import Frame
 
@@ -105,9 +105,12 @@ def test_a_signal_to_poolbench_ends_the_program_whose_trace_is_then_reported(pro
         [*words, str(profiled[1]), "forever"], cwd=Path(__file__).resolve().parents[2], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    while not (programs := children(driver.pid, "profiled")) and driver.poll() is None:
+    program = None
+    while program is None and driver.poll() is None:
         time.sleep(0.02)
-    (program,) = programs
+        with contextlib.suppress(OSError):  # one has ended
+            names = {Path(f"/proc/{each}/comm").read_text(): each for each in children(driver.pid)}
+            program = names.get("profiled\n")
     variables = Path(f"/proc/{program}/environ").read_bytes().split(b"\0")
     (directory,) = [
         Path(each.partition(b"=")[2].decode()) for each in variables if each.startswith(b"POOLBENCH_TRACE_D")
@@ -131,17 +134,6 @@ def used(path: Path) -> int:
     """Bytes of the trace that are written."""
     with path.open("rb") as file:
         return int.from_bytes(file.read(40)[32:], "little")
-
-
-def children(of: int, name: str) -> list[int]:
-    """Processes that it started and that run the program of that name."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            comm, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
-            if comm == name and int(rest.split()[1]) == of:
-                found.append(int(path.parent.name))
-    return found
 
 
 @needs_compiler
@@ -174,9 +166,9 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
     for name, (content, message) in cases.items():
         path = tmp_path / name
         path.write_bytes(content)
-        result = CliRunner().invoke(cli.app, ["replay", str(path)])
+        result = invoke("replay", path)
         assert result.exit_code == 2 and message in result.stderr, name
-    result = CliRunner().invoke(cli.app, ["replay", str(tmp_path / "nowhere")])
+    result = invoke("replay", str(tmp_path / "nowhere"))
     assert result.exit_code == 2 and "cannot be read" in result.stderr
 
 
@@ -184,13 +176,13 @@ def test_the_trace_is_cut_off_or_of_another_version_or_none(profiled, tmp_path):
 def test_the_command_reports_and_keeps(profiled, tmp_path):
     kept = tmp_path / "kept"
     words = ["profile", "--no-replay", "--json", "--keep", str(kept), "--", str(profiled[1])]
-    result = CliRunner().invoke(cli.app, words)
+    result = invoke(*words)
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
     assert {"my::Packet", "my::Shape"} <= {each["type"] for each in told["types"]}
     (path,) = kept.iterdir()
     assert path.stat().st_size < 64 << 20
-    again = CliRunner().invoke(cli.app, ["replay", "--no-replay", str(path)])
+    again = invoke("replay", "--no-replay", str(path))
     assert again.exit_code == 0 and "my::Packet" in again.stdout
     here = hardware.describe()
     machine = f"{here['cpu']}, {here['cores']} cores; measured 20"
@@ -204,16 +196,16 @@ def test_a_static_program_is_refused(tmp_path):
     command = ["g++", "-static", "-x", "c++", "-", "-o", static]
     if subprocess.run(command, input=b"int main() {}", capture_output=True, check=False).returncode != 0:
         pytest.skip("no static C library")
-    result = CliRunner().invoke(cli.app, ["profile", "--", str(static)])
+    result = invoke("profile", "--", static)
     assert result.exit_code == 2 and "is linked statically" in result.stderr
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path):
-    result = CliRunner().invoke(cli.app, ["profile", "--", "./no-such-program", "--its-option"])
+    result = invoke("profile", "--", "./no-such-program", "--its-option")
     assert result.exit_code == 2 and "there is no program ./no-such-program" in result.stderr
     plain = tmp_path / "plain"
     plain.write_text("text")
-    result = CliRunner().invoke(cli.app, ["profile", "--", str(plain)])
+    result = invoke("profile", "--", plain)
     assert result.exit_code == 2 and "chmod +x" in result.stderr
 
 
@@ -302,12 +294,8 @@ def synthetic(events: list[tuple[int, int, int]]) -> trace.Trace:
         kind = trace.ALLOCATE if size else trace.DEALLOCATE
         rows[at] = (at + 10, address, 1 if size else 0, kind | (100 << 10) | ((size or 64) << 28))
     threads = np.array([each[0] for each in events], np.uint32)
-    nothing = np.empty(0, trace.SAMPLE)
-    window = trace.Window(0, len(events) + 10, 1.0)
-    return trace.Trace(
-        Path("t"), "/p", 1, False, True, 1.0, 1.0, 1.0, 0, 0, len(events) + 10, [window], rows, threads, nothing,
-        np.empty(0, np.uint32),
-    )  # fmt: skip
+    window, last = trace.Window(0, len(events) + 10, 1.0), len(events) + 10
+    return trace.Trace(Path("t"), "/p", 1, False, True, 1.0, 1.0, 1.0, 0, 0, last, [window], rows, threads)
 
 
 def test_a_plan_keeps_order_and_creates_before_it_what_is_only_freed(monkeypatch):
@@ -331,10 +319,10 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     found = synthetic([*events, (1, 1 << 40, 500), (2, 1 << 41, 0)])
     key = ("T", "new")
     known = census.Census("/p", [found], {key: census.Kind(*key, "x")}, [{(1, 50): key}], [{}], [{}])
-    path = plan.write(plan.make(known, [key]), tmp_path / "plan")
+    made, path = plan.make(known, [key]), tmp_path / "plan"
+    path.write_bytes(made.data)
     replayer = native.replayer(lambda text: None)
     ours = Malloc(OURS, str(native.pooled_new(lambda text: None)))
-    made = plan.make(known, [key])
     modes = saving.modes_of(made, [key], [key], ["glibc", OURS])
     assert {(mode.pooled, mode.malloc) for mode in modes} == {
         ("1", "glibc"), ("malloc", "glibc"), ("malloc,1", "glibc"), ("new", OURS), ("new,1", OURS), ("none", "glibc")
@@ -342,16 +330,16 @@ def test_a_plan_is_carried_out_by_as_many_threads_in_its_order(monkeypatch, tmp_
     times = saving.measure(replayer, path, modes, {"glibc": Malloc("glibc"), OURS: ours}, 1, 1)
     assert all(0 < seconds < 10 for each in times.values() for seconds in each)
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(saving.ReplayFailed, match="the plan ends too early"):
+    with pytest.raises(Failed, match="the plan ends too early"):
         saving.measure(replayer, path, modes[:1], {"glibc": Malloc("glibc")}, 1, 1)
 
 
 @needs_compiler
-def test_only_what_is_asked_for_is_replayed(profiled, tmp_path):
+def test_only_what_is_asked_for_is_replayed(profiled):
     words = ["profile", "--json", "--samples", "3", "--only", "^my::Packet at", "--", str(profiled[1])]
-    told = json.loads(CliRunner().invoke(cli.app, words).stdout)
+    told = json.loads(invoke(*words).stdout)
     assert [each["type"] for each in told["types"] if each["saving"]] == ["my::Packet"]
-    result = CliRunner().invoke(cli.app, ["profile", "--only", "(", "--", str(profiled[1])])
+    result = invoke("profile", "--only", "(", "--", profiled[1])
     assert result.exit_code == 2 and "no regular expression" in result.stderr
 
 
@@ -418,6 +406,11 @@ def test_page_faults_are_the_cost_of_new_memory_which_no_change_saves():
     assert census._faults(found, found.event_costs, np.zeros(10, int)).sum() == 3  # no fault takes 400 ns
 
 
+def compiled(source, path, *flags):
+    subprocess.run(["g++", "-x", "c++", "-", *flags, "-o", path], input=source.encode(), check=True)
+    return path
+
+
 GROWS = """
 #include <stdlib.h>
 #include <string.h>
@@ -429,8 +422,7 @@ int main() {
 
 @needs_compiler
 def test_a_window_says_how_many_page_faults_there_were(profiled, tmp_path):
-    program = tmp_path / "grows"
-    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=GROWS.encode(), check=True)
+    program = compiled(GROWS, tmp_path / "grows", "-O0")
     _, (found,) = record((profiled[0], program), tmp_path / "t")
     for window in found.windows[:-1]:
         of_window = (found.events["tick"] >= window.begin) & (found.events["tick"] <= window.end)
@@ -456,8 +448,7 @@ int main() {
 
 @needs_compiler
 def test_a_call_that_merges_what_was_freed_is_noted_outside_of_windows(profiled, tmp_path):
-    program = tmp_path / "merges"
-    subprocess.run(["gcc", "-x", "c", "-", "-O0", "-o", program], input=MERGES.encode(), check=True)
+    program = compiled(MERGES, tmp_path / "merges", "-O0")
     status, (found,) = record((profiled[0], program), tmp_path / "t")
     assert status == 0
     (merging,) = [each for each in found.long_calls if each["size"] == 4096]
@@ -502,9 +493,8 @@ int main() { for (int i = 0; i < 1000; ++i) free(malloc(4242)); }
 
 @needs_compiler
 def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_path, monkeypatch):
-    library, program = tmp_path / "libsleepy.so", tmp_path / "calls"
-    for source, *command in [(SLEEPY_MALLOC, "-shared", "-fPIC", "-o", library), (CALLS_IT, "-O0", "-o", program)]:
-        subprocess.run(["g++", "-x", "c++", "-", *command], input=source.encode(), check=True)
+    library = compiled(SLEEPY_MALLOC, tmp_path / "libsleepy.so", "-shared", "-fPIC")
+    program = compiled(CALLS_IT, tmp_path / "calls", "-O0")
     monkeypatch.setenv("LD_PRELOAD", str(library))
     status, (found,) = record((profiled[0], program), tmp_path / "t")
     slept = found.event_costs[(found.event_sizes == 4242) & (found.event_kinds == trace.ALLOCATE)]
@@ -516,7 +506,7 @@ def test_a_call_that_waits_costs_the_processor_time_that_it_takes(profiled, tmp_
 def test_a_directory_that_cannot_keep_traces_is_said_before_the_program_runs(tmp_path):
     (tmp_path / "file").touch()
     words = ["profile", "--keep", str(tmp_path / "file" / "x"), "--", "touch", str(tmp_path / "ran")]
-    result = CliRunner().invoke(cli.app, words)
+    result = invoke(*words)
     assert result.exit_code == 1 and "cannot be written" in result.stderr
     assert not (tmp_path / "ran").exists()
 

@@ -7,6 +7,8 @@ A printer reads the program's memory and calls no function in it, so it also wor
 a counted pointer. A unique_ptr is the standard library's, whose own printer shows it. docs/debugging.md has examples.
 """
 
+from functools import partial
+
 import gdb
 import gdb.printing
 import gdb.xmethod
@@ -56,33 +58,28 @@ def pool_of(core):
     return name, number(upstream["m_used"]), "" if bound == UNBOUNDED else f" of at most {bound}"
 
 
-class PoolPrinter:
-    def __init__(self, value):
-        self._value = value
-
-    def to_string(self):
-        name, used, bound = pool_of(member(self._value, "m_core").dereference())
-        return f'{self._value.type.name.rpartition("::")[2]} "{name}", {used} bytes{bound} from upstream'
+def described(value):
+    name, used, bound = pool_of(member(value, "m_core").dereference())
+    return f'{value.type.name.rpartition("::")[2]} "{name}", {used} bytes{bound} from upstream'
 
 
-class PoolAllocatorPrinter:
-    def __init__(self, value):
-        self._value = value
-
-    def to_string(self):
-        return f'pool_allocator of pool "{pool_of(self._value["m_core"].dereference())[0]}"'
+def allocator(value):
+    return f'pool_allocator of pool "{pool_of(value["m_core"].dereference())[0]}"'
 
 
-class ObjectPoolPrinter:
-    def __init__(self, value):
-        self._value = value
+def object_pool(value):
+    recycler = member(value, "m_recycler").dereference()
+    bound = int(recycler["m_limits"]["bound"])
+    most = "" if bound == UNBOUNDED else f" of at most {bound}"
+    name = pool_of(member(recycler, "m_core"))[0]
+    return f'object_pool "{name}", {number(recycler["m_objects"]["m_value"])} objects{most}'
 
-    def to_string(self):
-        recycler = member(self._value, "m_recycler").dereference()
-        bound = int(recycler["m_limits"]["bound"])
-        most = "" if bound == UNBOUNDED else f" of at most {bound}"
-        name = pool_of(member(recycler, "m_core"))[0]
-        return f'object_pool "{name}", {number(recycler["m_objects"]["m_value"])} objects{most}'
+
+class Printer:
+    """Shows what a function says of the value."""
+
+    def __init__(self, text, value):
+        self.to_string = lambda: text(value)
 
 
 class CountedPrinter:
@@ -129,16 +126,12 @@ def object_of(this):
     return gdb.Value(address).cast(pointer.type.template_argument(0).pointer())
 
 
-def build():
-    printers = gdb.printing.RegexpCollectionPrettyPrinter("pooled")
-    printers.add_printer("pool", INSIDE + r"(?:local_)?pool$", PoolPrinter)
-    printers.add_printer("pool_allocator", INSIDE + r"pool_allocator<.*>$", PoolAllocatorPrinter)
-    printers.add_printer("object_pool", INSIDE + r"(?:local_)?object_pool<.*>$", ObjectPoolPrinter)
-    printers.add_printer("rc_ptr", INSIDE + r"(?:weak_)?(?:local_)?rc_ptr<.*>$", CountedPrinter)
-    return printers
-
-
-gdb.printing.register_pretty_printer(None, build(), replace=True)
+printers = gdb.printing.RegexpCollectionPrettyPrinter("pooled")
+printers.add_printer("pool", INSIDE + r"(?:local_)?pool$", partial(Printer, described))
+printers.add_printer("pool_allocator", INSIDE + r"pool_allocator<.*>$", partial(Printer, allocator))
+printers.add_printer("object_pool", INSIDE + r"(?:local_)?object_pool<.*>$", partial(Printer, object_pool))
+printers.add_printer("rc_ptr", INSIDE + r"(?:weak_)?(?:local_)?rc_ptr<.*>$", CountedPrinter)
+gdb.printing.register_pretty_printer(None, printers, replace=True)
 COUNTED = INSIDE + r"(?:local_)?rc_ptr<.*>$"
 for name, function in ((r"operator\*", lambda this: object_of(this).dereference()), ("operator->", object_of)):
     matcher = gdb.xmethod.SimpleXMethodMatcher(f"pooled.{name}", COUNTED, f"^{name}$", function)

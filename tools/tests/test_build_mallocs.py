@@ -4,9 +4,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
-import unittest
 from pathlib import Path
+
+import pytest
 
 TOOLS = Path(__file__).resolve().parent.parent
 
@@ -26,60 +26,53 @@ done
 mkdir -p "$sources/rpmalloc-sys-0.2.3+b097fd0/rpmalloc/rpmalloc" "$sources/snmalloc-sys-0.7.6"
 echo "#error broken" >"$sources/rpmalloc-sys-0.2.3+b097fd0/rpmalloc/rpmalloc/rpmalloc.c"
 """
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
 
-@unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
-class BuildMallocsTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="pooled-mallocs-")  # LD_PRELOAD takes no path with a space
-        self.addCleanup(directory.cleanup)
-        root = Path(directory.name)
-        self.checkout, self.state, self.shims = root / "checkout", root / "state", root / "shims"
-        for each in (self.checkout / "tools", self.state, self.shims):
-            each.mkdir(parents=True)
-        for name in ("build_mallocs", "mallocs.toml"):
-            shutil.copy(TOOLS / name, self.checkout / "tools" / name)
-        self.cargo = self.shims / "cargo"
-        self.cargo.write_text(CARGO)
-        self.cargo.chmod(0o755)
+@pytest.fixture
+def build(tmp_path):
+    """Runs the script in a checkout of its own; returns the libraries that are there then, and what was said."""
+    checkout, cargo = tmp_path / "checkout", tmp_path / "shims/cargo"
+    for each in (checkout / "tools", cargo.parent):
+        each.mkdir(parents=True)
+    for name in ("build_mallocs", "mallocs.toml"):
+        shutil.copy(TOOLS / name, checkout / "tools" / name)
+    cargo.write_text(CARGO)
+    cargo.chmod(0o755)
 
-    def build(self, path=None):
-        (self.state / "calls").unlink(missing_ok=True)
-        done = subprocess.run(
-            [str(self.checkout / "tools/build_mallocs")],
-            env={
-                "PATH": path or f"{self.shims}:{os.environ['PATH']}",
-                "STATE": str(self.state),
-                "HOME": str(self.state),
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        self.said = done.stderr
-        self.assertEqual(done.returncode, 0, self.said)  # they are contenders, not requirements
-        return sorted(p.name for p in (self.checkout / "build/mallocs").glob("lib*"))
+    def go(path=f"{cargo.parent}:{os.environ['PATH']}"):
+        (tmp_path / "calls").unlink(missing_ok=True)
+        environment = {"PATH": path, "STATE": str(tmp_path), "HOME": str(tmp_path)}
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        done = subprocess.run([checkout / "tools/build_mallocs"], env=environment, check=False, **streams)
+        assert done.returncode == 0, done.stderr  # they are contenders, not requirements
+        return sorted(path.name for path in (checkout / "build/mallocs").glob("lib*")), done.stderr
 
-    def test_what_can_be_built_is_and_the_rest_is_named(self):
-        self.assertEqual(self.build(), ["libmimalloc2.so.2.3.7", "libmimalloc3.so.3.3.7"])
-        self.assertIn("rpmalloc 0.2.3+b097fd0 could not be built, skipped", self.said)
-        self.assertIn("snmalloc 0.7.6 could not be built, skipped", self.said)
-        self.assertIn("jemalloc-crate: its crate is not as expected", self.said)
+    return go
 
-    def test_a_second_run_does_and_says_nothing_until_the_versions_change(self):
-        self.build()
-        self.build()
-        self.assertEqual((self.said, (self.state / "calls").exists()), ("", False))
-        with (self.checkout / "tools/mallocs.toml").open("a") as manifest:
-            manifest.write("# newer\n")
-        self.build()
-        self.assertTrue((self.state / "calls").exists())
 
-    def test_without_cargo_the_mallocs_that_are_not_measured_are_named(self):
-        plain = self.state / "bin"
-        plain.mkdir()
-        for name in ("bash", "dirname", "mkdir", "cat", "cksum", "env", "nproc"):
-            (plain / name).symlink_to(shutil.which(name))
-        self.assertEqual(self.build(str(plain)), [])
-        self.assertIn("cargo is missing, so these mallocs are not measured: mimalloc2 mimalloc3", self.said)
+def test_what_can_be_built_is_and_the_rest_is_named(build):
+    built, said = build()
+    assert built == ["libmimalloc2.so.2.3.7", "libmimalloc3.so.3.3.7"]
+    assert "rpmalloc 0.2.3+b097fd0 could not be built, skipped" in said
+    assert "snmalloc 0.7.6 could not be built, skipped" in said
+    assert "jemalloc-crate: its crate is not as expected" in said
+
+
+def test_a_second_run_does_and_says_nothing_until_the_versions_change(build, tmp_path):
+    built, _ = build()
+    assert build() == (built, "") and not (tmp_path / "calls").exists()
+    with (tmp_path / "checkout/tools/mallocs.toml").open("a") as manifest:
+        manifest.write("# newer\n")
+    build()
+    assert (tmp_path / "calls").exists()
+
+
+def test_without_cargo_the_mallocs_that_are_not_measured_are_named(build, tmp_path):
+    plain = tmp_path / "bin"
+    plain.mkdir()
+    for name in ("bash", "dirname", "mkdir", "cat", "cksum", "env", "nproc"):
+        (plain / name).symlink_to(shutil.which(name))
+    built, said = build(str(plain))
+    assert built == []
+    assert "cargo is missing, so these mallocs are not measured: mimalloc2 mimalloc3" in said

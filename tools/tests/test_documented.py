@@ -2,7 +2,6 @@
 """test/documented.md: its tests exist, and each test that was written for a sentence is in it."""
 
 import re
-import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -35,15 +34,15 @@ def rows(section: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-class DocumentedTest(unittest.TestCase):
-    def test_each_row_names_tests_that_exist(self):
-        exist = named_tests_in(*(ROOT / "test").rglob("*.cpp"))
-        for name, section in sections(PAGE).items():
-            for documented, tests in rows(section):
-                self.assertTrue(tests, f"{name}: {documented}: no test")
-                self.assertEqual(set(tests) - exist, set(), f"{name}: {documented}")
+def test_each_row_names_tests_that_exist():
+    exist = named_tests_in(*(ROOT / "test").rglob("*.cpp"))
+    for name, section in sections(PAGE).items():
+        for documented, tests in rows(section):
+            assert tests, f"{name}: {documented}: no test"
+            assert set(tests) - exist == set(), f"{name}: {documented}"
 
-    def test_each_test_of_a_sentence_is_in_a_row(self):
-        shown = {test for section in sections(PAGE).values() for _, tests in rows(section) for test in tests}
-        for file in OF_SENTENCES:
-            self.assertEqual(named_tests_in(ROOT / "test" / file) - shown, set(), file)
+
+def test_each_test_of_a_sentence_is_in_a_row():
+    shown = {test for section in sections(PAGE).values() for _, tests in rows(section) for test in tests}
+    for file in OF_SENTENCES:
+        assert named_tests_in(ROOT / "test" / file) - shown == set(), file
