@@ -45,12 +45,12 @@ def unfinished(directory: Path, profile: str, selection: dict, programs: set[str
 
 def continued(path: Path, programs: Iterable[Program]) -> Results | None:
     """The results that a file already holds, None when it does not exist; raises BadInput for those of other
-    executables, or of these in other parts."""
+    executables."""
     if not path.exists():
         return None
     results, now = read(path), {(program.toolchain, program.sha256) for program in programs}
     there = {(p.get("toolchain"), p["sha256"]) for session in results.sessions for p in session.get("programs", [])}
-    if there and there != now:
+    if there and not now <= there:
         raise BadInput(
             f"{path} was measured with other executables (another commit, compiler or checkout): "
             "its samples and new ones do not belong together; name another file"
