@@ -102,6 +102,7 @@ TEST_F(memorypool_debug, free_item_that_was_written_to_is_reported_by_check) {
     EXPECT_DEATH(
         {
             item* const gone = pool.allocate().get();
+            if (gone == nullptr) std::_Exit(1);
             intrusive_ptr_add_ref(gone);  // used after its last handle had gone
             pool.check();
         },
@@ -113,6 +114,7 @@ TEST_F(memorypool_debug, check_looks_at_the_item_that_is_taken_next_and_at_no_ot
         handle a = pool.allocate();
         handle b = pool.allocate();
         item* const second = b.get();
+        if (second == nullptr) std::_Exit(1);
         b.reset();
         a.reset();  // the item dropped last is taken next
         intrusive_ptr_add_ref(second);
