@@ -88,7 +88,7 @@ LINES = {
     "base": 740,
     "os": 1545,
     "heap": 2625,
-    "cache": 1655,
+    "cache": 1664,
     "pool": 3645,
     "teardown": 1655,
     "smart": 3598,

@@ -59,7 +59,7 @@ public:
     ~cache_set() {
         for (class_index c = 0; c < k_class_count; ++c)
             std::destroy_at(&(*this)[c]);
-        for (class_index c = 0; c <= k_first_large; ++c)
+        for (class_index c = 0; c < k_class_count; ++c)
             if (m_has_arrays[c])
                 for_each_array(c, [](std::size_t bytes, std::size_t count) {
                     g_metadata.cancel_reservation(bytes, count);
@@ -204,7 +204,7 @@ public:
     void reserve_arrays(class_index c) {
         scoped_lock const lock(m_mutex);
         for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
-            if (one <= k_first_large && !m_has_arrays[one]) {
+            if (one < k_class_count && !m_has_arrays[one]) {
                 for_each_array(
                     one, [](std::size_t bytes, std::size_t count) { g_metadata.reserve(bytes, count); });
                 m_has_arrays[one] = true;
@@ -415,7 +415,8 @@ private:
 
     template <class Visit>
     static void for_each_array(class_index c, Visit&& visit) {
-        if (c == k_first_large) return visit(sizeof(thread_cache), k_reserved_threads);
+        if (c == k_first_large) visit(sizeof(thread_cache), k_reserved_threads);
+        if (c >= k_first_large) return visit(recent_blocks::k_least * sizeof(void*), 1);
         std::size_t const most = k_geometry[c].cache_blocks;
         for (std::size_t n = detail::smaller<std::size_t>(k_first_capacity, most);;
              n = detail::smaller<std::size_t>(n * k_growth, most)) {
@@ -472,7 +473,7 @@ private:
     std::uint32_t m_forks_survived;
     bool m_is_held = false;
     bool m_has_recycled = false;
-    std::array<bool, k_first_large + 1> m_has_arrays{};
+    std::array<bool, k_class_count> m_has_arrays{};
     bound_slots m_slots;  // empty unless at the bound
     std_atomics::atomic<bool> m_are_slots_barred{false};
     observed<std::uint32_t> m_count;  // of caches

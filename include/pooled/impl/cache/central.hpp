@@ -112,11 +112,9 @@ public:
     // Requires blocks of the class that are no longer in use.
     void flush(span<void* const> blocks) noexcept {
         if (blocks.empty()) return;
-        bool const dense = are_dense(blocks);
+        bool const dense = m_class < k_first_large && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
-        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), blocks.size());
-        auto const limit =
-            static_cast<std::size_t>(detail::smaller<std::uint64_t>(in_use / 16, recent_blocks::k_most));
+        std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());
         if (dense || blocks.size() > kept) {
@@ -127,8 +125,19 @@ public:
         for (void* const block : blocks)
             if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
                 static_cast<void>(find_slab(block));  // reports it
+        if (m_class >= k_first_large && m_recent.contains(blocks.front())) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, blocks.front(), "the block is free already (double free)");
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
+    }
+    // How many addresses are kept in place of setting their bits. Of large blocks some: otherwise each one that is handed to another
+    // thread passes through the heap (1 MiB: 575 ns in place of 300, 64 KiB 434 in place of 205; Zen 4).
+    [[nodiscard]] std::size_t recent_limit(std::size_t flushed) const noexcept {
+        constexpr std::size_t k_large_bytes = std::size_t{8} << 20;
+        if (m_class >= k_first_large)
+            return detail::smaller<std::size_t>(k_large_bytes / k_geometry[m_class].block_bytes, 32);
+        std::uint64_t const in_use = outside() - detail::smaller<std::uint64_t>(outside(), flushed);
+        return static_cast<std::size_t>(detail::smaller<std::uint64_t>(in_use / 16, recent_blocks::k_most));
     }
     // Sets the bits of the blocks that were freed last, except `kept` of them.
     void drain_recent(std::size_t kept = 0) noexcept {

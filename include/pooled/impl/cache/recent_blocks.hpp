@@ -86,6 +86,12 @@ public:
         }
     }
 
+    [[nodiscard]] bool contains(void const* block) const noexcept {
+        for (std::uint32_t i = 0; i < m_count; ++i)
+            if (m_ring[at(i)] == block) return true;
+        return false;
+    }
+
     // Forgets all addresses.
     void clear() noexcept { m_count = 0; }
 
