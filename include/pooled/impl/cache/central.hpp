@@ -114,6 +114,8 @@ public:
         if (blocks.empty()) return;
         bool const dense = m_class < k_first_large && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
+        if (m_class >= k_first_large && m_recent.contains(blocks.front())) [[unlikely]]
+            fail_deallocation(m_pool.pool_name, blocks.front(), "the block is free already (double free)");
         std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());
@@ -125,8 +127,6 @@ public:
         for (void* const block : blocks)
             if (g_page_map.find(block).pool_id() != m_pool.pool_id) [[unlikely]]
                 static_cast<void>(find_slab(block));  // reports it
-        if (m_class >= k_first_large && m_recent.contains(blocks.front())) [[unlikely]]
-            fail_deallocation(m_pool.pool_name, blocks.front(), "the block is free already (double free)");
         m_failed_at = std::uint32_t{0};
         m_recent.push(blocks);
     }
