@@ -44,7 +44,7 @@ LAYERS = {
     ],
     "os": [
         "impl/os",
-        *within("impl/plugins/", "copies loaded_files"),
+        *within("impl/plugins/", "copies"),
         *within("impl/instrument/", "callers sanitizer"),
     ],
     "heap": [
@@ -85,15 +85,15 @@ NAMES = list(LAYERS)
 RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in parts}
 # How many lines the headers of a layer have at most.
 LINES = {
-    "base": 740,
-    "os": 1545,
-    "heap": 2625,
+    "base": 738,
+    "os": 1510,
+    "heap": 2623,
     "cache": 1664,
-    "pool": 3645,
-    "teardown": 1655,
-    "smart": 3598,
+    "pool": 3626,
+    "teardown": 1571,
+    "smart": 3583,
     "object": 2504,
-    "compat": 2775,
+    "compat": 2771,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]

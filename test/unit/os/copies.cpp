@@ -52,74 +52,50 @@ TEST(the_directory_of_copies, says_when_there_is_no_pool_id_left) {
     EXPECT_EQ(all->claim_pool_id(k_max_pools - 3), k_max_pools);
 }
 
-TEST(the_directory_of_copies, knows_who_has_a_run_of_type_numbers) {
+TEST(the_directory_of_copies, gives_each_type_a_number_by_which_it_is_found) {
     auto const all = std::make_unique<copy_directory>();
-    type_copy const a;
-    type_copy const b;
-    EXPECT_EQ(all->claim_types(a, 128), 128U);
-    EXPECT_EQ(all->claim_types(b, 128), 192U);
-    EXPECT_EQ(all->owner_of_type(128 + 63), &a);
-    EXPECT_EQ(all->owner_of_type(192), &b);
-    EXPECT_EQ(all->owner_of_type(127), nullptr);
-    EXPECT_EQ(all->owner_of_type(256), nullptr);
-    all->release_types(128);
-    EXPECT_EQ(all->claim_types(b, 128), 128U);
+    block_type const a{};
+    block_type const b{};
+    EXPECT_EQ(all->add_type(a), 128U);
+    EXPECT_EQ(all->add_type(b), 129U);
+    EXPECT_EQ(all->type_of(128), &a);
+    EXPECT_EQ(all->type_of(129), &b);
+    EXPECT_EQ(all->type_of(127), nullptr);
+    EXPECT_EQ(all->type_of(130), nullptr);
 }
 
-memory_copy copy_with(char const* abi, int (*find)(void const*)) {
+memory_copy copy_with(char const* abi, std::uint64_t (*region_of)(void const*)) {
     memory_copy one;
     one.abi = abi;
-    one.find = find;
+    one.region_of = region_of;
     return one;
-}
-
-TEST(the_directory_of_copies, tells_a_pool_from_the_pool_that_is_its_upstream) {
-    auto const all = std::make_unique<copy_directory>();
-    memory_copy slabs = copy_with("a", [](void const*) -> int { return memory_copy::slab_block; });
-    memory_copy large = copy_with("b", [](void const*) -> int { return memory_copy::large_block; });
-    memory_copy empty = copy_with("b", [](void const*) -> int { return memory_copy::none; });
-    for (memory_copy* one : {&slabs, &large, &empty})
-        all->add(*one);
-    int block = 0;
-    EXPECT_EQ(all->owner_of(&block, empty), &slabs);
-    EXPECT_EQ(all->owner_of(&block, slabs), &large);
 }
 
 // Copies whose pools lie in one another, in each order in which they may have registered.
 TEST(the_directory_of_copies, finds_the_innermost_of_pools_that_lie_in_each_others_blocks) {
-    auto const kind = [](void const*) -> int { return memory_copy::large_block; };
     int block = 0;
     for (bool const is_inner_first : {false, true}) {
         auto const all = std::make_unique<copy_directory>();
-        memory_copy outer = copy_with("a", kind);
-        memory_copy inner = copy_with("b", kind);
-        memory_copy self = copy_with("c", kind);
-        outer.bytes = inner.bytes = self.bytes = sizeof(memory_copy);
-        outer.region_of = [](void const*) -> std::uint64_t { return 7; };
-        inner.region_of = [](void const*) -> std::uint64_t { return 9; };
-        self.region_of = [](void const*) -> std::uint64_t { return 11; };
-        for (memory_copy* one : {is_inner_first ? &inner : &outer, is_inner_first ? &outer : &inner, &self})
+        memory_copy outer = copy_with("a", [](void const*) -> std::uint64_t { return 7; });
+        memory_copy inner = copy_with("b", [](void const*) -> std::uint64_t { return 9; });
+        memory_copy self = copy_with("c", [](void const*) -> std::uint64_t { return 11; });
+        memory_copy empty = copy_with("d", [](void const*) -> std::uint64_t { return 0; });
+        for (memory_copy* one :
+             {is_inner_first ? &inner : &outer, is_inner_first ? &outer : &inner, &self, &empty})
             all->add(*one);
         EXPECT_EQ(all->owner_of(&block, self), &inner);
+        EXPECT_EQ(all->owner_of(&block, empty), &self);
     }
 }
 
-TEST(the_directory_of_copies, asks_an_older_copy_for_no_more_than_it_knows) {
+TEST(the_directory_of_copies, finds_no_owner_of_what_only_the_caller_has) {
     auto const all = std::make_unique<copy_directory>();
-    memory_copy older = copy_with("a", [](void const*) -> int { return memory_copy::slab_block; });
-    older.bytes = sizeof(memory_copy) - sizeof(older.region_of);
-    older.region_of = [](void const*) -> std::uint64_t {
-        ADD_FAILURE();
-        return 1;
-    };
-    memory_copy newer = copy_with("b", [](void const*) -> int { return memory_copy::large_block; });
-    newer.bytes = sizeof(memory_copy);
-    newer.region_of = [](void const*) -> std::uint64_t { return 9; };
-    memory_copy const self = copy_with("c", nullptr);
-    all->add(older);
-    all->add(newer);
+    memory_copy empty = copy_with("a", [](void const*) -> std::uint64_t { return 0; });
+    memory_copy self = copy_with("b", [](void const*) -> std::uint64_t { return 1; });
+    for (memory_copy* one : {&empty, &self})
+        all->add(*one);
     int block = 0;
-    EXPECT_EQ(all->owner_of(&block, self), &older);
+    EXPECT_EQ(all->owner_of(&block, self), nullptr);
 }
 
 TEST(the_directory_of_copies, numbers_regions_in_the_order_in_which_they_came) {

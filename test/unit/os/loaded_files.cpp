@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // What the library declares of the dynamic loader's interface is what the system's headers declare.
 
-#include "pooled/impl/plugins/loaded_files.hpp"
-
 #include "pooled/impl/os/platform.hpp"
+#include "pooled/impl/plugins/copies.hpp"
 
 #include <gtest/gtest.h>
 #include <link.h>

@@ -29,7 +29,7 @@ inline void drop(void const* header, std::uint64_t count = 0) noexcept {
     map_entry const entry = malloc_blocks::find(header);
     bool const is_known = is_plain(word)  // without an entry: the copy that has the block checks the class
                               ? entry.empty() || (word != 0 && plain_class(word) == checks::class_of(entry))
-                              : g_block_types.knows(word);
+                              : detail::find_type(word) != nullptr;
     if (!is_known || (count != 0 && (word & count) == 0))
         checks::report(entry.pool_id(), header,
                        "no object starts there; it was freed before (double free), is idle in its "

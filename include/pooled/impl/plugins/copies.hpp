@@ -9,15 +9,15 @@
 //
 //   .note.pooled ─▶ copy_link ─▶ copy_directory     one per process, in the first copy that makes a pool
 //                                  memory_copies     each page map with its pools: whose block is it?
-//                                  type_owners       each run of 64 type numbers: who destroys the object?
+//                                  types             each type by its number: who destroys the object?
 //                                  pool_ids          which pool ids are taken
 //
-// These structures are an interface between versions of the library: they are plain, are extended only at their ends, and are
-// used without a lock, since a fork may happen at any moment. A file named in the directory stays loaded (pin_this_library()).
+// These structures are an interface between builds of the library: they are plain, and are used without a lock, since a fork may
+// happen at any moment. Who changes one raises k_copy_interface; copies with another number do not see each other. A file named in the
+// directory stays loaded (pin_this_library()).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/geometry.hpp"
-#include "pooled/impl/plugins/loaded_files.hpp"
 
 #include <array>
 #include <atomic>
@@ -28,49 +28,68 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-inline constexpr std::uint32_t k_copy_interface = 1;
-inline constexpr std::uint32_t k_types_per_run = 64;
-inline constexpr std::uint32_t k_type_runs = 256;
+inline constexpr std::uint32_t k_copy_interface = 2;
+inline constexpr std::uint64_t k_type_numbers = 16384;
+inline constexpr std::uint32_t k_first_type_number = 128;
 inline constexpr std::uint32_t k_no_pool_id = 0;
 inline constexpr std::uint32_t k_first_claimed_pool_id = 2;  // 1 is the default pool of each copy
 
 // One page map and the pools in it.
 struct memory_copy {
-    // When one pool is another one's upstream, blocks of both may start at the same address. The one whose region came last
-    // (region_of) is meant; if a copy does not provide region_of, the one with the higher value here.
-    enum : int { none = 0, large_block = 1, slab_block = 2 };
-
-    std::uint32_t bytes = 0;      // sizeof
     char const* abi = nullptr;    // equal for copies with the same layouts
     memory_copy* next = nullptr;  // the one registered before this one
-    int (*find)(void const* p) = nullptr;
-    void (*deallocate)(void* p) = nullptr;  // requires find(p) != none
-    void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
-    // next_region() of the chunk or large block in which `p` lies; requires find(p) != none. From 0.2.0 on.
+    // next_region() of the chunk or large block in which a block starts at `p`; 0: none does.
     std::uint64_t (*region_of)(void const* p) = nullptr;
-
-    [[nodiscard]] std::uint64_t region(void const* p) const noexcept {
-        return bytes >= sizeof(memory_copy) && region_of != nullptr ? region_of(p) : 0;
-    }
+    void (*deallocate)(void* p) = nullptr;  // requires region_of(p) != 0
+    void* (*default_core)() = nullptr;  // a pool_core*, for copies of the same `abi`; throws std::bad_alloc
 };
 
-// The operations of block_type, for objects whose type number another copy assigned.
-struct type_copy {
-    using operation = void (*)(void* header);
+// What to do with a block that contains an object: impl/teardown/block_type.hpp. `header` is the block's header word if it is
+// counted, else the start of the block.
+struct block_type {
+    using operation = void (*)(void* header) noexcept;
 
-    std::uint32_t bytes = sizeof(type_copy);
-    operation retire = nullptr;
-    operation retire_observed = nullptr;
-    operation free = nullptr;
+    operation
+        retire;  // the last owner is gone and there is no observer: destroy and free, now or in the teardown in progress
+    operation retire_observed;  // the same, while weak pointers remain
+    operation finish;           // called by the teardown: destroy and free
+    operation finish_observed;  // the same, if weak pointers remained when the object was deferred
+    operation free;             // the last observer of a destroyed object is gone
+    std::uint32_t object_offset;
+    std::uint32_t object_bytes;
 };
 
 // All zero in every file; the first copy that needs it makes its own the directory of the process.
 struct copy_directory {
-    std::atomic<std::uint32_t> bytes{0};  // sizeof
     std::atomic<memory_copy*> memory_copies{nullptr};
-    std::array<std::atomic<type_copy const*>, k_type_runs> type_owners{};
+    std::atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far
     std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
-    std::atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far; from 0.2.0 on
+    std::atomic<std::uint32_t> type_count{0};
+    std::array<std::atomic<block_type const*>, k_type_numbers> types{};
+
+    // acquire: pairs with the release in add(); the record is seen.
+    [[nodiscard]] memory_copy* first() const noexcept {
+        return memory_copies.load(std::memory_order_acquire);
+    }
+    // The type of a number; null: it was not given. Relaxed, because a thread that has the number received an object, directly or
+    // indirectly, from the thread that called add_type().
+    [[nodiscard]] block_type const* type_of(std::uint64_t number) const noexcept {
+        return types[number].load(std::memory_order_relaxed);
+    }
+
+    // The copy, other than `self`, that has a block which starts at `p`; null: none. If a region lies in a block of another
+    // copy, because one pool is the other's upstream, it came later than that copy's region.
+    [[nodiscard]] memory_copy* owner_of(void const* p, memory_copy const& self) const noexcept {
+        memory_copy* innermost = nullptr;
+        std::uint64_t latest = 0;
+        for (memory_copy* one = first(); one != nullptr; one = one->next) {
+            std::uint64_t const region = one == &self ? 0 : one->region_of(p);
+            if (region <= latest) continue;
+            innermost = one;
+            latest = region;
+        }
+        return innermost;
+    }
 
 #if POOLED_HAS_CODE
     // release: pairs with the acquire in first(); the record is seen completely written.
@@ -78,13 +97,7 @@ struct copy_directory {
         one.next = memory_copies.load(std::memory_order_relaxed);
         while (!memory_copies.compare_exchange_weak(one.next, &one, std::memory_order_release)) {}
     }
-#endif
 
-    [[nodiscard]] memory_copy* first() const noexcept {
-        return memory_copies.load(std::memory_order_acquire);
-    }
-
-#if POOLED_HAS_CODE
     // The first of the copies with this layout: the others use its default pool. Requires that there is one.
     [[nodiscard]] memory_copy& oldest_of(char const* abi) const noexcept {
         memory_copy* oldest = nullptr;
@@ -92,28 +105,7 @@ struct copy_directory {
             if (__builtin_strcmp(one->abi, abi) == 0) oldest = one;
         return *oldest;
     }
-#endif
 
-    // The copy, other than `self`, that has a block which starts at `p`; null: none. If a region lies in a block of another
-    // copy, it came later than that copy's region.
-    [[nodiscard]] memory_copy* owner_of(void const* p, memory_copy const& self) const noexcept {
-        memory_copy* best = nullptr;
-        int best_kind = memory_copy::none;
-        std::uint64_t best_region = 0;
-        for (memory_copy* one = first(); one != nullptr; one = one->next) {
-            int const kind = one == &self ? memory_copy::none : one->find(p);
-            if (kind == memory_copy::none) continue;
-            std::uint64_t const region = one->region(p);
-            bool const both_say = region != 0 && best_region != 0;
-            if (both_say ? region < best_region : kind <= best_kind) continue;
-            best = one;
-            best_kind = kind;
-            best_region = region;
-        }
-        return best;
-    }
-
-#if POOLED_HAS_CODE
     // The lowest pool id from `lowest` on that is free; k_max_pools: none. O(ids / 64).
     [[nodiscard]] std::uint32_t claim_pool_id(std::uint32_t lowest) noexcept {
         for (std::uint32_t w = lowest / 64; w < pool_ids.size(); ++w) {
@@ -134,22 +126,15 @@ struct copy_directory {
     }
 #endif
 
-    // Claims a run of type numbers for `owner` and returns its first number, at least `lowest`; 0: all are taken.
-    [[nodiscard]] std::uint32_t claim_types(type_copy const& owner, std::uint32_t lowest) noexcept {
-        for (std::uint32_t run = lowest / k_types_per_run; run < k_type_runs; ++run) {
-            type_copy const* expected = nullptr;
-            if (type_owners[run].compare_exchange_strong(expected, &owner, std::memory_order_acq_rel))
-                return run * k_types_per_run;
-        }
-        return 0;
-    }
-    // Requires that no number of the run was ever used.
-    void release_types(std::uint32_t first_number) noexcept {
-        type_owners[first_number / k_types_per_run].store(nullptr, std::memory_order_relaxed);
-    }
-    // acquire: pairs with the claim; the record is seen.
-    [[nodiscard]] type_copy const* owner_of_type(std::uint64_t number) const noexcept {
-        return type_owners[number / k_types_per_run].load(std::memory_order_acquire);
+    // The number of a type, from now on; 0: all are taken.
+    [[nodiscard]] std::uint64_t add_type(block_type const& type) noexcept {
+        std::uint32_t count = type_count.load(std::memory_order_relaxed);
+        do {
+            if (count == k_type_numbers - k_first_type_number) return 0;
+        } while (!type_count.compare_exchange_weak(count, count + 1, std::memory_order_relaxed));
+        std::uint64_t const number = k_first_type_number + count;
+        types[number].store(&type, std::memory_order_relaxed);
+        return number;
     }
 };
 
@@ -166,11 +151,46 @@ POOLED_HIDDEN inline constinit std::atomic<std::uint32_t> g_is_pinned{0};
 
 #if defined(__ELF__)
 
-// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded.
+// The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
+// include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> is 75 lines. These declarations are the
+// binary interface of every 64-bit ELF system; test/unit/os/loaded_files.cpp compares them with both headers.
+
+// Elf64_Phdr.
+struct program_header {
+    std::uint32_t p_type;
+    std::uint32_t p_flags;
+    std::uint64_t p_offset;
+    std::uint64_t p_vaddr;
+    std::uint64_t p_paddr;
+    std::uint64_t p_filesz;
+    std::uint64_t p_memsz;
+    std::uint64_t p_align;
+};
+inline constexpr std::uint32_t k_header_load = 1;
+inline constexpr std::uint32_t k_header_interpreter = 3;
+inline constexpr std::uint32_t k_header_note = 4;
+
+// The first members of dl_phdr_info; more follow.
+struct loaded_file {
+    std::uint64_t dlpi_addr;
+    char const* dlpi_name;
+    program_header const* dlpi_phdr;
+    std::uint16_t dlpi_phnum;
+};
+
+// RTLD_DEFAULT, and RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE.
+inline constexpr void* k_all_files = nullptr;
+inline constexpr int k_keep = 0x1006;
+
+// Calls visit for each file, under the loader's lock, until it returns a value other than 0.
+extern "C" int pooled_iterate_files(int (*visit)(loaded_file*, std::size_t, void*),
+                                    void* argument) __asm__("dl_iterate_phdr");
+
+// R: --gc-sections keeps the section. The offset needs no relocation when the file is loaded. 2: k_copy_interface.
 #define POOLED_COPY_NOTE                                                               \
     ".pushsection .note.pooled,\"aGR\",%note,pooled_note_" POOLED_ABI_NAME ",comdat\n" \
     ".balign 4\n"                                                                      \
-    ".long 7, 8, 1\n"                                                                  \
+    ".long 7, 8, 2\n"                                                                  \
     ".asciz \"pooled\"\n"                                                              \
     ".balign 4\n"                                                                      \
     "1: .quad pooled_link_" POOLED_ABI_NAME " - 1b\n"                                  \
@@ -223,10 +243,7 @@ inline int search_directory(loaded_file*, std::size_t, void* argument) noexcept 
         return 0;
     };
     pooled_iterate_files(look, &search);
-    if (search.found == nullptr && search.may_make) {
-        search.own.bytes.store(sizeof(copy_directory), std::memory_order_relaxed);
-        search.found = &search.own;
-    }
+    if (search.found == nullptr && search.may_make) search.found = &search.own;
     if (search.found != nullptr) search.link.directory.store(search.found, std::memory_order_release);
     return 1;
 }
@@ -295,11 +312,9 @@ inline copy_directory* find_directory(bool) noexcept { return &g_own_directory; 
 
 #endif
 
-// The number of a region that came from upstream: all copies of the process count in one sequence. 0: not known.
+// The number of a region that came from upstream: all copies of the process count in one sequence, from 1 on.
 [[nodiscard]] inline std::uint64_t next_region() noexcept {
-    copy_directory* const all = detail::find_directory(true);
-    if (all->bytes.load(std::memory_order_relaxed) < sizeof(copy_directory)) return 0;
-    return all->regions.fetch_add(1, std::memory_order_relaxed) + 1;
+    return detail::find_directory(true)->regions.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 // Pins the calling file first, so that its entries in the directory stay valid. Not under a lock of the library. Hidden: where it is

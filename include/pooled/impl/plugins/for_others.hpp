@@ -23,26 +23,19 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 inline void* default_core_for_others() { return &g_registry.default_core(); }
 
-inline int find_for_others(void const* p) {
+inline std::uint64_t region_for_others(void const* p) {
     void const* const block = malloc_blocks::behind(p);
     map_entry const entry = g_page_map.find(block);
-    if (entry.empty()) return memory_copy::none;
+    if (entry.empty()) return 0;
     slab const& s = *entry.slab_at();
-    if (s.is_large_block(block)) return memory_copy::large_block;
-    return s.size_class < k_first_large ? memory_copy::slab_block : memory_copy::none;
-}
-
-inline std::uint64_t region_for_others(void const* p) {
-    return g_page_map.find(malloc_blocks::behind(p)).slab_at()->owner->number;
+    return s.size_class < k_first_large || s.is_large_block(block) ? s.owner->number : 0;
 }
 
 inline void deallocate_for_others(void* p) { detail::deallocate_found(p); }
 
-POOLED_HIDDEN inline constexpr memory_copy k_copy_functions{.bytes = sizeof(memory_copy),
-                                                            .find = find_for_others,
+POOLED_HIDDEN inline constexpr memory_copy k_copy_functions{.region_of = region_for_others,
                                                             .deallocate = deallocate_for_others,
-                                                            .default_core = default_core_for_others,
-                                                            .region_of = region_for_others};
+                                                            .default_core = default_core_for_others};
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
 

@@ -9,9 +9,9 @@
 //   deferred block                   | type: 14 | kind: 2 | address: 48 |
 //
 // A type gets its number when the number is first needed, without a lock, since a fork may happen at any moment. Any thread may
-// call; O(1). Numbers are unique in the process: with several copies of this table (impl/plugins/copies.hpp), each takes its numbers in
-// runs of 64. A number from another copy leads to a type that hands the header to that copy. The entries are offsets from that
-// type, so an empty entry means that type, and no copy needs to know the others' numbers.
+// call; O(1). Numbers are unique in the process: the directory of all copies (impl/plugins/copies.hpp) gives them. Each copy has a table
+// of its own, with the types that it added. Entries are offsets from a type that looks into the directory, so an empty entry means that
+// type, and no copy needs to know the others' numbers.
 //
 // The number is kept as a tag, at its position in these words, so no code shifts it. A pointer to the block_type would need a word of
 // its own, with which each object of up to 120 bytes would take the next size class: 64 bytes in place of 56 for one of 48.
@@ -39,9 +39,8 @@ inline constexpr unsigned k_type_bits = 14;
 inline constexpr unsigned k_type_shift = 64 - k_type_bits;
 inline constexpr type_tag k_no_type = 0;
 inline constexpr type_tag k_type_one = type_tag{1} << k_type_shift;
-inline constexpr std::uint64_t k_type_numbers = std::uint64_t{1} << k_type_bits;
-inline constexpr std::uint64_t k_plain_numbers = 128;
-static_assert(k_first_large <= k_plain_numbers);
+inline constexpr std::uint64_t k_plain_numbers = k_first_type_number;
+static_assert(k_type_numbers == std::uint64_t{1} << k_type_bits && k_first_large <= k_plain_numbers);
 
 [[nodiscard]] constexpr type_tag plain_tag(class_index c) noexcept { return c * k_type_one; }
 [[nodiscard]] constexpr bool is_plain(std::uint64_t word) noexcept {
@@ -58,30 +57,6 @@ static_assert(k_first_large <= k_plain_numbers);
     return std::rotr(word - rest, k_type_shift);
 }
 
-// `header` is the block's header word if it is counted, else the start of the block.
-struct block_type {
-    using operation = void (*)(void* header) noexcept;
-
-    operation
-        retire;  // the last owner is gone and there is no observer: destroy and free, now or in the teardown in progress
-    operation retire_observed;  // the same, while weak pointers remain
-    operation finish;           // called by the teardown: destroy and free
-    operation finish_observed;  // the same, if weak pointers remained when the object was deferred
-    operation free;             // the last observer of a destroyed object is gone
-    std::uint32_t object_offset;
-    std::uint32_t object_bytes;
-};
-
-// The functions for other copies, by which these know the table, too.
-inline void retire_for_others(void* header) noexcept;
-inline void retire_observed_for_others(void* header) noexcept;
-inline void free_for_others(void* header) noexcept;
-POOLED_STATE(type_copy, g_types_as_copy,
-             {.bytes = sizeof(type_copy),
-              .retire = retire_for_others,
-              .retire_observed = retire_observed_for_others,
-              .free = free_for_others});
-
 class block_types {
 public:
     constexpr block_types() noexcept = default;
@@ -97,20 +72,12 @@ public:
         return *reinterpret_cast<block_type const*>(address_of(&m_foreign) +
                                                     m_offsets[number].load(std::memory_order_relaxed));
     }
-    [[nodiscard]] bool is_foreign(block_type const& type) const noexcept { return &type == &m_foreign; }
-    // Whether any copy has assigned the number in a word.
-    [[nodiscard]] bool knows(std::uint64_t word) const noexcept {
-        if (!is_foreign((*this)[word])) return true;
-        copy_directory const* const all = detail::find_directory(false);
-        type_copy const* const owner = all != nullptr ? all->owner_of_type(word >> k_type_shift) : nullptr;
-        return owner != nullptr && owner != &g_types_as_copy;
-    }
 
     // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
     // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
     [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag,
                                                copy_directory& all) noexcept {
-        std::uint64_t const number = take_number(all);
+        std::uint64_t const number = all.add_type(type);
         if (number == 0) return k_no_type;
         m_offsets[number].store(address_of(&type) - address_of(&m_foreign), std::memory_order_relaxed);
         type_tag const fresh = number * k_type_one;
@@ -125,67 +92,35 @@ public:
     }
 
 private:
-    // 0: none is left.
-    [[nodiscard]] std::uint64_t take_number(copy_directory& all) noexcept {
-        std::uint64_t last = m_last.load(std::memory_order_relaxed);
-        for (;;) {
-            if ((last + 1) % k_types_per_run != 0 && last != 0) {
-                if (m_last.compare_exchange_weak(last, last + 1, std::memory_order_relaxed)) return last + 1;
-                continue;
-            }
-            std::uint32_t const first = all.claim_types(g_types_as_copy, k_plain_numbers);
-            if (first == 0) return 0;
-            if (m_last.compare_exchange_strong(last, first, std::memory_order_relaxed)) return first;
-            all.release_types(first);
-        }
-    }
-
     // All zero until used, so it takes no space in a program's file.
     block_type m_foreign{};
-    std::atomic<std::uint64_t> m_last{0};
     std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
 };
 
 POOLED_STATE(block_types, g_block_types);
 
-[[nodiscard]] inline std::uint64_t word_of(void const* header) noexcept {
+// The type whose tag is in a word, whichever copy added it; null: the word contains no tag.
+[[nodiscard]] inline block_type const* find_type(std::uint64_t word) noexcept {
+    copy_directory const* const all = detail::find_directory(false);
+    return all != nullptr ? all->type_of(word >> k_type_shift) : nullptr;
+}
+
+// The operations for types that this copy did not add.
+template <block_type::operation block_type::* Operation>
+void hand_over(void* header) noexcept {
     std::uint64_t word = 0;
     __builtin_memcpy(&word, header, sizeof(word));
-    return word;
+    block_type const* const type = detail::find_type(word);
+    if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
+    (type->*Operation)(header);
 }
-
-// The operations for types of other copies, in this copy.
-inline constexpr char const* k_unknown_type =
-    "pooled: no object starts at the address that a pooled pointer holds";
-
-template <type_copy::operation type_copy::* Operation>
-void hand_over(void* header) noexcept {
-    copy_directory const* const all = detail::find_directory(false);
-    type_copy const* const owner =
-        all != nullptr ? all->owner_of_type(word_of(header) >> k_type_shift) : nullptr;
-    if (owner == nullptr) POOLED_FAIL(k_unknown_type);
-    (owner->*Operation)(header);
-}
-inline void refuse_deferred(void*) noexcept {
-    POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
-}
-inline constexpr block_type k_foreign_type{.retire = hand_over<&type_copy::retire>,
-                                           .retire_observed = hand_over<&type_copy::retire_observed>,
-                                           .finish = refuse_deferred,
-                                           .finish_observed = refuse_deferred,
-                                           .free = hand_over<&type_copy::free>,
+inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::retire>,
+                                           .retire_observed = hand_over<&block_type::retire_observed>,
+                                           .finish = hand_over<&block_type::finish>,
+                                           .finish_observed = hand_over<&block_type::finish_observed>,
+                                           .free = hand_over<&block_type::free>,
                                            .object_offset = 0,
                                            .object_bytes = 0};
-
-// The functions that other copies call for the types of this copy.
-[[nodiscard]] inline block_type const& own_type_of(void const* header) noexcept {
-    block_type const& type = g_block_types[word_of(header)];
-    POOLED_CHECK(!g_block_types.is_foreign(type), k_unknown_type);
-    return type;
-}
-inline void retire_for_others(void* header) noexcept { own_type_of(header).retire(header); }
-inline void retire_observed_for_others(void* header) noexcept { own_type_of(header).retire_observed(header); }
-inline void free_for_others(void* header) noexcept { own_type_of(header).free(header); }
 
 // A library may drop objects of another one before it makes any itself. 101: runs before its other constructors.
 [[gnu::constructor(101)]] POOLED_HIDDEN POOLED_USED inline void set_foreign_type() noexcept {
