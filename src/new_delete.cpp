@@ -14,14 +14,13 @@
 //
 // Any thread may call, from the first constructor in the process to the last destructor. O(1).
 
-#include "pooled/detail/size_class.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/page_map.hpp"
-#include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/os/environment.hpp"
 #include "pooled/default_pool.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/detail/size_class.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/os/environment.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
 #include "pooled/impl/pool/found_block.hpp"
 #include "pooled/options.hpp"
@@ -69,7 +68,7 @@ constexpr std::size_t k_new_align = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 static_assert(k_new_align <= k_max_class_align);
 
 // In other builds, every call takes the whole path.
-constexpr bool k_has_hot_path = instrument::k_allows_caches && !k_hardened;
+constexpr bool k_has_hot_path = k_has_cache && !k_hardened;
 
 // thread_cache::offset_of() the class of a size, in steps of the alignment. One table for all sizes: 4 KiB, of which a program
 // reads the lines of its sizes.

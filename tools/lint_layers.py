@@ -50,12 +50,11 @@ LAYERS = {
     "heap": [
         "impl/heap",
         *within("detail/", "address_map page_map"),
-        *within("impl/instrument/", "fill free_mark live_map malloc_map shuffled_word slab_marks"),
+        *within("impl/instrument/", "fill free_mark live_map malloc_map"),
     ],
     "cache": [
         "impl/cache",
         *within("detail/", "class_cache gate thread_cache"),
-        *within("impl/instrument/", "block_order"),
     ],
     "pool": [
         "impl/pool",

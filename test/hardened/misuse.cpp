@@ -94,6 +94,51 @@ TYPED_TEST(hardened, pool_reports_every_double_free_after_a_flush) {
     EXPECT_TRUE(test::is_valid(this->pool));
 }
 
+// In slabs that other blocks keep: such a block's memory has no mark.
+TYPED_TEST(hardened, pool_reports_every_free_of_a_block_that_was_not_used_since_its_page_was_returned) {
+    constexpr std::size_t k_bytes = 64;
+    constexpr std::size_t k_count = 4000;
+    std::vector<std::byte*> blocks;
+    for (std::size_t i = 0; i < k_count; ++i)
+        blocks.push_back(static_cast<std::byte*>(this->pool.allocate(k_bytes)));
+    std::vector<std::byte*> kept;
+    for (std::size_t i = 0; i < k_count; i += 250)
+        kept.push_back(std::exchange(blocks[i], nullptr));
+    auto const free_all = [&](auto free) {
+        for (std::byte* const p : blocks)
+            if (p != nullptr) free(p);
+    };
+    free_all([&](std::byte* p) { this->pool.deallocate(p, k_bytes); });
+    EXPECT_GT(this->pool.trim(), 0U);
+    auto const expect_reports = [&] {
+        std::size_t found = 0;
+        free_all([&](std::byte* p) {
+            found += is_report(report_of([&] { this->pool.deallocate(p, k_bytes); }), "double free");
+        });
+        EXPECT_EQ(found, k_count - kept.size());
+    };
+    expect_reports();
+    for (std::byte*& one : kept)
+        this->pool.deallocate(std::exchange(one, static_cast<std::byte*>(this->pool.allocate(k_bytes))),
+                              k_bytes);
+    for (std::byte* const one : kept)
+        this->pool.deallocate(one, k_bytes);
+    expect_reports();
+    kept.clear();
+    for (std::size_t i = 0; i < k_count; ++i)
+        kept.push_back(static_cast<std::byte*>(this->pool.allocate(k_bytes)));
+    for (std::byte* const one : kept)
+        this->pool.deallocate(one, k_bytes);
+    EXPECT_TRUE(test::is_valid(this->pool));
+}
+
+TYPED_TEST(hardened, pool_reports_the_free_of_a_block_that_it_never_gave) {
+    auto* const p = static_cast<std::byte*>(this->pool.allocate(64));
+    EXPECT_PRED2(is_report, report_of([&] { this->pool.deallocate(p + 200 * 64, 64); }), "bad deallocation");
+    this->pool.deallocate(p, 64);
+    EXPECT_TRUE(test::is_valid(this->pool));
+}
+
 // The mark of the block's former use is not that of a free block.
 TYPED_TEST(hardened, pool_reports_nothing_of_a_large_block_that_is_used_again) {
     struct alignas(64) aligned {

@@ -58,6 +58,8 @@ public:
     }  // NOLINT: reads as the value
     POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
+    void set(T bits) noexcept { *this = static_cast<T>(*this | bits); }
+    void clear(T bits) noexcept { *this = static_cast<T>(*this & ~bits); }
 
 private:
     std::atomic<T> m_value{};

@@ -17,7 +17,7 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/span.hpp"
-#include "pooled/impl/instrument/block_order.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
 
 #include <cstddef>
@@ -72,10 +72,19 @@ public:
         return true;
     }
 
-    // Before push_cold(). Objects are often dropped in the order of their addresses. Those that are dropped in another order cause
-    // no prefetch, which would take lines from other threads. `block_bytes`: of the class.
-    void prefetch_next(void const* block, std::size_t block_bytes) const noexcept {
-        block_order::prefetch_freed(block, m_hot, block_bytes);
+    // Before push_cold(). Objects are often dropped in the order of their addresses: the block of the 16th drop from now is
+    // prefetched for writing. Those that are dropped in another order cause no prefetch, which would take lines from other threads.
+    // `block_bytes`: of the class.
+    void prefetch_next(void const* block, [[maybe_unused]] std::size_t block_bytes) const noexcept {
+        std::uintptr_t const stride = address_of(block) - address_of(m_hot);
+        std::uintptr_t ahead = 16 * stride;
+        if constexpr (k_hardened) {
+            // Neighbours lie up to 15 blocks apart. 24 was the best of 8, 12, 16, 24 and 32 drops (1500 bytes, Zen 4).
+            if (stride + 15 * block_bytes > 30 * block_bytes) return;
+            ahead = 24 * block_bytes;
+        } else if (stride + 4096 > 8192)
+            return;
+        __builtin_prefetch(reinterpret_cast<void const*>(address_of(block) + ahead), 1);
     }
 
     // For recycled objects: inlined whole, without least_held(). Null if no more than `least` addresses are held. False if
@@ -171,7 +180,10 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t k_ahead = block_order::k_ahead;
+    // How many blocks ahead those that are used next are prefetched. The processor prefetches ascending addresses itself, but not the
+    // hardened build's order. A burst of a million packets of 1500 bytes: the creation is 1.3 times as slow as in the plain build with
+    // 8, and 1.2 with 16 (Zen 4).
+    static constexpr std::uint32_t k_ahead = k_hardened ? 16 : 8;
 
     void free_array() noexcept {
         if (m_array != nullptr) g_metadata.deallocate(m_array, m_capacity * sizeof(void*));

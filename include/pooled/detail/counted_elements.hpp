@@ -15,7 +15,7 @@
 #include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/error.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
 #include <cstddef>
@@ -87,8 +87,7 @@ private:
     static void free(void* header) noexcept {
         std::size_t const bytes = array::bytes_of(array::count_in(block_of(header)));
         instrument::mark_header(header);
-        // The header is not the first word, whatever the alignment.
-        Origin::deallocate_block(block_of(header), bytes, array::k_align, instrument::origin::padded_object);
+        Origin::deallocate_block(block_of(header), bytes, array::k_align);
     }
 
     static constexpr block_type k_type{.retire = retire,

@@ -20,7 +20,7 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
@@ -194,10 +194,9 @@ private:
         header_at(header).release_weak();
     }
     static void free(void* header) noexcept {
-        if constexpr (instrument::origin_of(k_align) == instrument::origin::padded_object)
-            instrument::mark_header(header);
-        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align,
-                                 instrument::origin_of(k_align));
+        if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
+        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes,
+                                 k_align);
     }
 
     static constexpr block_type k_type{.retire = retire,

@@ -6,7 +6,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
 #include <atomic>

@@ -18,7 +18,7 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
 
@@ -136,16 +136,20 @@ template <sharing Sharing>
     }
 }
 
-// The same for a place. `as`: what the block is for.
+// An instrument must see each call, but for the hardened build's: the inlined code then finds no cache, and calls the pool's core
+// (impl/instrument/instrument.hpp).
+inline constexpr bool k_has_cache = POOLED_CHECKED == 0 && POOLED_SANITIZE == 0 && POOLED_TRACKED == 0;
+
+// The same for a place.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c,
-                                                     [[maybe_unused]] instrument::origin as) noexcept {
-    if constexpr (!instrument::k_allows_caches) return nullptr;
+[[nodiscard]] POOLED_ALWAYS_INLINE void* take_cached(Place const& place, class_index c) noexcept {
+    if constexpr (!k_has_cache) return nullptr;
     if constexpr (Place::k_sharing == sharing::local)
         if (place.core().is_incremental()) [[unlikely]]
             return nullptr;
     void* const block = allocate_cached<Place::k_sharing>(place.cache(), c);
-    if constexpr (instrument::k_verifies_cached) return instrument::from_cache(block, as);
+    if constexpr (k_hardened)
+        if (block != nullptr) hardened::claim(block);
     return block;
 }
 
@@ -153,30 +157,37 @@ template <class Place>
 template <class Place>
 [[nodiscard]] POOLED_ALWAYS_INLINE void* allocate(Place const& place, class_index c, std::size_t bytes,
                                                   std::size_t align) {
-    void* const block = detail::take_cached(place, c, instrument::origin::unknown);
+    void* const block = detail::take_cached(place, c);
     return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
 }
 
 // The same; throws exhausted when the bound is reached.
 template <class Place>
-[[nodiscard]] POOLED_ALWAYS_INLINE void*
-allocate_or_throw(Place const& place, class_index c, std::size_t bytes, std::size_t align,
-                  instrument::origin as = instrument::origin::unknown) {
-    void* const block = detail::take_cached(place, c, as);
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_or_throw(Place const& place, class_index c,
+                                                           std::size_t bytes, std::size_t align) {
+    void* const block = detail::take_cached(place, c);
     return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
 }
 
-// `bytes`: the size with which it was allocated, or 0 if the caller does not know it.
+// The block of an object whose control block or header shows that it is in use. `bytes`: the size with which it was allocated, or 0 if
+// the caller does not know it.
 template <class Place>
-POOLED_ALWAYS_INLINE void
-deallocate(Place const& place, class_index c, void* p, std::size_t bytes = 0,
-           [[maybe_unused]] instrument::origin from = instrument::origin::unknown) noexcept {
-    if constexpr (!instrument::k_allows_caches) return deallocate_slow(place.id(), c, p, bytes);
-    if constexpr (instrument::k_verifies_cached)
-        if (!instrument::may_cache(place.id(), c, p, from)) [[unlikely]]
-            return deallocate_slow(place.id(), c, p, bytes);
+POOLED_ALWAYS_INLINE void deallocate_object(Place const& place, class_index c, void* p,
+                                            std::size_t bytes) noexcept {
+    if constexpr (!k_has_cache) return deallocate_slow(place.id(), c, p, bytes);
+    if constexpr (k_hardened) free_mark::put_on(p);
     if (!deallocate_cached<Place::k_sharing>(place.cache(), c, p)) [[unlikely]]
         deallocate_past_cache(place.id(), c, p);
+}
+
+// Any block.
+template <class Place>
+POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
+                                     std::size_t bytes = 0) noexcept {
+    if constexpr (k_hardened)
+        if (!hardened::admits(place.id(), c, p)) [[unlikely]]
+            return deallocate_slow(place.id(), c, p, bytes);
+    detail::deallocate_object(place, c, p, bytes);
 }
 
 // Any size.

@@ -29,8 +29,7 @@ public:
     held_block(void* block, std::size_t bytes, std::size_t align) noexcept
         : m_block(block), m_bytes(bytes), m_align(align) {}
     POOLED_ALWAYS_INLINE ~held_block() {
-        if (m_block != nullptr)
-            Origin::deallocate_block(m_block, m_bytes, m_align, instrument::origin_of(m_align));
+        if (m_block != nullptr) Origin::deallocate_block(m_block, m_bytes, m_align);
     }
     held_block(held_block const&) = delete;
     held_block& operator=(held_block const&) = delete;
@@ -79,8 +78,7 @@ template <class T, class... Args>
         block = detail::allocate_bytes_or_throw(detail::in_pool<sharing::shared>(g_registry.default_core()),
                                                 object::k_bytes, object::k_align);
     else
-        block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes, object::k_align,
-                                  instrument::origin_of(object::k_align));
+        block = allocate_or_throw(in_default_pool{}, object::k_class, object::k_bytes, object::k_align);
     return detail::construct_counted<T, from_default>(block, type, counts, std::forward<Args>(args)...);
 }
 
@@ -104,7 +102,7 @@ template <class T, sharing Sharing, class... Args>
             detail::allocate_bytes_or_throw(detail::in_pool<Sharing>(core), object::k_bytes, object::k_align);
     else
         block = detail::allocate_or_throw(detail::in_pool<Sharing>(core), object::k_class, object::k_bytes,
-                                          object::k_align, instrument::origin_of(object::k_align));
+                                          object::k_align);
     return detail::construct_counted<T, from_pool<Sharing>>(block, type, counts, std::forward<Args>(args)...);
 }
 

@@ -80,23 +80,23 @@ struct from_default {
     [[nodiscard]] POOLED_ALWAYS_INLINE static T* allocate(std::size_t n) {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::allocate_array<T, sharing::shared>(g_registry.default_core(), n);
-        return static_cast<T*>(detail::allocate_or_throw(in_default_pool{}, k_class_of<T>, sizeof(T),
-                                                         alignof(T), instrument::origin::object));
+        return static_cast<T*>(
+            detail::allocate_or_throw(in_default_pool{}, k_class_of<T>, sizeof(T), alignof(T)));
     }
     template <class T>
     POOLED_ALWAYS_INLINE static void deallocate(T* p, std::size_t n) noexcept {
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, sharing::shared>(g_registry.default_core(), p, n);
-        detail::deallocate(in_default_pool{}, k_class_of<T>, p, sizeof(T), instrument::origin::object);
+        detail::deallocate_object(in_default_pool{}, k_class_of<T>, p, sizeof(T));
     }
     // Requires a block of at least `bytes` at `align`.
-    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
-                                                      instrument::origin from) noexcept {
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
+                                                      std::size_t align) noexcept {
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(detail::in_pool<sharing::shared>(g_registry.default_core()), p,
                                             bytes, align);
-        detail::deallocate(detail::in_default_pool{}, c, p, bytes, from);
+        detail::deallocate_object(detail::in_default_pool{}, c, p, bytes);
     }
 };
 
@@ -119,8 +119,7 @@ struct from_pool {
         }
         if (n == 1 && k_class_of<T> != k_large) [[likely]]
             return static_cast<T*>(detail::allocate_or_throw(detail::in_pool<Sharing>(core), k_class_of<T>,
-                                                             sizeof(T), alignof(T),
-                                                             instrument::origin::object));
+                                                             sizeof(T), alignof(T)));
         return detail::allocate_array<T, Sharing>(core, n);
     }
     template <class T>
@@ -128,16 +127,15 @@ struct from_pool {
         map_entry const entry = malloc_blocks::find_owned(p);
         if (n != 1 || k_class_of<T> == k_large) [[unlikely]]
             return detail::deallocate_array<T, Sharing>(*g_registry.find(entry.pool_id()), p, n);
-        detail::deallocate(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T),
-                           instrument::origin::object);
+        detail::deallocate_object(detail::of_block<Sharing>(entry), k_class_of<T>, p, sizeof(T));
     }
-    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes, std::size_t align,
-                                                      instrument::origin from) noexcept {
+    POOLED_ALWAYS_INLINE static void deallocate_block(void* p, std::size_t bytes,
+                                                      std::size_t align) noexcept {
         map_entry const entry = malloc_blocks::find_owned(p);
         class_index const c = class_for(bytes, align);
         if (c == k_large) [[unlikely]]
             return detail::deallocate_bytes(of_block<Sharing>(entry), p, bytes, align);
-        detail::deallocate(detail::of_block<Sharing>(entry), c, p, bytes, from);
+        detail::deallocate_object(detail::of_block<Sharing>(entry), c, p, bytes);
     }
 };
 
@@ -155,9 +153,7 @@ struct given_block {
     static void deallocate(T* p, std::size_t) noexcept {
         detail::deallocate_found(p);
     }
-    static void deallocate_block(void* p, std::size_t, std::size_t, instrument::origin) noexcept {
-        detail::deallocate_found(p);
-    }
+    static void deallocate_block(void* p, std::size_t, std::size_t) noexcept { detail::deallocate_found(p); }
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

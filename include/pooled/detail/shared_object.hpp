@@ -13,7 +13,6 @@
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/detail/standard_control_block.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
@@ -98,8 +97,7 @@ private:
     static void finish(void* block) noexcept {
         std::destroy_at(object_in(block));
         [[maybe_unused]] frees_control_block const how(0);
-        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>,
-                                 instrument::origin_of(control::k_align<T>));
+        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>);
     }
     static void finish_observed(void* block) noexcept {
 #if POOLED_CHECKED

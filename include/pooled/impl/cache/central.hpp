@@ -34,6 +34,7 @@
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/slab_heap.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/mutex.hpp"
 
 #include <atomic>
@@ -83,6 +84,7 @@ public:
             void** top = array + (wanted - recent);
             if (recent != 0) detail::copy_n(array, recent, top);
             take(wanted - recent, [&](std::byte* block) { *--top = block; });
+            if constexpr (k_hardened) free_mark::shuffle({array, wanted - recent});
             // The first ones of the next batch: then they are in the processor's caches when the next refill takes them.
             if (slab const* const next = m_slabs.first()) next->prefetch_lowest(16);
         }

@@ -15,6 +15,8 @@
 //             a block is in use, so the thread that frees one may read it without the lock;
 //             free = number of set bits <= total; no bit at or beyond total is set;
 //             a span without a class has free == total == 0; a purged page holds no byte of a block that is not free;
+//             in the hardened build, a free block has its mark (impl/instrument/free_mark.hpp), unless it starts on a purged page
+//             or at or after `unmarked_from`, or was written to;
 //             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
 //             there, unless it is also the first.
 // Guarded by the lock of its class, or by that of the heap while it has none; both are held when the class changes, and any
@@ -28,10 +30,7 @@
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/span.hpp"
-#include "pooled/impl/instrument/slab_marks.hpp"
-#if POOLED_HARDENED
-#include "pooled/impl/instrument/shuffled_word.hpp"
-#endif
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <array>
@@ -65,8 +64,9 @@ struct alignas(k_cache_line) slab {
     observed<std::uint8_t> size_class{static_cast<std::uint8_t>(k_no_class)};
     // One bit for each page of this granule: returned to the system, and not used since. A slab's first record has k_any_purged,
     // too, if one of its records may have such a bit.
-    std::uint8_t purged = 0;
-    [[no_unique_address]] slab_marks marks;
+    observed<std::uint8_t> purged;
+    // In the hardened build: an offset from `blocks`. No block from there on was used since the slab has its class.
+    observed<std::uint32_t> unmarked_from;
     std::array<std::uint64_t, k_words> bits{};
 
     [[nodiscard]] bool is_free() const noexcept {
@@ -106,7 +106,7 @@ struct alignas(k_cache_line) slab {
         total = free = g.blocks_in(size);
         blocks += g.colour_of(address_of(blocks), size);
         first_word = 0;
-        marks.assign(*this, c);
+        unmarked_from = std::uint32_t{0};
         std::size_t const whole = total / k_word_bits;
         for (std::size_t w = 0; w < whole; ++w)
             word(w) = ~std::uint64_t{0};
@@ -124,15 +124,13 @@ struct alignas(k_cache_line) slab {
     void unassign() noexcept {
         for (std::size_t w = 0; w < words(); ++w)
             word(w) = 0;
-        marks.unassign();
-        purged &= static_cast<std::uint8_t>(~k_any_purged);
+        purged.clear(k_any_purged);
         blocks = memory();
         size_class = static_cast<std::uint8_t>(k_no_class);
         total = free = 0;
     }
 
-    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending
-    // (hardened: in random order within a word of the bitmap).
+    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending.
     // Returns how many.
     template <class Visit>
     std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
@@ -150,10 +148,10 @@ struct alignas(k_cache_line) slab {
 
     // Sets k_any_purged as the records say. O(granules).
     void note_purged() noexcept {
-        purged &= static_cast<std::uint8_t>(~k_any_purged);
+        purged.clear(k_any_purged);
         for (std::uint32_t i = 0; i < granules; ++i)
             if (this[i].purged != 0) {
-                purged |= k_any_purged;
+                purged.set(k_any_purged);
                 return;
             }
     }
@@ -172,34 +170,57 @@ struct alignas(k_cache_line) slab {
         std::uintptr_t const at = address_of(memory());
         std::uintptr_t const from = detail::larger(round_down(at + first, platform::page_bytes()), at) - at;
         std::uintptr_t const to = round_up(at + end, platform::page_bytes()) - at;
-        for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i)
-            this[i].purged &= static_cast<std::uint8_t>(~pages_in(i, from, to));
+        for (std::size_t i = from / k_granule_bytes; i < granules && i * k_granule_bytes < to; ++i) {
+            std::uint8_t const pages = pages_in(i, from, to);
+            if constexpr (k_hardened)
+                for (std::size_t page = 0; page < k_pages; ++page)
+                    if ((this[i].purged & pages) >> page & 1) mark_page(i * k_pages + page);
+            this[i].purged.clear(pages);
+        }
+    }
+    // All blocks that start on the page are free.
+    void mark_page(std::size_t page) noexcept {
+        std::size_t const size = block_bytes();
+        std::size_t const first = page * platform::k_page_bytes;
+        std::size_t i = first > colour() ? (first - colour() + size - 1) / size : 0;
+        for (; i < total && colour() + i * size < first + platform::k_page_bytes; ++i)
+            free_mark::put_on(blocks + i * size);
+    }
+    // Whether a block of size class `c` that starts there may be in use: where it may not, no mark says so. Without the lock.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool may_be_in_use(class_index c, void const* p) const noexcept {
+        return size_class == c && address_of(p) - address_of(blocks) < unmarked_from &&
+               (purged == 0 || !is_on_purged_page(p));
+    }
+    [[nodiscard]] POOLED_NOINLINE bool is_on_purged_page(void const* p) const noexcept {
+        std::size_t const page = (address_of(p) - address_of(memory())) / platform::k_page_bytes;
+        return (this[page / k_pages].purged >> page % k_pages & 1) != 0;
     }
 
     template <class Visit>
     std::uint32_t take_lowest(std::uint32_t count, Visit&& visit) noexcept {
-        [[maybe_unused]] std::size_t const size = k_geometry[size_class].block_bytes;
+        std::size_t const size = k_geometry[size_class].block_bytes;
         std::uint32_t left = count < free ? count : free;
         std::uint32_t const taken = left;
         free -= taken;
         std::uint32_t w = first_word;
+        [[maybe_unused]] std::size_t unmarked = unmarked_from;
         while (left != 0) {
-            marks.on_take(*this, w);
-#if POOLED_HARDENED
-            if constexpr (k_hardened)
-                left = take_shuffled(w, left, visit);
-            else
-#endif
-            {
-                std::uint64_t set = word(w);
-                for (; set != 0 && left != 0; --left, set &= set - 1)
-                    visit(blocks +
-                          (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size);
-                word(w) = set;
+            std::uint64_t set = word(w);
+            for (; set != 0 && left != 0; --left, set &= set - 1) {
+                std::size_t const offset =
+                    (w * k_word_bits + static_cast<std::size_t>(std::countr_zero(set))) * size;
+                if constexpr (k_hardened)
+                    if (offset >= unmarked) {
+                        free_mark::put_on(blocks + offset);
+                        unmarked = offset + size;
+                    }
+                visit(blocks + offset);
             }
-            if (word(w) == 0) ++w;
+            word(w) = set;
+            if (set == 0) ++w;
         }
         first_word = static_cast<std::uint16_t>(w);
+        if constexpr (k_hardened) unmarked_from = static_cast<std::uint32_t>(unmarked);
         return taken;
     }
 
@@ -213,19 +234,6 @@ struct alignas(k_cache_line) slab {
                 __builtin_prefetch(blocks + nth * size, 1);
             }
     }
-
-#if POOLED_HARDENED
-    // Takes at most `left` blocks from one word. Returns how many remain to be taken.
-    template <class Visit>
-    std::uint32_t take_shuffled(std::uint32_t w, std::uint32_t left, Visit&& visit) noexcept {
-        std::size_t const size = k_geometry[size_class].block_bytes;
-        std::byte* const first = blocks + w * k_word_bits * size;
-        shuffled_word shuffled(this, first, size, word(w));
-        left = shuffled.take(left, visit);
-        word(w) = shuffled.free();
-        return left;
-    }
-#endif
 
     // Records as free the leading blocks of [block, end) that lie in this slab, and returns the first one that does not, or that
     // is wrong (error_of()). `g`: of the slab's class. Optimized for two kinds of flushes: each block in another slab, where entry
@@ -251,23 +259,14 @@ struct alignas(k_cache_line) slab {
             do {
                 set |= bit;
                 if (++block == end) break;
-                if constexpr (k_hardened) {  // not ordered, but close to each other
-                    std::uintptr_t const from = w * k_word_bits * size;
-                    std::uintptr_t const in_word = address_of(*block) - (first + from);
-                    if (in_word >= detail::smaller(end_offset - from, k_word_bits * size)) break;
-                    std::uint32_t const nth = g.index_of(static_cast<std::uint32_t>(in_word));
-                    if (nth * size != in_word) break;
-                    bit = std::uint64_t{1} << nth;
-                } else {
-                    std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);
-                    if (offset == before + size)
-                        bit <<= 1;
-                    else if (offset == before - size)
-                        bit >>= 1;
-                    else
-                        break;
-                    if (offset >= end_offset) break;
-                }
+                std::uintptr_t const before = std::exchange(offset, address_of(*block) - first);
+                if (offset == before + size)
+                    bit <<= 1;
+                else if (offset == before - size)
+                    bit >>= 1;
+                else
+                    break;
+                if (offset >= end_offset) break;
             } while (bit != 0 && (set & bit) == 0);
             word(w) = set;
             if (w < first_word) first_word = static_cast<std::uint16_t>(w);

@@ -309,12 +309,9 @@ public:
         if (bytes == 0) return 0;
         m_source.end_free(s, first, end);
         if (platform::release_pages(s.memory() + from, to - from) == 0) return 0;
-        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i) {
-            std::uint8_t const fresh = fresh_pages(s, i, from, to);
-            (&s)[i].purged |= fresh;
-            if (fresh != 0 && s.size_class < k_class_count) s.marks.forget(s, i, fresh);
-        }
-        if (s.size_class < k_class_count) s.purged |= slab::k_any_purged;
+        for (std::size_t i = from / k_granule_bytes; i * k_granule_bytes < to; ++i)
+            (&s)[i].purged.set(slab::pages_in(i, from, to));
+        if (s.size_class < k_class_count) s.purged.set(slab::k_any_purged);
         s.owner->has_purged = true;
         return bytes;
     }
@@ -598,7 +595,7 @@ private:
             if (s == nullptr) return;
             platform::touch_pages(s->memory(), s->bytes());
             for (std::size_t i = 0; i < s->granules; ++i)
-                s[i].purged = 0;
+                s[i].purged = std::uint8_t{0};
             r.free.push_back(*s);
         }
     }

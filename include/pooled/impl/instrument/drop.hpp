@@ -8,7 +8,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/impl/instrument/checks.hpp"
-#include "pooled/impl/instrument/inlined.hpp"
+#include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 

@@ -29,7 +29,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument {
                                  void* block, [[maybe_unused]] std::size_t bytes,
                                  [[maybe_unused]] std::size_t align) {
     if (block == nullptr) return nullptr;
-    hardened::on_allocate(c, block);
+    if constexpr (k_hardened) hardened::on_allocate(c, block);
     void* const given = malloc_blocks::give(core, block, bytes, align);
     if (given == nullptr) return nullptr;
     checks::on_allocate(core, block, bytes);
@@ -41,7 +41,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument {
 [[nodiscard]] inline void* taken(pool_core& core, class_index c, void* p, std::size_t bytes) noexcept {
     void* const block = malloc_blocks::take(core.id(), c, p, bytes);
     checks::on_deallocate(core.id(), c, block, bytes);
-    hardened::on_deallocate(core.id(), c, block);
+    if constexpr (k_hardened) hardened::on_deallocate(core.id(), c, block);
     tracking::on_deallocate(block);
     return block;
 }
