@@ -91,8 +91,8 @@ LINES = {
     "pool": 3546,
     "teardown": 1571,
     "smart": 3573,
-    "object": 2504,
-    "compat": 2771,
+    "object": 2492,
+    "compat": 2607,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]

@@ -60,6 +60,7 @@ struct object_counts {
     std::size_t high_water = 0;  // unless the list grows early
     std::size_t waiting = 0;
     std::uint64_t built = 0;
+    std::size_t steps = 0;  // of growth, unless they failed, since the last take_idle(disown)
 };
 
 class recycle_list : public pool_extension {
@@ -123,7 +124,7 @@ public:
     // The end of what a grant or set_aside() asked for: so many were built, and `missing` are not. The first waiters get them, or may
     // build them. `back`, unless null, is an object that the caller does not want after all. If the list grows early: for the one
     // thread that builds.
-    POOLED_API void add(recycle_stack&& built, std::size_t missing, void* back = nullptr) noexcept;
+    POOLED_API void add(recycle_stack&& built, std::size_t missing) noexcept;
     // Whether an object is counted in m_objects alone, or in m_outside, too.
     enum class counted : bool { as_built, as_used };
     // One was built that is in use from now on, possibly in place of a destroyed one that counted `as_used`.
@@ -131,11 +132,11 @@ public:
     // An object is destroyed, or was not built after all; the first waiter may build one in its place. True when the pool's
     // handle was destroyed and this was the last object: the caller then destroys the list.
     [[nodiscard]] POOLED_API bool remove(counted how) noexcept;
-    // An object in use is destroyed, which counts if it is of this generation.
-    POOLED_API void lose(std::uint32_t generation) noexcept;
+    // The same, for an object in use of a list that disowns them: it counts as one of its generation.
+    [[nodiscard]] POOLED_API bool lose(std::uint32_t generation) noexcept;
 
     // Takes all idle objects, wherever they are; from now on they are counted as built. `outdate`: the other objects are
-    // destroyed when they are released; `disown`: they do not count any more either, nor do the idle ones, and nobody builds until add().
+    // destroyed when they are released; `disown`: they do not count any more either, nor do the idle ones.
     enum class in_use { keep, outdate, disown };
     [[nodiscard]] POOLED_API recycle_stack take_idle(in_use what) noexcept;
     // take_idle(outdate) for the last time: nothing is cached from now on.
@@ -155,8 +156,8 @@ public:
 
 protected:
     ~recycle_list() = default;
-    // In a forked child: whether a thread was building that does not exist there; nobody is now.
-    [[nodiscard]] POOLED_API bool forget_builder() noexcept;
+    // In a forked child: if a thread was building that does not exist there, nobody is now.
+    POOLED_API void forget_builder() noexcept;
 
     [[nodiscard]] recycle_node& node_of(void* p) const noexcept {
         return *reinterpret_cast<recycle_node*>(static_cast<std::byte*>(p) + m_limits.node_at);
@@ -199,6 +200,9 @@ private:
     POOLED_API void retire(thread_cache& cache) noexcept;
     POOLED_API bool settle(waiter& w, bool gives_up) noexcept;
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* attach() noexcept;
+    [[nodiscard]] bool is_finished() const noexcept {
+        return m_is_abandoned && m_objects == 0 && m_orphans == 0;
+    }
     [[nodiscard]] bool is_central() const noexcept { return m_cacheable != m_generation; }
     [[nodiscard]] bool is_only(thread_cache const* mine) const noexcept;
     void choose_sole(thread_cache* mine) noexcept;
@@ -245,6 +249,8 @@ private:
     observed<std::size_t> m_outside;
     observed<std::size_t> m_high_water;
     observed<std::uint64_t> m_built;  // ever
+    std::size_t m_orphans = 0;        // disowned objects in use
+    std::size_t m_steps = 0;
     recycle_stack m_idle;
     recycle_stack m_fresh;
     wait_queue m_waiters;

@@ -66,18 +66,9 @@ static_assert(sizeof(recycle_node) == recycle_node::k_step && alignof(recycle_no
 class recycle_stack {
 public:
     recycle_stack() noexcept = default;
-    recycle_stack(recycle_stack&& other) noexcept { take_over(other); }
+    recycle_stack(recycle_stack&& other) noexcept
+        : m_tops(other.m_tops), m_size(std::exchange(other.m_size, observed<std::size_t>())) {}
     recycle_stack& operator=(recycle_stack&&) = delete;
-    // Requires an empty one. `other` is empty then.
-    void take_over(recycle_stack& other) noexcept {
-        // Alone, it was probably just pushed: the copy of all tops would wait for that store.
-        if (other.m_size == 1) {
-            other.m_size = 0;
-            return push(*other.m_tops[0]);
-        }
-        m_tops = other.m_tops;
-        m_size = std::exchange(other.m_size, observed<std::size_t>());
-    }
 
     [[nodiscard]] std::size_t size() const noexcept { return m_size; }
 

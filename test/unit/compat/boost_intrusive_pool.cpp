@@ -124,7 +124,7 @@ TEST_F(boost_intrusive_pool, grows_by_a_step_when_the_last_free_item_is_taken) {
     EXPECT_EQ(pool.enlarge_steps_done(), 3U);
 }
 
-// However items went and came before, and wherever their arenas end.
+// However items went and came before.
 TEST_F(boost_intrusive_pool, never_has_no_free_item_while_it_may_grow) {
     for (std::size_t const initial : {1U, 2U, 5U, 64U, 700U}) {
         for (std::size_t const step : {1U, 2U, 31U, 64U, 1000U}) {

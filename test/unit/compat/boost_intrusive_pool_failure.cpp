@@ -254,26 +254,38 @@ TEST_F(boost_intrusive_pool_failure, constructor_may_ask_the_pool_that_makes_its
     asks::pool = nullptr;
 }
 
-// In a forked child, the step of a thread that does not exist there is neither kept nor counted.
-TEST(memorypool_arenas, forget_a_step_that_was_not_ended) {
-    struct thing : memorypool::boost_intrusive_pool_item {};
-    struct home final : memorypool::detail::item_home {
-        void take_back(memorypool::boost_intrusive_pool_item&,
-                       memorypool::detail::item_arena&) noexcept override {}
-    };
-    home pool;
-    memorypool::detail::item_arenas<thing> arenas(pool, true);
-    pooled::detail::recycle_stack built;
-    arenas.make(2, built);
-    arenas.keep();
-    arenas.make(3, built);
-    arenas.forget();
-    arenas.make(1, built);
-    arenas.keep();
-    EXPECT_EQ(arenas.count(), 3U);
-    while (memorypool::detail::item_arena* const arena = arenas.take())
-        for (auto* each = arena; each != nullptr;)
-            memorypool::detail::item_arenas<thing>::destroy(*std::exchange(each, each->next));
+// The new items are those of the step that is under construction; what its caller gets was in the pool before.
+struct clears : memorypool::boost_intrusive_pool_item, test::counted<8> {
+    clears() {
+        if (pool != nullptr) pool->clear();
+        if (throws) throw std::runtime_error("after clear()");
+    }
+    static inline memorypool::boost_intrusive_pool<clears>* pool = nullptr;
+    static inline bool throws = false;
+};
+
+TEST_F(boost_intrusive_pool_failure, constructor_may_clear_the_pool_that_makes_its_item) {
+    memorypool::boost_intrusive_pool<clears> pool(2, 3);
+    clears::pool = &pool;
+    auto first = pool.allocate();
+    auto second = pool.allocate();
+    EXPECT_EQ(pool.capacity(), 3U);
+    EXPECT_EQ(pool.unused_count(), 3U);
+    EXPECT_EQ(pool.enlarge_steps_done(), 1U);
+    EXPECT_EQ(log.alive(), 5);
+    first.reset();
+    second.reset();
+    EXPECT_EQ(log.alive(), 3);
+    first = pool.allocate();
+    second = pool.allocate();
+    clears::throws = true;
+    EXPECT_THROW(static_cast<void>(pool.allocate()), std::runtime_error);
+    clears::throws = false;
+    clears::pool = nullptr;
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_EQ(log.alive(), 2) << "the last free one is gone as the others";
+    EXPECT_NE(pool.allocate(), nullptr);
+    EXPECT_EQ(pool.capacity(), 3U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,20 +27,46 @@ protected:
     test::life_log::scope scope{log};
 };
 
-TEST(boost_intrusive_pool_item_size, is_24_bytes_beyond_the_payload) {
-    struct payload : boost_intrusive_pool_item {
-        std::array<char, 1024> buffer;
-    };
-    EXPECT_EQ(sizeof(boost_intrusive_pool_item), 24U);
-    EXPECT_EQ(sizeof(payload), 1024U + 24U);
+template <std::size_t Bytes>
+struct payload : boost_intrusive_pool_item {
+    std::array<char, Bytes> buffer;
+};
 
-    // And that is what an item takes: items are neighbours but at the end of an arena.
-    memorypool::boost_intrusive_pool<payload> pool(20, 0);
-    auto const handles = take(pool, 20);
-    for (std::size_t i = 1; i < handles.size(); ++i)
-        EXPECT_EQ(reinterpret_cast<std::byte*>(handles[i].get()) -
-                      reinterpret_cast<std::byte*>(handles[i - 1].get()),
-                  1048);
+// The memory that the default pool has for as many items as fill many slabs.
+template <std::size_t Bytes>
+double bytes_beyond_the_payload() {
+    constexpr std::size_t k_items = std::min((std::size_t{16} << 20) / Bytes, std::size_t{100'000});
+    pooled::default_pool().trim();
+    auto const taken = [] {
+        auto const now = pooled::default_pool().stats();
+        std::uint64_t bytes = 0;
+        for (auto const& one : now.classes)
+            bytes += one.slab_bytes;
+        return bytes;
+    };
+    auto const before = taken();
+    memorypool::boost_intrusive_pool<payload<Bytes>> const pool(k_items, 0);
+    return static_cast<double>(taken() - before) / k_items - Bytes;
+}
+
+TEST(boost_intrusive_pool_item_size, is_24_bytes_beyond_the_payload) {
+    EXPECT_EQ(sizeof(boost_intrusive_pool_item), 24U);
+    EXPECT_EQ(sizeof(payload<1024>), 1024U + 24U);
+}
+
+TEST(boost_intrusive_pool_item_size, in_memory_is_at_most_an_eighth_and_24_bytes_beyond_the_payload) {
+    auto const expect = [](std::size_t payload, double beyond) {
+        EXPECT_LE(beyond, 24 + 0.12 * static_cast<double>(payload)) << payload;
+        EXPECT_GE(beyond, 24) << payload;
+    };
+    expect(16, bytes_beyond_the_payload<16>());
+    expect(48, bytes_beyond_the_payload<48>());
+    expect(1024, bytes_beyond_the_payload<1024>());
+    expect(1500, bytes_beyond_the_payload<1500>());
+    expect(2048, bytes_beyond_the_payload<2048>());
+    expect(4096, bytes_beyond_the_payload<4096>());
+    expect(9000, bytes_beyond_the_payload<9000>());
+    expect(17400, bytes_beyond_the_payload<17400>());
 }
 
 TEST_F(boost_intrusive_pool_item_of_a_pool, counts_its_handles) {
@@ -206,7 +233,7 @@ TEST(boost_intrusive_pool_item_construction, leaves_what_the_constructor_does_no
             for (unsigned char& byte : it->buffer)
                 byte = 0xA5;
         handles.clear();
-        pool.clear();  // the arenas go back to where the next ones come from
+        pool.clear();  // the blocks return to the default pool
         std::size_t zeros = 0;
         for (auto const& it : take(pool, 50)) {
             unsigned char* bytes = it->buffer;

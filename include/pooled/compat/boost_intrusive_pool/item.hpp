@@ -54,15 +54,11 @@ class boost_intrusive_pool_item;
 namespace detail {
 
 using item = boost_intrusive_pool_item;
-struct item_arena;
-
-// The last handle is gone: the item returns to its pool, or is deleted.
-void return_to_pool(item& it) noexcept;
 
 // A pool, as its items see it.
 struct item_home {
-    // The last handle of an item of the arena is gone. Afterwards the pool may be, too.
-    virtual void take_back(item& it, item_arena& arena) noexcept = 0;
+    // The last handle of an item is gone. Afterwards the pool may be, too.
+    virtual void take_back(item& it) noexcept = 0;
 
 protected:
     ~item_home() = default;
@@ -133,10 +129,20 @@ public:
     }
     // Public as in the original, and for reading only. `next` is always null, as it is there while an item is in use.
     static constexpr boost_intrusive_pool_item* m_boost_intrusive_pool_next = nullptr;
-    detail::item_arena* m_boost_intrusive_pool_owner = nullptr;
+    detail::item_home* m_boost_intrusive_pool_owner = nullptr;
     mutable detail::handle_count m_boost_intrusive_pool_refcount;
 };
 static_assert(sizeof(boost_intrusive_pool_item) == 2 * sizeof(void*) + sizeof(detail::handle_count));
+
+namespace detail {
+
+// Not inlined, so that the frequent path needs no stack frame. As in a hook, handles of itself in its destructor do not count.
+POOLED_NOINLINE inline void delete_item(item& it) noexcept {
+    it.m_boost_intrusive_pool_refcount.begin_hook();
+    delete &it;
+}
+
+}  // namespace detail
 
 // What boost::intrusive_ptr finds by argument-dependent lookup.
 inline void intrusive_ptr_add_ref(boost_intrusive_pool_item const* item) noexcept {
@@ -148,8 +154,12 @@ inline void intrusive_ptr_release(boost_intrusive_pool_item const* item) noexcep
     if constexpr (BOOST_INTRUSIVE_POOL_DEBUG_CHECKS != 0)
         POOLED_CHECK(item->use_count() != 0,
                      "memorypool: a handle of an item without handles is dropped; it was overwritten");
-    if (item->m_boost_intrusive_pool_refcount.drop())
-        detail::return_to_pool(const_cast<boost_intrusive_pool_item&>(*item));
+    if (!item->m_boost_intrusive_pool_refcount.drop()) return;
+    auto& it = const_cast<boost_intrusive_pool_item&>(*item);
+    if (it.is_in_memory_pool()) [[likely]]
+        it.m_boost_intrusive_pool_owner->take_back(it);
+    else
+        detail::delete_item(it);
 }
 
 }  // namespace memorypool::inline POOLED_ABI_NAMESPACE

@@ -286,7 +286,7 @@ POOLED_CODE void recycle_list::add_used(void* p, counted before) noexcept {
     if (before == counted::as_built) add_outside();
 }
 
-POOLED_CODE void recycle_list::add(recycle_stack&& built, std::size_t missing, void* back) noexcept {
+POOLED_CODE void recycle_list::add(recycle_stack&& built, std::size_t missing) noexcept {
     bool is_awaited = false;
     for (bool is_done = false; !is_done;) {
         waiter* to_wake = nullptr;
@@ -295,12 +295,11 @@ POOLED_CODE void recycle_list::add(recycle_stack&& built, std::size_t missing, v
             is_done = !grant_first_of(built, missing, to_wake);
             if (is_done) {
                 m_built.add(built.size());
+                if (built.size() != 0) ++m_steps;
                 m_objects.subtract(missing);
                 recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
-                if (to.size() == 0) to.take_over(built);
                 while (recycle_node* const n = built.pop())
                     to.push(*n);
-                if (back != nullptr) push_idle(back, t_state.near_caches[m_index]);
                 m_builder = nullptr;
                 is_awaited = std::exchange(m_is_awaited, false);
                 update_spare();
@@ -334,18 +333,22 @@ POOLED_CODE bool recycle_list::remove(counted how) noexcept {
         section const own(*this);
         if (how == counted::as_used) m_outside.subtract(1);
         if (!m_waiters.grant_first({nullptr, 1}, to_wake)) m_objects.subtract(1);  // it counts the waiter's
-        is_last = m_is_abandoned && m_objects == 0;
+        is_last = is_finished();
     }
     waiter::wake(to_wake);
     return is_last;
 }
 
-POOLED_CODE void recycle_list::lose(std::uint32_t of_generation) noexcept {
+POOLED_CODE bool recycle_list::lose(std::uint32_t of_generation) noexcept {
     section const own(*this);
-    if (of_generation != m_generation) return;
-    m_outside.subtract(1);
-    m_objects.subtract(1);
-    update_spare();
+    if (of_generation == m_generation) {
+        m_outside.subtract(1);
+        m_objects.subtract(1);
+        update_spare();
+    } else {
+        --m_orphans;
+    }
+    return is_finished();
 }
 
 // Requires stopped caches, or no use of any other.
@@ -362,34 +365,22 @@ inline void recycle_list::next_generation() noexcept {
 }
 
 POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
-    for (;;) {
-        std::uint32_t builds = 0;
-        {
-            scoped_lock const lock(m_core.caches().mutex());
-            m_core.caches().stop();
-            m_sole = nullptr;
-            bool const must_wait = what == in_use::disown && m_builder != nullptr;
-            bool const was_central = is_central();
-            recycle_stack all;
-            if (!must_wait) {
-                if (what != in_use::keep) next_generation();
-                if (!was_central) m_cacheable = m_generation;
-                recycle_stack taken_out = take_all_idle();
-                all.take_over(taken_out);
-                if (what == in_use::disown) {
-                    m_outside = m_objects = 0;
-                    m_builder = &t_state;
-                    m_to_build = 0;
-                }
-            }
-            m_core.caches().resume();
-            if (!must_wait) return all;
-            POOLED_CHECK(m_builder != &t_state,
-                         "pooled: a pool was cleared by the constructor of one of its objects");
-            builds = await_build();
-        }
-        m_builds.wait(builds, std::memory_order_relaxed);
+    scoped_lock const lock(m_core.caches().mutex());
+    m_core.caches().stop();
+    m_sole = nullptr;
+    bool const was_central = is_central();
+    if (what != in_use::keep) next_generation();
+    if (!was_central) m_cacheable = m_generation;
+    recycle_stack all = take_all_idle();
+    if (what == in_use::disown) {
+        m_orphans += m_outside;
+        m_outside = 0;
+        m_objects = m_builder != nullptr ? m_to_build : 0;
+        m_steps = 0;
+        update_spare();
     }
+    m_core.caches().resume();
+    return all;
 }
 
 POOLED_CODE recycle_stack recycle_list::close() noexcept {
@@ -407,7 +398,7 @@ POOLED_CODE recycle_stack recycle_list::close() noexcept {
 POOLED_CODE bool recycle_list::abandon() noexcept {
     section const own(*this);
     m_is_abandoned = true;
-    return m_objects == 0;
+    return is_finished();
 }
 
 // Reads without stopping the owners: an object may be counted in two places at that moment.
@@ -418,7 +409,8 @@ POOLED_CODE object_counts recycle_list::count() noexcept {
             .idle = kept + detail::smaller<std::size_t>(held(), m_outside),
             .high_water = m_high_water,
             .waiting = m_waiters.size(),
-            .built = m_built};
+            .built = m_built,
+            .steps = m_steps};
 }
 POOLED_CODE bool recycle_list::is_used_up() noexcept {
     scoped_lock const lock(m_core.caches().mutex());
@@ -457,12 +449,11 @@ POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
     cache.recycled.release();
 }
 
-POOLED_CODE bool recycle_list::forget_builder() noexcept {
-    if (m_builder == nullptr || m_builder == &t_state) return false;
+POOLED_CODE void recycle_list::forget_builder() noexcept {
+    if (m_builder == nullptr || m_builder == &t_state) return;
     m_builder = nullptr;
     m_objects.subtract(m_to_build);
     update_spare();
-    return true;
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
