@@ -22,7 +22,6 @@
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/os/environment.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
-#include "pooled/impl/pool/found_block.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 

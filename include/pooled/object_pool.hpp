@@ -31,7 +31,7 @@
 #include "pooled/impl/instrument/live_report.hpp"
 #include "pooled/impl/instrument/tracking.hpp"
 #include "pooled/impl/object/deadline.hpp"
-#include "pooled/impl/pool/reserve.hpp"
+#include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/lifecycle.hpp"
 #include "pooled/object_options.hpp"
 #include "pooled/object_stats.hpp"

@@ -21,7 +21,7 @@
 #include "pooled/impl/plugins/for_others.hpp"
 #include "pooled/impl/pool/concrete_core.hpp"
 #include "pooled/impl/pool/registry.hpp"
-#include "pooled/impl/pool/reserve.hpp"
+#include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 

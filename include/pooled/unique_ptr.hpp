@@ -15,7 +15,6 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/drop.hpp"
-#include "pooled/impl/pool/found_block.hpp"
 
 #include <atomic>
 #include <concepts>

@@ -7,6 +7,8 @@
 // The slow operations are virtual: the copy of the library that made a core (impl/plugins/copies.hpp) serves it, with its page map, its
 // registry and its threads' caches. impl/pool/concrete_core.hpp has them.
 //
+//   pool_core ─ thread_cache of a local pool ─ pool_memory      one block of the metadata arena
+//
 // Invariant: a closed core has no caches; remaining = blocks in use, once closed.
 // Any thread may call; a core with a local cache is for one thread at a time.
 
@@ -17,6 +19,14 @@
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/error.hpp"
+#include "pooled/impl/instrument/dead_pools.hpp"
+#include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/pool/memory.hpp"
+#endif
 
 #include <array>
 #include <atomic>
@@ -40,17 +50,14 @@ public:
     [[nodiscard]] static pool_core& create(pool_options options, sharing kind, std::uint32_t id,
                                            registry& made_by);
 
-    // A block for a request of class `c`, from the calling thread's cache or, if that has none, from the pool's memory. Null when the
-    // bound is reached; throws what upstream throws.
+    // A block for a request of class `c`, which is that of class_for(), from the calling thread's cache or, if that has none, from the
+    // pool's memory. Null when the bound is reached; throws what upstream throws.
     [[nodiscard]] virtual void* allocate_block(class_index c, std::size_t bytes, std::size_t align) = 0;
-    // A request that class_for() does not serve.
-    [[nodiscard]] virtual void* allocate_large(std::size_t bytes, std::size_t align) = 0;
-    // Only if a free block of the class is there, and no slab must be taken; otherwise null.
+    // Only if a free block of the class is there, and no slab must be taken; otherwise null. Not k_large.
     [[nodiscard]] virtual void* take_free(class_index c, std::size_t bytes, std::size_t align) = 0;
     // What those gave. `bytes`: the size with which it was allocated, or 0: not known.
     virtual void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept = 0;
-    virtual void deallocate_large(void* p, std::size_t bytes) noexcept = 0;
-    // A block that the caller has verified.
+    // A block that the caller has verified, of a class below k_first_large.
     virtual void put(class_index c, void* block) noexcept = 0;
     // `count` objects of one type, each of them a block of class `a` or `b`, which are those of any_class_for(); `large`: the
     // request, if one of them is large. False when the bound does not allow it; throws what upstream throws.
@@ -73,8 +80,7 @@ public:
     [[nodiscard]] char const* name() const noexcept { return m_name.data(); }
     [[nodiscard]] exhaustion_hook const& on_exhausted() const noexcept { return m_on_exhausted; }
     [[nodiscard]] pool_memory& memory() noexcept { return m_memory; }
-    [[nodiscard]] cache_set&
-    caches() noexcept;  // in impl/pool/core_memory.hpp, as what is defined inline there
+    [[nodiscard]] cache_set& caches() noexcept;
     // A hint, except for a thread that holds the lock of the caches.
     [[nodiscard]] bool is_closed() const noexcept { return m_is_closed.load(std::memory_order_relaxed); }
     // Requires a local pool: its one cache lies right after the core, one load less on the way to it.
@@ -88,8 +94,8 @@ public:
     [[nodiscard]] bool end_handle() noexcept;
     // Called by destroy(), when no thread can reach the core.
     void free() noexcept;
-    // A large block that returned, for the owner of `cache`; null: a thread without a cache.
-    void put_large(void* block, thread_cache* cache) noexcept;
+    // A block that returned and that no thread's cache takes, of the class that its slab has. `cache`: the calling thread's, or null.
+    void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept;
 
     [[nodiscard]] POOLED_API pool_stats stats();
     // Checks every structure, with other threads kept out.
@@ -142,5 +148,95 @@ private:
     exhaustion_hook m_on_exhausted;
     pool_memory& m_memory;  // after the core and the local cache
 };
+
+#if POOLED_HAS_CODE
+
+static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core or a local pool's cache");
+
+inline cache_set& pool_core::caches() noexcept { return m_memory.caches(); }
+
+inline pool_core::pool_core(pool_options const& options, sharing kind, std::uint32_t id, registry& made_by,
+                            pool_memory& memory) noexcept
+    : m_made_by(made_by),
+      m_id(id),
+      m_slot(near_slot(id)),
+      m_kind(kind),
+      m_teardown(options.teardown),
+      m_has_upstream(options.upstream != nullptr),
+      m_on_exhausted(options.on_exhausted),
+      m_memory(memory) {
+    std::size_t length = detail::smaller(options.name.size(), m_name.size() - 1);
+    // Does not cut within a character, whose further bytes are 10xxxxxx in UTF-8.
+    if (length < options.name.size())
+        while (length != 0 && (static_cast<unsigned char>(options.name[length]) & 0xc0) == 0x80)
+            --length;
+    options.name.copy(m_name.data(), length);
+}
+
+inline void pool_core::free() noexcept {
+    if (pool_extension* const above = extension()) above->on_destroy();
+    if (is_local()) local_cache().release();
+    std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
+    m_memory.~pool_memory();
+#if POOLED_CHECKED
+    auto const name = m_name;
+    this->~pool_core();
+    g_dead_pools.on_destroy(this, bytes, name);
+#else
+    this->~pool_core();
+    g_metadata.deallocate(this, bytes);
+#endif
+}
+
+inline bool pool_core::end_handle() noexcept {
+    std::int64_t in_use = 0;
+    {
+        scoped_lock const lock(caches().mutex());
+        m_is_closed.store(true, std::memory_order_relaxed);
+#if POOLED_CHECKED
+        g_dead_pools.on_close(this);
+#endif
+        in_use = m_memory.close();
+    }
+    return counted(-in_use);
+}
+
+inline void pool_core::deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept {
+    unsigned const count = m_memory.deallocate(c, cache, block);
+    if (count != 0 && counted(count)) destroy();
+}
+
+POOLED_CODE pool_stats pool_core::stats() {
+    pool_stats sum;
+    sum.name = name();
+    m_memory.fill(sum);
+    return sum;
+}
+
+POOLED_CODE bool pool_core::is_valid() { return m_memory.is_valid(); }
+POOLED_CODE bool pool_core::may_give(std::size_t bytes) const { return m_memory.from().may_give(bytes); }
+
+POOLED_CODE void pool_core::throw_exhausted(std::size_t bytes) const {
+    upstream const& from = m_memory.from();
+    POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
+}
+
+POOLED_CODE void pool_core::set_extension(pool_extension* one) noexcept {
+    scoped_lock const lock(caches().mutex());
+    m_extension.store(one, std::memory_order_release);
+}
+POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept {
+    scoped_lock const lock(caches().mutex());
+    if (extension() != nullptr) return false;
+    m_extension.store(&one, std::memory_order_release);
+    return true;
+}
+
+inline void pool_core::retire(thread_cache& cache) noexcept {
+    if (pool_extension* const above = extension()) above->on_retire(cache);
+    caches().retire(cache);
+}
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

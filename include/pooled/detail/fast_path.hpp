@@ -21,6 +21,11 @@
 #include "pooled/impl/instrument/hardened.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/instrument/malloc_blocks.hpp"
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -196,7 +201,7 @@ template <class Place>
     class_index const c = class_for(bytes, align);
     if (c != k_large) [[likely]]
         return detail::allocate(place, c, bytes, align);
-    return detail::allocate_large(place.core(), bytes, align);
+    return allocate_slow(place.known_core(), c, bytes, align);
 }
 
 // The same; null also when upstream has no more memory.
@@ -218,8 +223,30 @@ template <class Place>
 inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std::size_t align) noexcept {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]]
-        return detail::deallocate_large(place.id(), p, bytes);
+        return deallocate_slow(place.id(), c, p, bytes);
     detail::deallocate(place, c, p, bytes);
 }
+
+// A block in use of which only the address is known: of any pool and size.
+POOLED_API void deallocate_found(void* p) noexcept;
+
+#if POOLED_HAS_CODE
+
+POOLED_CODE void deallocate_found(void* p) noexcept {
+    map_entry const entry = malloc_blocks::find(p);
+    if (entry.empty()) [[unlikely]]
+        return detail::deallocate_elsewhere(p);
+    class_index const c = entry.slab_at()->size_class;
+    if (c >= k_first_large && c <= k_exact) [[unlikely]]
+        return deallocate_slow(entry.pool_id(), k_large, p, 0);
+    if (c > k_exact) [[unlikely]]
+        detail::fail_deallocation("?", p, "no block in use starts there (double free, or foreign memory)");
+    if (entry.is_local())
+        detail::deallocate(of_block<sharing::local>(entry), c, p);
+    else
+        detail::deallocate(of_block<sharing::shared>(entry), c, p);
+}
+
+#endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

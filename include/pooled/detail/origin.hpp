@@ -16,7 +16,6 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
-#include "pooled/impl/pool/found_block.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
 

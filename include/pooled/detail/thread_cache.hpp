@@ -66,7 +66,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     plain<thread_cache*> next_closed = nullptr;            // in the owner's `closed`
     list_links<thread_cache, plain<thread_cache*>> links;  // the pool's: guarded by the lock of its caches
     class_cache recycled;                                  // used by the pool's extension
-    // Of each large class one block is cached, as long as all of them together have at most k_large_bytes.
+    // Of each large class one block is cached, which has no array, as long as all of them together have at most k_large_bytes.
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
     std::array<class_cache, k_class_count> classes;
@@ -82,21 +82,15 @@ struct alignas(2 * k_cache_line) thread_cache {
 
 #if POOLED_HAS_CODE
     // Inside the gate. The block of the class that was freed last, or null.
-    [[nodiscard]] void* pop_large(class_index c) noexcept {
-        void* const block = classes[c].pop_hot();
-        if (block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
+    [[nodiscard]] void* pop(class_index c) noexcept {
+        void* const block = classes[c].pop();
+        if (c >= k_first_large && block != nullptr) large_bytes.subtract(k_geometry[c].block_bytes);
         return block;
     }
-    // One of any large class.
-    [[nodiscard]] void* pop_any_large() noexcept {
-        for (class_index c = k_first_large; large_bytes != 0 && c < k_class_count; ++c)
-            if (void* const block = pop_large(c)) return block;
-        return nullptr;
-    }
     // False: the caller keeps the block.
-    [[nodiscard]] bool push_large(class_index c, void* block) noexcept {
-        std::size_t const bytes = k_geometry[c].block_bytes;
-        if (large_bytes + bytes > k_large_bytes || !classes[c].push_hot(block)) return false;
+    [[nodiscard]] bool push(class_index c, void* block) noexcept {
+        std::size_t const bytes = c >= k_first_large ? k_geometry[c].block_bytes : 0;
+        if (large_bytes + bytes > k_large_bytes || !classes[c].push(block)) return false;
         large_bytes.add(bytes);
         return true;
     }

@@ -26,7 +26,7 @@ chunk_source::shape shape_of(std::size_t chunk_bytes, bool starts_small = false)
 }
 chunk_source::request request_of(std::size_t bytes, std::size_t granules = 1) {
     std::size_t const least = (bytes + k_granule_bytes - 1) / k_granule_bytes;
-    return {.least = least, .granules = std::max(least, granules), .bytes = bytes};
+    return {.granules = std::max(least, granules), .bytes = bytes};
 }
 
 // Its chunks go back when it ends.

@@ -4,8 +4,6 @@
 
 #include "pooled/impl/heap/slab.hpp"
 
-#include "pooled/impl/heap/chunk.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

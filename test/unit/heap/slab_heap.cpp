@@ -43,15 +43,15 @@ class_pair for_classes(class_index a, class_index b) { return {a, b}; }
 // All of it, or nothing.
 bool reserve(slab_heap& heap, class_pair classes, class_index c, std::size_t count, bool touch) {
     slab_heap::attempt mine(heap, classes);
-    bool const is_done = heap.reserve(mine, c, count, touch);
+    bool const is_done = heap.reserve(mine, heap.request_for(c), count, touch);
     if (is_done) mine.settle();
     return is_done;
 }
 
 // As a pool does it.
 bool put_exact(slab_heap& heap, slab& s) {
-    heap.put_exact(s);
-    return heap.end_exact();
+    heap.put(s);
+    return heap.unpin();
 }
 
 class slab_heap_test : public testing::Test {
@@ -67,10 +67,10 @@ protected:
     }
 
     [[nodiscard]] slab& take_exact_or_grow(slab_heap& heap, std::size_t bytes, std::size_t align) {
-        slab* s = heap.take_exact(bytes, align);
+        slab* s = heap.take(slab_heap::request_for({bytes, align}));
         if (s == nullptr) {
-            EXPECT_TRUE(heap.grow_exact(bytes, align));
-            s = heap.take_exact(bytes, align);
+            EXPECT_TRUE(heap.grow(slab_heap::request_for({bytes, align})));
+            s = heap.take(slab_heap::request_for({bytes, align}));
         }
         EXPECT_TRUE(heap.is_valid());
         EXPECT_EQ(address_of(s->blocks) % align, 0U);
@@ -149,9 +149,9 @@ TEST_F(slab_heap_test, reports_deallocations_once_it_is_closed) {
     slab& a = take_exact_or_grow(heap, 20 * k_mib, 16);
     slab& b = take_exact_or_grow(heap, 20 * k_mib, 16);
     EXPECT_TRUE(put_exact(heap, a));
-    heap.put_exact(b);
+    heap.put(b);
     EXPECT_EQ(heap.close(), 1U) << "it counts until its thread is done with the heap";
-    EXPECT_FALSE(heap.end_exact()) << "the caller counts it";
+    EXPECT_FALSE(heap.unpin()) << "the caller counts it";
 }
 
 TEST_F(slab_heap_test, knows_the_fewest_bytes_that_were_free_in_a_period) {
@@ -241,7 +241,7 @@ TEST(slab_heap_of_system_memory, remembers_which_pages_it_gave_back_when_a_span_
     EXPECT_EQ(heap.purge(), 0U);
     heap.put(s);
     EXPECT_EQ(heap.purge(), 0U) << "no block was used";
-    slab& exact = *heap.take_exact(2 * k_slab_bytes, 16);
+    slab& exact = *heap.take(slab_heap::request_for({2 * k_slab_bytes, 16}));
     EXPECT_TRUE(put_exact(heap, exact));
     EXPECT_EQ(heap.purge(), 2 * k_slab_bytes) << "the caller may have written to all of it";
 }
@@ -282,9 +282,9 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
     {
         slab_heap::attempt first(heap, for_classes(k_48, k_48));
         slab_heap::attempt second(heap, for_classes(k_48, k_48));
-        ASSERT_TRUE(heap.reserve(first, k_48, k_slab_bytes / 48, false));
+        ASSERT_TRUE(heap.reserve(first, heap.request_for(k_48), k_slab_bytes / 48, false));
         first.settle();
-        ASSERT_TRUE(heap.reserve(second, k_48, 2 * (k_slab_bytes / 48), false));
+        ASSERT_TRUE(heap.reserve(second, heap.request_for(k_48), 2 * (k_slab_bytes / 48), false));
     }
     EXPECT_TRUE(heap.is_valid());
     EXPECT_EQ(memory.bytes(), k_slab_bytes);
@@ -296,7 +296,7 @@ TEST_F(slab_heap_test, keeps_what_one_attempt_has_settled_when_another_one_fails
 
 [[nodiscard]] bool reserve_exact(slab_heap& heap, std::size_t bytes, std::size_t align, std::size_t count) {
     slab_heap::attempt mine(heap, for_classes(k_exact, k_exact));
-    bool const is_done = heap.reserve_exact(mine, bytes, align, count, false);
+    bool const is_done = heap.reserve(mine, slab_heap::request_for({bytes, align}), count, false);
     if (is_done) mine.settle();
     return is_done;
 }
@@ -347,10 +347,11 @@ TEST_F(slab_heap_test, is_valid_after_every_step_with_an_upstream_that_fails_now
                 static_cast<void>(heap.take_fewest_free());
                 break;
             case 4:
-                static_cast<void>(random() % 4 == 0 ? heap.grow_exact(bytes, align) : heap.grow(c));
+                static_cast<void>(random() % 4 == 0 ? heap.grow(slab_heap::request_for({bytes, align}))
+                                                    : heap.grow(c));
                 break;
             case 5:
-                if (slab* const s = heap.take_exact(bytes, align)) {
+                if (slab* const s = heap.take(slab_heap::request_for({bytes, align}))) {
                     ASSERT_EQ(address_of(s->blocks) % align, 0U);
                     ASSERT_GE(s->block_bytes(), bytes);
                     used.push_back(s);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "pooled/impl/pool/exhaustion.hpp"
-
 #include "pooled/pooled.hpp"
 
 #include "support/failing_upstream.hpp"

@@ -61,21 +61,21 @@ protected:
     }
 
     // As the owner of the cache does: the fast path, then the slow one.
-    [[nodiscard]] void* take(std::size_t i, class_index c) {
+    [[nodiscard]] void* take(std::size_t i, class_index c, large_shape large = {}) {
         void* cached = nullptr;
         if (caches[i].gate.enter()) {
-            cached = caches[i].classes[c].pop();
+            cached = caches[i].pop(c);
             caches[i].gate.leave();
         }
-        return cached != nullptr ? cached : memory->allocate(c, &caches[i]);
+        return cached != nullptr ? cached : memory->allocate(c, &caches[i], large);
     }
     void give(std::size_t i, class_index c, void* block) {
         if (caches[i].gate.enter()) {
-            bool const is_cached = caches[i].classes[c].push(block);
+            bool const is_cached = caches[i].push(c, block);
             caches[i].gate.leave();
             if (is_cached) return;
         }
-        EXPECT_TRUE(memory->deallocate(c, &caches[i], block));
+        EXPECT_EQ(memory->deallocate(c, &caches[i], block), 0U);
     }
     [[nodiscard]] std::vector<void*> take_all(std::size_t i, class_index c) {
         std::vector<void*> all;
@@ -88,8 +88,7 @@ protected:
             give(i, c, p);
     }
     [[nodiscard]] void* take_large(std::size_t i) {
-        void* const cached = pool_memory::take_cached(k_large_bytes, 16, &caches[i]);
-        return cached != nullptr ? cached : memory->allocate_large(k_large_bytes, 16, &caches[i]);
+        return take(i, large_class_for(k_large_bytes, 16), {k_large_bytes, 16});
     }
     [[nodiscard]] pooled::pool_stats stats() {
         pooled::pool_stats sum;
@@ -167,10 +166,10 @@ TEST_F(pool_memory_test, keeps_at_most_64_mib_or_half_of_the_memory_free_in_span
     for (std::size_t const count : {2U, 4U, 12U}) {
         std::vector<void*> all;
         while (all.size() < count)
-            all.push_back(memory->allocate_large(2 * k_exact_bytes, 16, nullptr));  // never touched
+            all.push_back(memory->allocate(k_exact, nullptr, {2 * k_exact_bytes, 16}));  // never touched
         std::size_t const most = upstream_memory.bytes();
         for (void* const p : all)
-            EXPECT_EQ(memory->deallocate_large(p, k_pool_id, "packets", nullptr), 0U);
+            EXPECT_EQ(memory->deallocate(k_exact, nullptr, p), 0U);
         EXPECT_LE(upstream_memory.bytes(), std::max(std::size_t{64} << 20, most / 2) + 3 * k_exact_bytes);
         memory->trim();
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // When a pool looks for memory that it can return.
 
-#include "pooled/impl/pool/release_clock.hpp"
+#include "pooled/impl/pool/memory.hpp"
 
 #include <gtest/gtest.h>
 

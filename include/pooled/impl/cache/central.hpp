@@ -30,7 +30,6 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/span.hpp"
 #include "pooled/impl/cache/recent_blocks.hpp"
-#include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/slab_heap.hpp"

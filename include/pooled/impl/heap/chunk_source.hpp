@@ -10,7 +10,6 @@
 #include "pooled/detail/geometry.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
 #include "pooled/impl/instrument/fill.hpp"
@@ -60,12 +59,13 @@ public:
         std::size_t chunk_bytes;
         bool starts_small;  // each chunk is as large as all before it together, so small pools are cheap
     };
-    // What a chunk is requested for: a span of `least` granules, better `granules`, that holds `bytes` at `align`.
+    // What a span is needed for: a slab of class `c`, or with k_exact one block that no class serves. It holds `bytes` at `align`, and
+    // has better `granules`.
     struct request {
-        std::size_t least;
         std::size_t granules;
         std::size_t bytes;
         std::size_t align = k_granule_bytes;
+        class_index c = k_exact;
     };
 
     chunk_source(shape const& what, upstream& from) noexcept : m_shape(what), m_upstream(from) {}

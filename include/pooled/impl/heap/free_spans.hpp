@@ -20,7 +20,6 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
-#include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/slab.hpp"
 
 #include <array>

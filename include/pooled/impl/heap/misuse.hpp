@@ -13,6 +13,9 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+inline constexpr char const* k_no_large_block =
+    "no large block in use starts there (double free, or another size)";
+
 POOLED_NOINLINE inline void fail_deallocation(char const* pool_name, void const* p,
                                               char const* what) noexcept {
     std::array<char, 256> message{};

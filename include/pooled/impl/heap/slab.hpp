@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The records of a chunk's granules, and a slab: a span of granules with blocks of one size class. They lie in the metadata
-// arena, apart from the memory they describe, and record which blocks are free: the memory itself is neither read nor written.
+// A chunk: the unit that the heap requests from upstream and divides into spans. A slab: a span of granules with blocks of one size
+// class. Their records lie in one piece of the metadata arena, apart from the memory they describe, and say which blocks are free: the
+// memory itself is neither read nor written.
 //
+//   chunk    | granule 0 | granule 1 | … | granule n-1 |     the only one of a tiny pool may be shorter
 //   slab     | colour | block 0 | block 1 | block 2 | … | block total-1 | rest |
 //   bits                1: free   0: in a thread's cache or in use
 //   records  | header, bits | header, bits | …      one for each granule; each has bits for 1024 blocks
@@ -19,8 +21,9 @@
 //             or at or after `unmarked_from`, or was written to;
 //             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
 //             there, unless it is also the first.
-// Guarded by the lock of its class, or by that of the heap while it has none; both are held when the class changes, and any
-// thread may read which it is. O(1); take: O(words).
+//             held = a chunk's granules that are in use or reserved; a chunk with held == 0 can return to upstream.
+// Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none; both are held
+// when the class changes, and any thread may read which it is. O(1); take: O(words).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -28,6 +31,7 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/geometry.hpp"
 #include "pooled/detail/intrusive_list.hpp"
+#include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/span.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
@@ -37,6 +41,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -81,7 +86,7 @@ struct alignas(k_cache_line) slab {
 
     // Requires a class.
     [[nodiscard]] std::size_t block_bytes() const noexcept {
-        return size_class == k_exact ? bytes() - colour() : k_geometry[size_class].block_bytes;
+        return size_class == k_exact ? bytes() : k_geometry[size_class].block_bytes;
     }
 
     // Whether a block starts there that class_for() does not serve. It may be free.
@@ -98,8 +103,13 @@ struct alignas(k_cache_line) slab {
     }
     [[nodiscard]] std::size_t words() const noexcept { return (total + k_word_bits - 1) / k_word_bits; }
 
-    // All blocks free, of size class `c`. Requires a span without a class.
+    // All blocks free, of size class `c`; with k_exact, the one block in use. Requires a span without a class.
     void assign(class_index c) noexcept {
+        if (c == k_exact) {
+            size_class = static_cast<std::uint8_t>(c);
+            total = 1;
+            return on_touch(0, bytes());
+        }
         class_geometry const& g = k_geometry[c];
         std::size_t const size = bytes();
         size_class = static_cast<std::uint8_t>(c);
@@ -111,13 +121,6 @@ struct alignas(k_cache_line) slab {
         for (std::size_t w = 0; w < whole; ++w)
             word(w) = ~std::uint64_t{0};
         if (total % k_word_bits != 0) word(whole) = (std::uint64_t{1} << (total % k_word_bits)) - 1;
-    }
-    // One block in use, at `offset`, under a granule. Requires a span without a class.
-    void assign_exact(std::size_t offset) noexcept {
-        size_class = static_cast<std::uint8_t>(k_exact);
-        total = 1;
-        blocks += offset;
-        on_touch(0, bytes());
     }
 
     // Requires a class, and all blocks free.
@@ -327,5 +330,51 @@ static_assert(slab::k_pages <= 8, "purged has a bit for each");
 static_assert(sizeof(slab) == k_cache_line + slab::k_words * sizeof(std::uint64_t));
 
 using slab_list = intrusive_list<slab>;
+
+struct alignas(k_cache_line) chunk {
+    list_links<chunk> links;
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    map_entry outer;           // the page map's former entry for this memory, since upstream may be a pool
+    std::uint64_t number = 0;  // value of next_region() when the chunk came from upstream
+    std::uint32_t granules = 0;
+    std::uint32_t held = 0;
+    std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
+    bool may_be_small = false;   // it should have a huge page, and may have small ones
+    observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
+#if POOLED_CHECKED
+    bool was_live = false;  // the live map's former bit for the first byte, as `outer`
+#endif
+
+    // The records of its granules follow the chunk's. They are all zero until a span begins there.
+    [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }
+    [[nodiscard]] static constexpr std::size_t descriptor_bytes(std::size_t granules) noexcept {
+        return sizeof(chunk) + granules * sizeof(slab);
+    }
+    [[nodiscard]] std::size_t index_of(slab const& s) noexcept {
+        return static_cast<std::size_t>(&s - records().data());
+    }
+    // The record of granule `i`, which begins a span.
+    [[nodiscard]] slab& record(std::size_t i) noexcept {
+        slab& s = records()[i];
+        if (s.owner == nullptr) {
+            std::uint8_t const purged = s.purged;  // as part of a longer span
+            ::new (static_cast<void*>(&s)) slab;
+            s.purged = purged;
+            s.blocks = base + i * k_granule_bytes;
+            s.owner = this;
+            if (bytes < k_granule_bytes) s.short_by = static_cast<std::uint16_t>(k_granule_bytes - bytes);
+        }
+        return s;
+    }
+
+    // The record before the span `s`, the last one of the span there, or null; and the first record of the span after it.
+    [[nodiscard]] static slab* before(slab& s) noexcept {
+        return s.owner->index_of(s) == 0 ? nullptr : &s - 1;
+    }
+    [[nodiscard]] static slab* after(slab& s) noexcept {
+        return s.owner->index_of(s) + s.granules == s.owner->granules ? nullptr : &s + s.granules;
+    }
+};
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

@@ -17,10 +17,8 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/heap/chunk.hpp"
 #include "pooled/impl/heap/chunk_source.hpp"
 #include "pooled/impl/heap/free_spans.hpp"
-#include "pooled/impl/heap/reservation.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
 #include "pooled/impl/os/metadata.hpp"
@@ -36,9 +34,24 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+// Memory that is reserved for one type: free spans for only one or two size classes, in which its objects are allocated. A reserved
+// span stays reserved, through all its uses, until all reservations end. Guarded by the lock of the heap.
+//
+// A reserve() in progress collects its spans in a separate reservation until it has all of them. If it fails, the spans are as
+// before.
+struct reservation {
+    std::array<class_index, 2> classes{k_no_class, k_no_class};
+    slab_list free;
+    list_links<reservation> links;
+    bool is_settled = false;  // no reserve() is in progress for it
+
+    [[nodiscard]] bool serves(class_index c) const noexcept { return c == classes[0] || c == classes[1]; }
+};
+
 class slab_heap {
 public:
     using shape = chunk_source::shape;
+    using request = chunk_source::request;
 
     slab_heap(shape const& what, upstream& from) noexcept : m_source(what, from), m_mutex(what.is_shared) {}
     slab_heap(slab_heap const&) = delete;
@@ -85,62 +98,50 @@ public:
         return bytes;
     }
 
-    // A slab of class `c` with all blocks free; null: the caller must call grow().
-    [[nodiscard]] slab* take(class_index c) noexcept {
+    [[nodiscard]] request request_for(class_index c) const noexcept {
+        return {.granules = m_source.granules_for(c), .bytes = k_geometry[c].block_bytes, .c = c};
+    }
+    // A block that no class serves.
+    [[nodiscard]] static request request_for(large_shape exact) noexcept {
+        std::size_t const bytes = detail::larger<std::size_t>(exact.bytes, 1);
+        return {.granules = bytes / k_granule_bytes + (bytes % k_granule_bytes != 0),
+                .bytes = bytes,
+                .align = detail::larger(exact.align, k_granule_bytes)};
+    }
+
+    // A slab with all blocks free or, of k_exact, with its one block in use; null: the caller must call grow().
+    [[nodiscard]] slab* take(request const& what) noexcept {
         scoped_lock const lock(m_mutex);
-        slab* const s = find(c);
+        slab* const s = find(what);
         if (s == nullptr) return nullptr;
-        slab& taken = hold(*s, detail::smaller<std::size_t>(s->granules, m_source.granules_for(c)));
-        taken.assign(c);
+        slab& taken = hold(*s, what);
+        taken.assign(what.c);
         if (taken.owner->has_purged) taken.note_purged();
         m_source.assign(taken);
+        if (what.c == k_exact) {
+            ++m_exact.in_use;
+            m_exact.bytes += taken.bytes();
+            m_exact.high_water = detail::larger(m_exact.high_water, m_exact.in_use);
+        }
         return &taken;
     }
+    [[nodiscard]] slab* take(class_index c) noexcept { return take(request_for(c)); }
     // How often a span became free; not 0. Without the lock.
     [[nodiscard]] std::uint32_t gains() const noexcept { return m_gains; }
     [[nodiscard]] bool has_free(class_index c) noexcept {
         scoped_lock const lock(m_mutex);
-        return find(c) != nullptr;
+        return find(request_for(c)) != nullptr;
     }
 
-    // A span with one block in use, of `bytes` at `align`; null: the caller must call grow_exact().
-    [[nodiscard]] slab* take_exact(std::size_t bytes, std::size_t align) noexcept {
-        bytes = detail::larger<std::size_t>(bytes, 1);
-        std::size_t const granules = granules_of(bytes);
-        scoped_lock const lock(m_mutex);
-        slab* s = nullptr;
-        std::size_t skip = 0;
-        for (reservation& r : m_reservations)
-            if (s == nullptr && r.serves(k_exact)) s = r.find_exact(granules, bytes, align);
-        if (s == nullptr) {
-            s = m_free.find(granules, bytes, align);
-            if (s == nullptr) return nullptr;
-            skip = free_spans::skip_to(*s, align) / k_granule_bytes;
-        }
-        slab& taken = hold(*s, granules, skip);
-        taken.assign_exact(free_spans::skip_to(taken, align));
-        m_source.assign(taken);
-        ++m_exact.in_use;
-        m_exact.bytes += taken.block_bytes();
-        m_exact.high_water = detail::larger(m_exact.high_water, m_exact.in_use);
-        return &taken;
-    }
-    // Requires a slab of take_exact(). Its block counts as in use until end_exact(), so that no other thread ends the heap.
-    void put_exact(slab& s) noexcept {
-        m_source.end_free(s, s.colour(), s.bytes());
-        scoped_lock const lock(m_mutex);
-        m_exact.bytes -= s.block_bytes();
-        s.unassign();
-        make_free(s);
-    }
-    // False when the heap is closed. Otherwise it exists until end_exact(), as if a block were in use.
+    // False when the heap is closed. Otherwise it exists until unpin(), as if a block were in use. That of a slab
+    // of k_exact that is put back counts until then, too.
     [[nodiscard]] bool pin() noexcept {
         scoped_lock const lock(m_mutex);
         if (!m_is_closed) ++m_exact.in_use;
         return !m_is_closed;
     }
     // False when the heap is closed: the caller has to count the block.
-    [[nodiscard]] bool end_exact() noexcept {
+    [[nodiscard]] bool unpin() noexcept {
         scoped_lock const lock(m_mutex);
         --m_exact.in_use;
         return !m_is_closed;
@@ -154,7 +155,7 @@ public:
         scoped_lock const lock(m_mutex);
         return m_exact;
     }
-    // From now on, end_exact() reports deallocations. Returns the number of those blocks in use.
+    // From now on, unpin() reports deallocations. Returns the number of those blocks in use.
     [[nodiscard]] std::uint64_t close() noexcept {
         scoped_lock const lock(m_mutex);
         return m_is_closed = true, m_exact.in_use;
@@ -164,17 +165,17 @@ public:
     void put(slab& s) noexcept {
         m_source.end_free(s, s.colour(), s.bytes());
         scoped_lock const lock(m_mutex);
+        if (s.size_class == k_exact) m_exact.bytes -= s.bytes();
         s.unassign();
         make_free(s);
     }
 
-    // More free spans, at least one that holds a block of `c`. False when the bound does not allow it. Throws what upstream
-    // throws; the heap is then as before. O(granules of a chunk).
-    [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
-    // As grow(), for take_exact().
-    [[nodiscard]] bool grow_exact(std::size_t bytes, std::size_t align) {
-        return grow(exact_request(bytes, align));
+    // More free spans, at least one that take() finds. False when the bound does not allow it. Throws what upstream throws; the heap is
+    // then as before. O(granules of a chunk).
+    [[nodiscard]] bool grow(request const& what) {
+        return add_chunk(what, [](chunk const&) {});
     }
+    [[nodiscard]] bool grow(class_index c) { return grow(request_for(c)); }
 
     // A reserve() in progress. Unless it is settled, its destructor restores the former state. O(slabs).
     class attempt {
@@ -201,16 +202,22 @@ public:
         bool m_is_settled = false;
     };
 
-    // Makes free spans with `count` blocks of the class `c` that only the classes of `by` may use. False when the bound does not
-    // allow it; throws what upstream throws, and at once when the system has less memory. `touch`: makes their pages resident.
-    // O(spans).
-    [[nodiscard]] bool reserve(attempt& by, class_index c, std::size_t count, bool touch) {
-        return reserve(by, {request_for(c), k_geometry[c].block_bytes, c}, count, touch);
-    }
-    // As reserve(), for blocks of take_exact().
-    [[nodiscard]] bool reserve_exact(attempt& by, std::size_t bytes, std::size_t align, std::size_t count,
-                                     bool touch) {
-        return reserve(by, {exact_request(bytes, align), bytes, k_exact}, count, touch);
+    // Makes free spans for `count` blocks that only the classes of `by` may use. False when the bound does not allow it; throws what
+    // upstream throws, and at once when the system has less memory. `touch`: makes their pages resident. O(spans).
+    [[nodiscard]] bool reserve(attempt& by, request const& what, std::size_t count, bool touch) {
+        // Counted again after enough were added, because other threads may have taken some meanwhile.
+        for (std::size_t have = 0; (have = claim(by.m_reservation, what, count)) < count;) {
+            if (!m_source.from().may_give(saturating_multiply(count - have, what.bytes))) return false;
+            while (have < count) {
+                bool const is_added = add_chunk(what, [&](chunk const& fresh) {
+                    by.m_grown += fresh.bytes;
+                    have += claim_free(by.m_reservation, what, count - have);
+                });
+                if (!is_added) return false;
+            }
+        }
+        if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
+        return true;
     }
     // Reserves a slab that is partly in use. False when it is already reserved for other classes.
     [[nodiscard]] bool reserve_in_use(attempt& by, slab& s) noexcept {
@@ -352,92 +359,59 @@ public:
 private:
     static constexpr std::int64_t k_collapse_time = 2'000'000;  // of a period of 250 ms
 
-    // What reserve() makes.
-    struct reserved_shape {
-        chunk_source::request request;
-        std::size_t bytes;  // of a block
-        class_index c;
-
-        [[nodiscard]] std::size_t blocks_in(slab const& s) const noexcept {
-            if (c == k_exact)
-                return reservation::fits_exact(s, request.granules, bytes, request.align) ? 1 : 0;
-            return s.granules >= request.least ? k_geometry[c].blocks_in(s.bytes()) : 0;
-        }
-    };
-
-    [[nodiscard]] static std::size_t granules_of(std::size_t bytes) noexcept {
-        return detail::larger<std::size_t>(bytes / k_granule_bytes + (bytes % k_granule_bytes != 0), 1);
-    }
-    [[nodiscard]] chunk_source::request request_for(class_index c) const noexcept {
-        return {.least = k_geometry[c].least_granules(),
-                .granules = m_source.granules_for(c),
-                .bytes = k_geometry[c].block_bytes};
-    }
-    [[nodiscard]] static chunk_source::request exact_request(std::size_t bytes, std::size_t align) noexcept {
-        std::size_t const granules = granules_of(bytes);
-        return {.least = granules,
-                .granules = granules,
-                .bytes = detail::larger<std::size_t>(bytes, 1),
-                .align = detail::larger(align, k_granule_bytes)};
-    }
-
-    [[nodiscard]] bool grow(chunk_source::request const& what) {
+    // Calls then(chunk) under the lock.
+    template <class Then>
+    [[nodiscard]] bool add_chunk(request const& what, Then&& then) {
         upstream::call under_way(m_source.from());
         chunk* const fresh = m_source.allocate(what, under_way);
         if (fresh == nullptr) return false;
         scoped_lock const lock(m_mutex);
         link(*fresh);
         under_way.settle();
-        return true;
-    }
-    [[nodiscard]] bool reserve(attempt& by, reserved_shape const& what, std::size_t count, bool touch) {
-        // Counted again after enough were added, because other threads may have taken some meanwhile.
-        for (std::size_t have = 0; (have = claim(by.m_reservation, what, count)) < count;) {
-            if (!m_source.from().may_give(saturating_multiply(count - have, what.bytes))) return false;
-            while (have < count) {
-                upstream::call under_way(m_source.from());
-                chunk* const fresh = m_source.allocate(what.request, under_way);
-                if (fresh == nullptr) return false;
-                by.m_grown += fresh->bytes;
-                scoped_lock const lock(m_mutex);
-                link(*fresh);
-                under_way.settle();
-                have += claim_free(by.m_reservation, what, count - have);
-            }
-        }
-        if (touch && m_source.from().is_system()) touch_free(by.m_reservation);
+        then(*fresh);
         return true;
     }
 
     // The functions that follow require the lock, unless noted.
 
-    // A free span for a slab of `c`: of the best length or longer; else a shorter one of which at most an eighth is left over, or,
-    // when the bound allows no more or the chunk is shorter, any that holds a block.
-    [[nodiscard]] slab* find(class_index c) noexcept {
-        class_geometry const& g = k_geometry[c];
+    // A free span, first of those reserved for the class: of the best length or longer; else a shorter one of which at most an eighth is
+    // left over, or, when the bound allows no more or the chunk is shorter, any that holds a block.
+    [[nodiscard]] slab* find(request const& what) noexcept {
         for (reservation const& r : m_reservations)
-            if (r.serves(c))
-                if (slab* const s = r.find(g.least_granules(), g.block_bytes)) return s;
-        return find_unreserved(c);
+            if (r.serves(what.c))
+                for (slab& s : r.free)
+                    if (blocks_in(s, what) != 0) return &s;
+        return find_unreserved(what);
     }
-    [[nodiscard]] slab* find_unreserved(class_index c) noexcept {
-        class_geometry const& g = k_geometry[c];
-        std::size_t const best = m_source.granules_for(c);
-        if (slab* const s = m_free.find(best, g.block_bytes)) return s;
-        bool const is_short = m_source.from().available() < best * k_granule_bytes;
-        for (std::size_t most = best; slab* const s = m_free.find_shorter(most); most = s->granules) {
-            if (s->bytes() < g.block_bytes) break;
-            if (is_short || s->owner->granules < best || g.uses(s->bytes())) return s;
+    [[nodiscard]] slab* find_unreserved(request const& what) noexcept {
+        if (slab* const s = m_free.find(what.granules, what.bytes, what.align)) return s;
+        bool const is_short = m_source.from().available() < what.granules * k_granule_bytes;
+        for (std::size_t most = what.granules; slab* const s = m_free.find_shorter(most);
+             most = s->granules) {
+            if (s->bytes() < what.bytes) break;
+            if (is_short || s->owner->granules < what.granules || k_geometry[what.c].uses(s->bytes()))
+                return s;
         }
         return nullptr;
     }
+    // How many blocks a reserved span holds. One block that no class serves has a span as long, or a granule longer, since the headers of
+    // one type's forms differ by a few words.
+    [[nodiscard]] static std::size_t blocks_in(slab const& s, request const& what) noexcept {
+        if (what.c != k_exact) return k_geometry[what.c].blocks_in(s.bytes());
+        return s.granules - what.granules <= 1 && what.bytes <= s.bytes() &&
+                       free_spans::skip_to(s, what.align) == 0
+                   ? 1
+                   : 0;
+    }
 
-    // Takes `count` granules of a free span out of its list, from granule `skip` on; all of a reserved one.
-    slab& hold(slab& s, std::size_t count, std::size_t skip = 0) noexcept {
+    // Takes what is needed of a free span out of its list; all of a reserved one.
+    slab& hold(slab& s, request const& what) noexcept {
         if (s.reserved_for != nullptr) {
             s.reserved_for->free.remove(s);
             return s;
         }
+        std::size_t const skip = free_spans::skip_to(s, what.align) / k_granule_bytes;
+        std::size_t const count = detail::smaller<std::size_t>(s.granules - skip, what.granules);
         slab& taken = m_free.take(s, count, skip);
         if (taken.owner->held == 0) m_empty_chunks.subtract(1);
         taken.owner->held += static_cast<std::uint32_t>(count);
@@ -535,32 +509,27 @@ private:
 
     // Reserves free spans until those that are reserved for the same classes and free hold `count` blocks, and returns how
     // many they hold.
-    [[nodiscard]] std::size_t claim(reservation& r, reserved_shape const& what, std::size_t count) noexcept {
+    [[nodiscard]] std::size_t claim(reservation& r, request const& what, std::size_t count) noexcept {
         scoped_lock const lock(m_mutex);
         std::size_t have = 0;
         for (reservation const& one : m_reservations)
             if (&one == &r || (one.is_settled && one.classes == r.classes))
                 for (slab const& s : one.free)
-                    have += what.blocks_in(s);
+                    have += blocks_in(s, what);
         return have < count ? have + claim_free(r, what, count - have) : have;
     }
 
     // The rest requires the lock. Reserves free spans for `count` blocks, and returns for how many there were.
-    std::size_t claim_free(reservation& r, reserved_shape const& what, std::size_t count) noexcept {
+    std::size_t claim_free(reservation& r, request const& what, std::size_t count) noexcept {
         std::size_t have = 0;
         while (have < count) {
-            slab* const s = what.c == k_exact
-                                ? m_free.find(what.request.granules, what.request.bytes, what.request.align)
-                                : find_unreserved(what.c);
+            slab* const s = find_unreserved(what);
             if (s == nullptr) break;
-            std::size_t const skip =
-                what.c == k_exact ? free_spans::skip_to(*s, what.request.align) / k_granule_bytes : 0;
-            slab& mine =
-                hold(*s, detail::smaller<std::size_t>(s->granules - skip, what.request.granules), skip);
+            slab& mine = hold(*s, what);
             mine.reserved_for = &r;
             r.free.push_front(mine);
             m_reserved.add(1);
-            have += what.blocks_in(mine);
+            have += blocks_in(mine, what);
         }
         return have;
     }

@@ -19,7 +19,6 @@
 #include "pooled/impl/os/fork_gate.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
-#include "pooled/impl/pool/core_memory.hpp"
 #include "pooled/impl/pool/registry.hpp"
 
 #include <cstddef>

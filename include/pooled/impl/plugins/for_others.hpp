@@ -11,12 +11,12 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
+#include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/found_block.hpp"
 #include "pooled/impl/pool/registry.hpp"
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {

@@ -13,10 +13,8 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
 #include "pooled/impl/plugins/copies.hpp"
+#include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/registry.hpp"
-#if POOLED_HAS_CODE
-#include "pooled/impl/pool/exhaustion.hpp"
-#endif
 
 #include <new>
 

@@ -16,6 +16,7 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/instrument/dead_pools.hpp"
 #include "pooled/impl/instrument/instrument.hpp"
@@ -23,11 +24,10 @@
 #include "pooled/impl/os/environment.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/core_memory.hpp"
-#include "pooled/impl/pool/exhaustion.hpp"
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/memory.hpp"
 #include "pooled/impl/pool/registry.hpp"
+#include "pooled/options.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,30 +36,50 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+// Whether a hook is running on this thread. It may allocate, and is not called again for these allocations.
+POOLED_STATE(thread_local bool, t_in_exhaustion_hook, {false});
+
+// False when no function was called, so there is no reason to try again.
+[[nodiscard]] inline bool call_exhaustion_hook(pool_core const& core, std::size_t bytes) noexcept {
+    exhaustion_hook const& hook = core.on_exhausted();
+    if (hook.call == nullptr || t_in_exhaustion_hook) return false;
+    t_in_exhaustion_hook = true;
+    hook.call(bytes, hook.context);
+    t_in_exhaustion_hook = false;
+    return true;
+}
+
+// The result of `allocate`; if that is null, its result after the hook has run.
+template <class Allocate>
+[[nodiscard]] void* with_exhaustion_hook(pool_core const& core, std::size_t bytes, Allocate&& allocate) {
+    POOLED_TRY {
+        void* const block = allocate();
+        if (block != nullptr || !detail::call_exhaustion_hook(core, bytes)) return block;
+    }
+    POOLED_CATCH(std::bad_alloc const&) {
+        if (!detail::call_exhaustion_hook(core, bytes)) POOLED_RETHROW;
+    }
+    return allocate();
+}
+
 // Hidden: each executable and shared library that makes pools has a table of functions of its own.
 class POOLED_HIDDEN concrete_core final : public pool_core {
 public:
     using pool_core::pool_core;
 
     [[nodiscard]] void* allocate_block(class_index c, std::size_t bytes, std::size_t align) override {
-        return give(c, find_block(c), bytes, align);
-    }
-    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align) override {
-        POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
-        return give(k_large, find_large(saturating_add(bytes, k_guard_bytes), align), bytes, align);
+        if (c == k_large) POOLED_CHECK(is_power_of_two(align), k_bad_alignment);
+        return give(c, find_block(c, {saturating_add(bytes, k_guard_bytes), align}), bytes, align);
     }
     [[nodiscard]] void* take_free(class_index c, std::size_t bytes, std::size_t align) override {
         return give(c, caches().allocate(c, own_cache()), bytes, align);
     }
     void deallocate_block(class_index c, void* p, std::size_t bytes) noexcept override {
-        put(c, instrument::taken(*this, c, p, bytes));
-    }
-    void deallocate_large(void* p, std::size_t bytes) noexcept override {
-        put_large(instrument::taken(*this, k_large, p, bytes), find_cache());
+        take_back(c, instrument::taken(*this, c, p, bytes));
     }
     void put(class_index c, void* block) noexcept override {
-        if (put_cached(c, block)) return;
-        if (!memory().deallocate(c, own_cache(), block) && counted(1)) destroy();
+        if (!put_cached(c, block))
+            deallocate_past_cache(c, block, c < k_first_large ? own_cache() : find_cache());
     }
 
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large) override {
@@ -85,10 +105,7 @@ public:
         void* const given = instrument::given(*this, c, block, bytes, align);
         if (given != nullptr || block == nullptr) [[likely]]
             return given;
-        if (c != k_large)
-            put(c, block);
-        else
-            put_large(block, find_cache());
+        take_back(c, block);
         POOLED_THROW_OR(std::bad_alloc(), nullptr);
     }
 
@@ -102,13 +119,29 @@ private:
         return is_local() ? &local_cache() : t_state.find(id());
     }
 
-    // In pools beyond the near slots, and for other copies, whose inlined code finds no cache of this pool.
+    // The block of a request of class `c`, perhaps k_large, that returns.
+    void take_back(class_index c, void* block) noexcept {
+        if (c == k_large) c = class_of_large(block);
+        if (c != k_exact)
+            put(c, block);
+        else
+            deallocate_past_cache(c, block, find_cache());
+    }
+    // Reports an address where no large block of this pool starts.
+    [[nodiscard]] class_index class_of_large(void const* p) const noexcept {
+        map_entry const entry = g_page_map.find(p);
+        slab const* const s = !entry.empty() && entry.pool_id() == id() ? entry.slab_at() : nullptr;
+        if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
+            fail_deallocation(name(), p, k_no_large_block);
+        return s->size_class;
+    }
+
+    // For large blocks, in pools beyond the near slots, and for other copies, whose inlined code finds no cache of this pool.
     [[nodiscard]] void* take_cached(class_index c) noexcept {
         far_pass const pass(id());
         thread_cache* const cache = find_cache();
         if (!pass || cache == nullptr || !cache->gate.enter()) return nullptr;
-        void* const hot = cache->classes[c].pop_hot();
-        void* const block = hot != nullptr ? hot : cache->classes[c].pop_cold();
+        void* const block = cache->pop(c);
         cache->gate.leave();
         return block;
     }
@@ -116,30 +149,28 @@ private:
         far_pass const pass(id());
         thread_cache* const cache = find_cache();
         if (!pass || cache == nullptr || !cache->gate.enter()) return false;
-        bool const is_pushed = cache->classes[c].push_hot(block) || cache->classes[c].push_cold(block);
+        bool const is_free = c >= k_first_large && cache->classes[c].is_hot(block);
+        bool const is_pushed = cache->push(c, block);
         cache->gate.leave();
+        if (is_free) [[unlikely]]
+            fail_deallocation(name(), block, k_no_large_block);
         return is_pushed;
     }
 
-    [[nodiscard]] void* find_block(class_index c) {
-        [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
-        if (pool_extension* const above = extension()) above->on_allocate();
-        if (void* const block = take_cached(c)) return block;
-        return with_exhaustion_hook(*this, k_geometry[c].block_bytes, [&] {
-            return with_pressure(*this, [&] { return memory().allocate(c, own_cache()); });
-        });
-    }
-    [[nodiscard]] void* find_large(std::size_t bytes, std::size_t align) {
+    // `c`: that of class_for(). `large`: the request, if that is k_large.
+    [[nodiscard]] void* find_block(class_index c, large_shape large) {
         [[maybe_unused]] tracking::interruption const upstream_and_hooks{};
         if (pool_extension* const above = extension()) [[unlikely]]
             above->on_allocate();
-        void* const cached = pool_memory::take_cached(bytes, align, find_cache());
-        return cached != nullptr ? cached : find_another_large(bytes, align);
+        if (c == k_large) c = large_class_for(large.bytes, large.align);
+        void* const cached = c != k_exact ? take_cached(c) : nullptr;
+        return cached != nullptr ? cached : find_past_cache(c, large);
     }
-    // For requests that no cached large block serves. Out of line, so the caller needs no stack frame for it.
-    [[nodiscard]] POOLED_NOINLINE void* find_another_large(std::size_t bytes, std::size_t align) {
+    // Out of line, so the caller needs no stack frame for it.
+    [[nodiscard]] POOLED_NOINLINE void* find_past_cache(class_index c, large_shape large) {
+        std::size_t const bytes = c < k_first_large ? k_geometry[c].block_bytes : large.bytes;
         return with_exhaustion_hook(*this, bytes, [&] {
-            return with_pressure(*this, [&] { return memory().allocate_large(bytes, align, own_cache()); });
+            return with_pressure(*this, [&] { return memory().allocate(c, own_cache(), large); });
         });
     }
 

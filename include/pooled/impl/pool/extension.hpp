@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -53,6 +54,26 @@ protected:
 // none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object for the first time.
 using pressure_hook = bool (*)(pool_core& core, std::uint64_t& seen) noexcept;
 POOLED_STATE(std::atomic<pressure_hook>, g_pressure_hook, {nullptr});
+
+// The result of `allocate`; while that is null, deferred objects are destroyed, if there are any, and it is called again.
+template <class Allocate>
+[[nodiscard]] POOLED_ALWAYS_INLINE void* with_pressure(pool_core& core, Allocate&& allocate) {
+    std::uint64_t seen = ~std::uint64_t{0};
+    auto const destroyed_some = [&core, &seen] {
+        // acquire: pairs with the release of the teardown layer, which sets it.
+        pressure_hook const hook = g_pressure_hook.load(std::memory_order_acquire);
+        return hook != nullptr && hook(core, seen);
+    };
+    for (;;) {
+        POOLED_TRY {
+            void* const block = allocate();
+            if (block != nullptr || !destroyed_some()) return block;
+        }
+        POOLED_CATCH(std::bad_alloc const&) {
+            if (!destroyed_some()) POOLED_RETHROW;
+        }
+    }
+}
 
 // Called at exit(), after the static objects that are younger than the first pool were destroyed. Null until then as well.
 POOLED_STATE(std::atomic<void (*)() noexcept>, g_exit_hook, {nullptr});

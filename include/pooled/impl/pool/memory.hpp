@@ -16,17 +16,17 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/duration.hpp"
 #include "pooled/detail/geometry.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
-#include "pooled/impl/heap/misuse.hpp"
-#include "pooled/impl/heap/reservation.hpp"
+#include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/slab_heap.hpp"
 #include "pooled/impl/heap/upstream.hpp"
 #include "pooled/impl/os/mutex.hpp"
-#include "pooled/impl/pool/release_clock.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
 
@@ -37,6 +37,32 @@
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+// Decides when a pool looks for unused memory to return: at most once per period, and only in calls that are slow anyway. Any
+// thread may call; a period's end is reported to one thread.
+class release_clock {
+public:
+    // A `period` that is not positive means never.
+    explicit release_clock(std::chrono::milliseconds period) noexcept
+        : m_period(std::chrono::nanoseconds(detail::clamp(period, std::chrono::milliseconds(0), k_longest))
+                       .count()) {}
+
+    // `calls`: number of slow calls of the calling thread, which reads the clock at every 32nd.
+    [[nodiscard]] bool is_due(std::uint32_t calls) noexcept {
+        if (m_period <= 0 || calls % 32 != 0) return false;
+        std::int64_t const now = platform::coarse_time();
+        std::int64_t end = m_end.load(std::memory_order_relaxed);
+        if (now < end || !m_end.compare_exchange_strong(end, now + m_period, std::memory_order_relaxed))
+            return false;
+        return end != 0;  // the first call begins the first period
+    }
+
+private:
+    static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
+
+    std::int64_t m_period;
+    std::atomic<std::int64_t> m_end{0};
+};
 
 class pool_memory {
 public:
@@ -58,10 +84,15 @@ public:
     [[nodiscard]] cache_set& caches() noexcept { return m_caches; }
     [[nodiscard]] upstream const& from() const noexcept { return m_upstream; }
 
-    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. Null when the bound is
-    // reached and, at one moment, there was no free block anywhere; throws what upstream throws.
-    [[nodiscard]] void* allocate(class_index c, thread_cache* cache) {
+    // A block of class `c` for the owner of `cache` (null: a thread without a cache), which has none. `large`: the request, if
+    // class_for() does not serve it. Null when the bound is reached and, at one moment, there was no free block anywhere; throws what
+    // upstream throws.
+    [[nodiscard]] void* allocate(class_index c, thread_cache* cache, large_shape large = {}) {
         on_slow_call(cache);
+        if (c >= k_first_large) {
+            note_request(large.bytes);
+            if (is_exact(c, large.bytes)) return allocate_exact(large);
+        }
         // Blocks of the class that other threads have cached are used before any upstream is called.
         void* const block = allocate_or_grow(
             [&] { return m_caches.allocate(c, cache); },
@@ -71,50 +102,11 @@ public:
         return block;
     }
 
-    // False when the pool is closed: the caller must count the block.
-    [[nodiscard]] bool deallocate(class_index c, thread_cache* cache, void* block) noexcept {
+    // `c`: that of the block's slab. Returns how many blocks the caller must count, because the pool is closed.
+    [[nodiscard]] unsigned deallocate(class_index c, thread_cache* cache, void* block) noexcept {
         on_slow_call(cache);
-        return m_caches.deallocate(c, cache, block);
-    }
-
-    // For requests that class_for() does not serve. `cache`: that of the calling thread, or null. Returns the block of that class
-    // that its owner freed last, or null. O(1), without a lock.
-    [[nodiscard]] static void* take_cached(std::size_t bytes, std::size_t align,
-                                           thread_cache* cache) noexcept {
-        class_index const c = large_class_for(bytes, align);
-        if (cache == nullptr || c == k_exact) return nullptr;
-        far_pass const pass(cache->pool_id);
-        if (!pass || !cache->gate.enter()) return nullptr;
-        void* const block = cache->pop_large(c);
-        cache->gate.leave();
-        return block;
-    }
-    // Called after take_cached() found nothing; otherwise as allocate() above.
-    [[nodiscard]] void* allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache);
-    // Returns how many blocks the caller must count, because the pool is closed.
-    [[nodiscard]] unsigned deallocate_large(void* p, std::uint32_t pool_id, char const* name,
-                                            thread_cache* cache) noexcept {
-        map_entry const entry = g_page_map.find(p);
-        slab* const s = !entry.empty() && entry.pool_id() == pool_id ? entry.slab_at() : nullptr;
-        if (s == nullptr || !s->is_large_block(p)) [[unlikely]]
-            fail_deallocation(name, p, "no large block in use starts there (double free, or another size)");
-        class_index const c = s->size_class;
-        if (c != k_exact) {
-            if (put_cached(c, p, name, cache)) return 0;
-            // Many threads that end at once: only after the last of them has freed its block is it known what is free.
-            bool const is_pinned = cache == nullptr && m_slabs.pin();
-            std::size_t const bytes = k_geometry[c].block_bytes;
-            if (!is_pinned) release_excess(bytes);  // the block is still in use, so the pool exists
-            unsigned const closed = deallocate(c, cache, p) ? 0 : 1;
-            if (!is_pinned) return closed;
-            release_excess(bytes);
-            return closed + (m_slabs.end_exact() ? 0 : 1);
-        }
-        on_slow_call(cache);
-        std::size_t const bytes = s->bytes();
-        m_slabs.put_exact(*s);
-        release_excess(bytes);
-        return m_slabs.end_exact() ? 0 : 1;
+        if (c >= k_first_large) return deallocate_large(c, cache, block);
+        return m_caches.deallocate(c, cache, block) ? 0 : 1;
     }
 
     // Afterwards, `count` blocks of the classes `a` and `b` together can be allocated without a call to upstream. False when
@@ -153,6 +145,10 @@ private:
     // and the last call for long. What small blocks left returns in time (release_unused), as they are created again in most programs.
     static constexpr std::size_t k_kept_bytes = std::size_t{64} << 20;
     void release_excess(std::size_t freed) noexcept;
+    void note_request(std::size_t bytes) noexcept {
+        std::size_t const left = m_left_free.load(std::memory_order_relaxed);
+        if (left != 0) m_left_free.store(left - detail::smaller(left, bytes), std::memory_order_relaxed);
+    }
 
     // Whether a large request gets a span of its own: no class serves it, or the pool is bounded and the class is larger.
     [[nodiscard]] bool is_exact(class_index c, std::size_t bytes) const noexcept {
@@ -245,22 +241,9 @@ private:
         scoped_lock const lock(m_caches.mutex());
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
-    // False when the owner of `cache` does not keep the block itself.
-    [[nodiscard]] static bool put_cached(class_index c, void* block, char const* name,
-                                         thread_cache* cache) noexcept {
-        if (cache == nullptr) return false;
-        far_pass const pass(cache->pool_id);
-        if (!pass || !cache->gate.enter()) return false;
-        bool const is_hot = cache->classes[c].is_hot(block);
-        bool const is_kept = cache->push_large(c, block);
-        cache->gate.leave();
-        if (is_hot) [[unlikely]]
-            fail_deallocation(name, block,
-                              "no large block in use starts there (double free, or another size)");
-        return is_kept;
-    }
-    [[nodiscard]] void* allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache);
-    [[nodiscard]] bool reserve_exact(std::size_t bytes, std::size_t align, std::size_t count);
+    [[nodiscard]] void* allocate_exact(large_shape what);
+    [[nodiscard]] unsigned deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
+    [[nodiscard]] bool reserve_exact(large_shape what, std::size_t count);
     std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
@@ -286,25 +269,35 @@ private:
     bool m_touches_reserved;
 };
 
-inline void* pool_memory::allocate_large(std::size_t bytes, std::size_t align, thread_cache* cache) {
-    class_index const c = large_class_for(bytes, align);
-    std::size_t const left_free = m_left_free.load(std::memory_order_relaxed);
-    if (left_free != 0)
-        m_left_free.store(left_free - detail::smaller(left_free, bytes), std::memory_order_relaxed);
-    return is_exact(c, bytes) ? allocate_exact(bytes, align, cache) : allocate(c, cache);
-}
-
-inline void* pool_memory::allocate_exact(std::size_t bytes, std::size_t align, thread_cache* cache) {
-    on_slow_call(cache);
-    if (bytes > k_size_max / 4 || align > k_size_max / 4) POOLED_THROW_OR(std::bad_alloc(), nullptr);
-    if (bytes > m_upstream.max_bytes()) return nullptr;
+inline void* pool_memory::allocate_exact(large_shape what) {
+    if (what.bytes > k_size_max / 4 || what.align > k_size_max / 4)
+        POOLED_THROW_OR(std::bad_alloc(), nullptr);
+    if (what.bytes > m_upstream.max_bytes()) return nullptr;
+    slab_heap::request const request = slab_heap::request_for(what);
     auto const take = [&]() -> void* {
-        slab* const s = m_slabs.take_exact(bytes, align);
+        slab* const s = m_slabs.take(request);
         return s != nullptr ? s->blocks : nullptr;
     };
     return allocate_or_grow(
         [&] { return m_caches.is_at_bound() ? m_caches.search_slots(k_exact, take) : take(); },
-        [&] { return m_slabs.grow_exact(bytes, align); }, bytes);
+        [&] { return m_slabs.grow(request); }, what.bytes);
+}
+
+inline unsigned pool_memory::deallocate_large(class_index c, thread_cache* cache, void* block) noexcept {
+    slab& s = *g_page_map.find_owned(block).slab_at();
+    std::size_t const bytes = s.bytes();
+    // Many threads that end at once: only after the last of them has freed its block is it known what is free. Until unpin(), the pool
+    // exists. Otherwise it does because the block is in use.
+    bool const is_pinned = c == k_exact || (cache == nullptr && m_slabs.pin());
+    if (!is_pinned) release_excess(bytes);
+    unsigned closed = 0;
+    if (c == k_exact)
+        m_slabs.put(s);
+    else
+        closed = m_caches.deallocate(c, cache, block) ? 0 : 1;
+    if (!is_pinned) return closed;
+    release_excess(bytes);
+    return closed + (m_slabs.unpin() ? 0 : 1);
 }
 
 inline void pool_memory::release_excess(std::size_t freed) noexcept {
@@ -333,7 +326,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (is_exact(b, large.bytes)) b = k_exact;
     class_index const larger = a == k_exact ? b : b == k_exact ? a : detail::larger(a, b);
     class_index const smaller = a == k_exact || b == k_exact ? larger : detail::smaller(a, b);
-    if (larger == k_exact) return reserve_exact(large.bytes, large.align, count);
+    if (larger == k_exact) return reserve_exact(large, count);
     if (!may_reserve(k_geometry[larger].block_bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {smaller, larger});
     auto const free_in = [&](class_index c) {
@@ -353,22 +346,22 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
     auto const reserve_slabs = [&](std::size_t n) {
-        return m_slabs.reserve(mine, larger, n, m_touches_reserved);
+        return m_slabs.reserve(mine, m_slabs.request_for(larger), n, m_touches_reserved);
     };
     // If all objects are of one class, a bound that is just large enough for them suffices.
     bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
                              (wanted != least && reserve_slabs(least));
     if (!is_reserved) return false;
-    if ((a == k_exact || b == k_exact) && !reserve_exact(large.bytes, large.align, count)) return false;
+    if ((a == k_exact || b == k_exact) && !reserve_exact(large, count)) return false;
     mine.settle();
     return true;
 }
 
-inline bool pool_memory::reserve_exact(std::size_t bytes, std::size_t align, std::size_t count) {
-    if (!may_reserve(bytes, count)) return false;
+inline bool pool_memory::reserve_exact(large_shape what, std::size_t count) {
+    if (!may_reserve(what.bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
     auto const reserve_blocks = [&] {
-        return m_slabs.reserve_exact(mine, bytes, align, count, m_touches_reserved);
+        return m_slabs.reserve(mine, slab_heap::request_for(what), count, m_touches_reserved);
     };
     if (!reserve_blocks() && (release_free() == 0 || !reserve_blocks())) return false;
     mine.settle();

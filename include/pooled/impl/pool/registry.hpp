@@ -17,6 +17,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
 #include "pooled/impl/os/mutex.hpp"
@@ -32,7 +33,6 @@
 #include "pooled/impl/instrument/local_use.hpp"
 #include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/os/metadata.hpp"
-#include "pooled/impl/pool/core_memory.hpp"
 #endif
 
 #include <atomic>
@@ -330,15 +330,16 @@ inline void registry::free_closed_caches(thread_state& state) noexcept {
 // block keeps its core alive. False: none.
 inline bool registry::return_large(thread_cache& cache) noexcept {
     void* block = nullptr;
+    class_index c = k_first_large;
     {
         far_pass const pass(cache.pool_id);
         if (cache.large_bytes == 0 || !pass || !cache.gate.enter()) return false;
-        block = cache.pop_any_large();
+        while (c < k_class_count && (block = cache.pop(c)) == nullptr)
+            ++c;
         cache.gate.leave();
     }
     if (block == nullptr) return false;
-    pool_core& core = *g_registry.find(cache.pool_id);
-    core.put_large(block, nullptr);
+    g_registry.find(cache.pool_id)->deallocate_past_cache(c, block, nullptr);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include "pooled/impl/plugins/foreign.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #if POOLED_HAS_CODE
+#include "pooled/detail/bits.hpp"
 #include "pooled/impl/instrument/checks.hpp"
 #endif
 
@@ -23,20 +24,23 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 inline constexpr char const* k_bad_alignment =
     "pooled: bad request for memory: the alignment is not a power of two; pass alignof(T)";
 
-// `known` null: the default pool. The request's class, and what it asks for. Null when the bound is reached; throws what upstream
-// throws.
+// `known` null: the default pool. The request's class, perhaps k_large, and what it asks for. Null when the bound is reached; throws
+// what upstream throws.
 [[nodiscard]] POOLED_API void* allocate_slow(pool_core* known, class_index c, std::size_t bytes,
                                              std::size_t align);
 // The same; throws exhausted when the bound is reached.
 [[nodiscard]] POOLED_API void* allocate_slow_or_throw(pool_core* known, class_index c, std::size_t bytes,
                                                       std::size_t align);
-[[nodiscard]] POOLED_API void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align);
 
-// `bytes`: the size with which it was allocated, or 0: not known.
+// `c`: of the request. `bytes`: the size with which it was allocated, or 0: not known.
 POOLED_API void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept;
-POOLED_API void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept;
 // A block that the inlined code has verified, and that the thread's cache does not take.
 POOLED_API void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept;
+
+// Memory for objects that are made later: as pool_core::reserve(), of which `request` is what is asked for; throws exhausted when the
+// bound does not allow it.
+POOLED_API void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
+                                large_shape request);
 
 // The calling thread uses a local pool from now on.
 POOLED_API void adopt(pool_core const& core);
@@ -54,22 +58,22 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
     if (block == nullptr) (known != nullptr ? *known : g_registry.default_core()).throw_exhausted(bytes);
     return block;
 }
-POOLED_CODE void* allocate_large(pool_core& core, std::size_t bytes, std::size_t align) {
-    checks::on_request(core, bytes, align);
-    return detail::obtain(core, [&] { return core.allocate_large(bytes, align); });
-}
 
 POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept {
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->deallocate_block(c, p, bytes) : deallocate_elsewhere(p);
 }
-POOLED_CODE void deallocate_large(std::uint32_t pool_id, void* p, std::size_t bytes) noexcept {
-    pool_core* const core = find_core(pool_id);
-    core != nullptr ? core->deallocate_large(p, bytes) : deallocate_elsewhere(p);
-}
 POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept {
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->put(c, block) : deallocate_elsewhere(block);
+}
+
+POOLED_CODE void reserve_classes(pool_core& core, class_index a, class_index b, std::size_t count,
+                                 large_shape request) {
+    checks::on_request(core, request.bytes, request.align);
+    if (core.reserve(a, b, count, request)) return;
+    std::size_t const bytes = a < k_first_large ? k_geometry[a].block_bytes : request.bytes;
+    core.throw_exhausted(saturating_multiply(count, bytes));
 }
 
 POOLED_CODE void adopt([[maybe_unused]] pool_core const& core) { checks::on_adopt(core); }
