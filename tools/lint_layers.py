@@ -86,12 +86,12 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 740,
     "os": 1510,
-    "heap": 2420,
-    "cache": 1643,
-    "pool": 3546,
+    "heap": 2315,
+    "cache": 1636,
+    "pool": 3420,
     "teardown": 1571,
-    "smart": 3573,
-    "object": 2492,
+    "smart": 3571,
+    "object": 2491,
     "compat": 2607,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
