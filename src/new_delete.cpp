@@ -20,7 +20,7 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/os/environment.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
 #include "pooled/options.hpp"
 #include "pooled/stats.hpp"
@@ -117,7 +117,7 @@ void report_variable(char const* name, char const* value, char const* what) noex
 [[nodiscard]] pool_options read_options() noexcept {
     pool_options options{.name = k_default_pool_name};
     constexpr char const* k_name = "POOLED_RELEASE_UNUSED_AFTER";
-    char const* const value = trusted_variable(k_name);
+    char const* const value = platform::trusted_variable(k_name);
     if (value == nullptr) return options;
     std::size_t const digits = std::strspn(value, "0123456789");
     if (digits == 0 || digits > 9 || value[digits] != '\0')
@@ -131,7 +131,7 @@ void report_variable(char const* name, char const* value, char const* what) noex
 
 void read_stats() noexcept {
     constexpr char const* k_name = "POOLED_STATS";
-    char const* const value = trusted_variable(k_name);
+    char const* const value = platform::trusted_variable(k_name);
     if (value == nullptr || *value == '\0' || std::string_view(value) == "0") return;
     if (std::string_view(value) == "1") {
         // Programs close their standard error stream before this library's exit.

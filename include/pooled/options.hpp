@@ -5,7 +5,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/duration.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <cstddef>
 #include <memory_resource>

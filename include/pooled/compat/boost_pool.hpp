@@ -17,7 +17,7 @@
 
 #include "pooled/compat/boost_pool/pool.hpp"
 #include "pooled/config.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/os/raw_mutex.hpp"
 

@@ -16,7 +16,6 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/span.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
 

@@ -20,7 +20,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/address_map.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <array>
 #include <atomic>

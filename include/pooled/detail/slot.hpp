@@ -19,8 +19,8 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/recycle_node.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <cstddef>
 #include <cstdint>

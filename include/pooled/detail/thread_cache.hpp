@@ -19,7 +19,6 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/class_cache.hpp"
 #include "pooled/detail/gate.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/metadata.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // The ring of addresses that were flushed last: the newest are popped, the oldest are drained. The addresses are made up.
 
-#include "pooled/impl/cache/recent_blocks.hpp"
+#include "pooled/impl/cache/central.hpp"
 
 #include <gtest/gtest.h>
 

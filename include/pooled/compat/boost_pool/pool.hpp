@@ -21,7 +21,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <algorithm>
 #include <bit>

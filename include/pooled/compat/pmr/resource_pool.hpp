@@ -19,7 +19,6 @@
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/duration.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"

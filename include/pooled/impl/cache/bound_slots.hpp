@@ -15,7 +15,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
 #include "pooled/impl/os/platform.hpp"

@@ -19,7 +19,7 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/slab.hpp"
 
 #include <array>
@@ -94,38 +94,16 @@ public:
         m_taken = nullptr;
     }
 
-    // A new chunk, as one span.
-    void add(chunk& c) noexcept {
-        list(c.record(0), c.granules);
-        m_taken = nullptr;
-    }
-    // Removes the span that is all of a chunk without a granule in use.
+    // Removes the spans of a chunk. O(its spans).
     void forget(chunk& c) noexcept {
-        unlist(c.records()[0]);
-        m_taken = nullptr;
-        m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
-    }
-    // As forget(), for a chunk that has granules in use. O(granules of the chunk).
-    void forget_all(chunk& c) noexcept {
         for (std::size_t i = 0; i < c.granules; i += detail::larger<std::size_t>(c.records()[i].granules, 1))
             if (is_listed(&c.records()[i])) unlist(c.records()[i]);
         m_taken = nullptr;
         m_fewest = detail::smaller<std::size_t>(m_fewest, m_granules);
     }
 
-    // A walk over the spans of a bin, which others may take and put meanwhile: as many calls of rotate() as count() says, each of
-    // which returns the first span, now the last. Null: the bin is empty. count: O(spans).
-    [[nodiscard]] std::size_t count(std::size_t bin) const noexcept {
-        std::size_t spans = 0;
-        for ([[maybe_unused]] slab const& s : m_bins[bin])
-            ++spans;
-        return spans;
-    }
-    [[nodiscard]] slab* rotate(std::size_t bin) noexcept {
-        slab* const s = m_bins[bin].pop_front();
-        if (s != nullptr) m_bins[bin].push_back(*s);
-        return s;
-    }
+    // The spans of a bin, whose order may be changed.
+    [[nodiscard]] slab_list& spans_of(std::size_t bin) noexcept { return m_bins[bin]; }
 
     // The smallest number of free granules since the last call.
     [[nodiscard]] std::size_t take_fewest() noexcept { return std::exchange(m_fewest, granules()); }

@@ -29,11 +29,9 @@
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/detail/span.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/platform.hpp"
 

@@ -266,19 +266,10 @@ public:
     // call for each takes microseconds.
     std::size_t purge(std::size_t most = k_size_max) noexcept {
         std::size_t bytes = 0;
-        for (std::size_t bin = free_spans::k_bins; bin-- != 0;) {
-            std::size_t left = 0;
-            {
-                scoped_lock const lock(m_mutex);
-                left = m_free.count(bin);
-            }
-            for (; left != 0 && bytes < most; --left) {
-                scoped_lock const lock(m_mutex);
-                slab* const s = m_free.rotate(bin);
-                if (s == nullptr) break;
-                bytes += purge_free(*s, most - bytes);
-            }
-        }
+        for (std::size_t bin = free_spans::k_bins; bin-- != 0 && bytes < most;)
+            visit_each(m_free.spans_of(bin), [&](slab& s) {
+                if (bytes < most) bytes += purge_free(s, most - bytes);
+            });
         return bytes;
     }
 
@@ -432,16 +423,12 @@ private:
     void link(chunk& c) noexcept {
         note_gain();
         m_chunks.push_front(c);
-        m_free.add(c);
+        m_free.put(c.records()[0]);
         m_empty_chunks.add(1);
     }
     chunk& detach(chunk& c) noexcept {
-        if (c.held == 0) {
-            m_free.forget(c);
-            m_empty_chunks.subtract(1);
-        } else {
-            m_free.forget_all(c);
-        }
+        m_free.forget(c);
+        if (c.held == 0) m_empty_chunks.subtract(1);
         m_chunks.remove(c);
         return c;
     }
@@ -552,20 +539,27 @@ private:
 
     // Takes the lock for one span at a time, so that no thread uses the span while its pages are written.
     void touch_free(reservation& r) noexcept {
+        visit_each(r.free, [](slab& s) {
+            platform::touch_pages(s.memory(), s.bytes());
+            for (std::size_t i = 0; i < s.granules; ++i)
+                (&s)[i].purged = 0;
+        });
+    }
+    // Takes the lock for one span at a time: others may take spans out of the list and put some into it meanwhile.
+    template <class Visit>
+    void visit_each(slab_list& spans, Visit&& visit) noexcept {
         std::size_t left = 0;
         {
             scoped_lock const lock(m_mutex);
-            for ([[maybe_unused]] slab const& s : r.free)
+            for ([[maybe_unused]] slab const& s : spans)
                 ++left;
         }
         for (; left != 0; --left) {
             scoped_lock const lock(m_mutex);
-            slab* const s = r.free.pop_front();
+            slab* const s = spans.pop_front();
             if (s == nullptr) return;
-            platform::touch_pages(s->memory(), s->bytes());
-            for (std::size_t i = 0; i < s->granules; ++i)
-                s[i].purged = std::uint8_t{0};
-            r.free.push_back(*s);
+            spans.push_back(*s);
+            visit(*s);
         }
     }
 

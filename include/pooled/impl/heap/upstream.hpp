@@ -10,8 +10,8 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/intrusive_list.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
 #include "pooled/impl/os/mutex.hpp"

@@ -15,9 +15,9 @@
 // free, may call; O(1). Unused in other builds.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/bits.hpp"
-#include "pooled/detail/span.hpp"
-#include "pooled/impl/os/random.hpp"
+#include "pooled/impl/os/platform.hpp"
 
 #include <bit>
 #include <cstddef>

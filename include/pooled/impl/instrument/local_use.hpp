@@ -9,7 +9,7 @@
 // may call; O(1). Not compiled in other builds.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 #include "pooled/impl/os/platform.hpp"
 
 #include <array>

@@ -6,6 +6,7 @@
 //   pages      page_bytes, whole_pages, map_pages, may_map, unmap_pages, release_pages, touch_pages, take_huge_pages, collapse_page
 //   barrier    has_heavy_barrier, is_barrier_refused, heavy_barrier: a full barrier on every running thread of the process
 //   lifetime   thread_exit_hook, at_fork
+//   program    trusted_variable, allows_huge_pages, random_bits
 //   schedule   processor, wait_while, wake_one, wake_all, relax, pause, sleep, time, coarse_time, thread_time
 //
 // Implemented for POSIX. On Linux the barrier is membarrier(2); elsewhere it is a sequentially consistent fence, and so is
@@ -18,6 +19,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #if !defined(__unix__) && !defined(__APPLE__)
 #error "pooled: impl/os/platform.hpp needs POSIX"
@@ -375,6 +378,59 @@ inline void pause(unsigned attempt) noexcept {
     } else {
         platform::sleep(50'000);
     }
+}
+
+// The environment. Nothing is allocated, so it may be read before main.
+
+// Null in a program that has more rights than its user: set-user-ID, set-group-ID and, with glibc, file capabilities.
+[[nodiscard]] inline char const* trusted_variable(char const* name) noexcept {
+#if defined(__GLIBC__) && defined(_GNU_SOURCE)
+    return ::secure_getenv(name);
+#else
+    return ::getuid() == ::geteuid() && ::getgid() == ::getegid() ? std::getenv(name) : nullptr;
+#endif
+}
+
+// 1: allowed; -1: not; 0: not read yet. Not a guarded static: a fork may happen at any moment.
+POOLED_STATE(std::atomic<int>, g_allows_huge_pages, {0});
+// Whether a pool may ask for huge pages, as the variable POOLED_HUGE_PAGES says to a program that runs already: 0 turns them off, 1 is the
+// default. Read once, when the first pool is made.
+[[nodiscard]] inline bool allows_huge_pages() noexcept {
+    int allows = g_allows_huge_pages.load(std::memory_order_relaxed);
+    if (allows != 0) return allows == 1;
+    constexpr char const* k_name = "POOLED_HUGE_PAGES";
+    char const* const value = platform::trusted_variable(k_name);
+    bool const is_digit = value != nullptr && (value[0] == '0' || value[0] == '1') && value[1] == '\0';
+    allows = is_digit && value[0] == '0' ? -1 : 1;
+    int unread = 0;
+    bool const is_first =
+        g_allows_huge_pages.compare_exchange_strong(unread, allows, std::memory_order_relaxed);
+    if (is_first && value != nullptr && !is_digit)
+        std::fprintf(
+            stderr,
+            "pooled: the environment variable %s is \"%.32s\" and is ignored; 0 turns huge pages off, 1 is "
+            "the default\n",
+            k_name, value);
+    return allows == 1;
+}
+
+// Numbers that a program's input does not predict: for marks and the order of addresses, not for cryptography.
+
+// A bijection on 64 bits in which each input bit affects all output bits (the finaliser of SplitMix64).
+[[nodiscard]] constexpr std::uint64_t scatter(std::uint64_t x) noexcept {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+// From the operating system; where it has none, or refuses, from the clock and the addresses of this process.
+[[nodiscard]] inline std::uint64_t random_bits() noexcept {
+    std::uint64_t bits = 0;
+#if defined(__linux__)
+    constexpr unsigned k_do_not_wait = 1;  // GRND_NONBLOCK: does not wait for entropy early in the boot
+    if (::syscall(__NR_getrandom, &bits, sizeof(bits), k_do_not_wait) == long{sizeof(bits)}) return bits;
+#endif
+    return scatter(static_cast<std::uint64_t>(platform::time()) ^ scatter(address_of(&bits)));
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform

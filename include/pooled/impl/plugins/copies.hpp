@@ -17,7 +17,7 @@
 // directory stays loaded (pin_this_library()).
 
 #include "pooled/config.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <array>
 #include <atomic>

@@ -21,8 +21,8 @@
 #include "pooled/impl/instrument/dead_pools.hpp"
 #include "pooled/impl/instrument/instrument.hpp"
 #include "pooled/impl/instrument/malloc_blocks.hpp"
-#include "pooled/impl/os/environment.hpp"
 #include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/memory.hpp"
@@ -197,7 +197,7 @@ inline pool_core& pool_core::create(pool_options options, sharing kind, std::uin
         &made_by == &g_registry,
         "pooled: a shared library runs the functions of another one with its own state; link the other one "
         "without -Bsymbolic, or compile it with -fvisibility=hidden");
-    options.huge_pages = detail::allows_huge_pages() && options.huge_pages;
+    options.huge_pages = platform::allows_huge_pages() && options.huge_pages;
     if (options.chunk_bytes > k_max_chunk_bytes)
         POOLED_THROW(std::invalid_argument(
             "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));

@@ -8,7 +8,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/detail/geometry.hpp"
+#include "pooled/detail/size_class.hpp"
 
 #include <array>
 #include <atomic>

@@ -16,7 +16,6 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/detail/geometry.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
