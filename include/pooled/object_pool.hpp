@@ -33,8 +33,7 @@
 #include "pooled/impl/object/deadline.hpp"
 #include "pooled/impl/pool/slow_path.hpp"
 #include "pooled/lifecycle.hpp"
-#include "pooled/object_options.hpp"
-#include "pooled/object_stats.hpp"
+#include "pooled/options.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/rc_ptr.hpp"
 #include "pooled/stats.hpp"
@@ -115,19 +114,19 @@ public:
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> acquire(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<shared>(k_or_throw, std::forward<Args>(args)...);
+        return get<shared>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> acquire_unique(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<unique>(k_or_throw, std::forward<Args>(args)...);
+        return get<unique>(or_throw(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer acquire_rc(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<rc>(k_or_throw, std::forward<Args>(args)...);
+        return get<rc>(or_throw(), std::forward<Args>(args)...);
     }
 
     // The same; empty when exhausted, or when there is no memory for another object.
@@ -135,19 +134,19 @@ public:
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> try_acquire(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<shared>(k_or_empty, std::forward<Args>(args)...);
+        return get<shared>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> try_acquire_unique(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<unique>(k_or_empty, std::forward<Args>(args)...);
+        return get<unique>(or_empty(), std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquire_arguments<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_INLINE_ENTRY rc_pointer try_acquire_rc(Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<rc>(k_or_empty, std::forward<Args>(args)...);
+        return get<rc>(or_empty(), std::forward<Args>(args)...);
     }
 
     // The same, but wait when exhausted, in the order of arrival; empty after the deadline. A released object goes to the first
@@ -158,21 +157,21 @@ public:
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<shared>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+        return get<shared>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_for(std::chrono::duration<Rep, Period> at_most, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<unique>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+        return get<unique>(at_most, std::forward<Args>(args)...);
     }
     template <class Rep, class Period, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc_for(std::chrono::duration<Rep, Period> at_most,
                                                                  Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<rc>(wait<for_duration<Rep, Period>>(at_most), std::forward<Args>(args)...);
+        return get<rc>(at_most, std::forward<Args>(args)...);
     }
 
     template <class Clock, class Duration, class... Args>
@@ -180,21 +179,21 @@ public:
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T>
     acquire_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<shared>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+        return get<shared>(deadline, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T>
     acquire_unique_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<unique>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+        return get<unique>(deadline, std::forward<Args>(args)...);
     }
     template <class Clock, class Duration, class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer
     acquire_rc_until(std::chrono::time_point<Clock, Duration> deadline, Args&&... args) {
         POOLED_ACQUISITION(nullptr);
-        return get<rc>(wait<until_time<Clock, Duration>>(deadline), std::forward<Args>(args)...);
+        return get<rc>(deadline, std::forward<Args>(args)...);
     }
 
 #if POOLED_HAS_STOP_TOKEN
@@ -205,7 +204,7 @@ public:
                                                                   Args&&... args) {
         if (token.stop_requested()) return {};
         POOLED_ACQUISITION(nullptr);
-        return get<shared>(wait<until_stopped>(token), std::forward<Args>(args)...);
+        return get<shared>(token, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
@@ -213,14 +212,14 @@ public:
                                                                     Args&&... args) {
         if (token.stop_requested()) return {};
         POOLED_ACQUISITION(nullptr);
-        return get<unique>(wait<until_stopped>(token), std::forward<Args>(args)...);
+        return get<unique>(token, std::forward<Args>(args)...);
     }
     template <class... Args>
         requires acquires_with<Lifecycle, T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY rc_pointer acquire_rc(std::stop_token const& token, Args&&... args) {
         if (token.stop_requested()) return {};
         POOLED_ACQUISITION(nullptr);
-        return get<rc>(wait<until_stopped>(token), std::forward<Args>(args)...);
+        return get<rc>(token, std::forward<Args>(args)...);
     }
 #endif
 
@@ -231,19 +230,11 @@ public:
 
     // Destroys all idle objects, including those in other threads' caches, and returns their memory to upstream. Returns how
     // many. O(idle objects).
-    std::size_t trim() noexcept {
-        std::size_t const count = m_recycler->discard_idle(in_use_objects::keep);
-        m_recycler->core().trim();
-        return count;
-    }
+    std::size_t trim() noexcept { return m_recycler->discard_idle(recycle_list::in_use::keep); }
 
     // The same; objects in use are destroyed with their last owner, not recycled: every object acquired from now on is new. Those
     // in use still count under the bound.
-    std::size_t clear() noexcept {
-        std::size_t const count = m_recycler->discard_idle(in_use_objects::outdate);
-        m_recycler->core().trim();
-        return count;
-    }
+    std::size_t clear() noexcept { return m_recycler->discard_idle(recycle_list::in_use::outdate); }
 
     // How many objects exist: capacity() == in_use() + idle(). An object that only weak_ptrs refer to is in use. Exact when
     // no other thread is acquiring or releasing.
@@ -290,16 +281,6 @@ public:
 
 private:
     friend struct object_pool_access;
-
-    using in_use_objects = recycle_list::in_use;
-
-    static constexpr auto k_or_throw = [](recycler_type& r) { return r.take_or_throw(); };
-    static constexpr auto k_or_empty = [](recycler_type& r) { return r.try_take(); };
-    // The clock is read only when this thread has no object cached.
-    template <class DeadlinePolicy, class Limit>
-    [[nodiscard]] static auto wait(Limit const& limit) {
-        return [&limit](recycler_type& r) { return r.wait_and_take(DeadlinePolicy(limit)); };
-    }
 
     using shared = shared_handle<T, recycler_type>;
     using unique = unique_handle<T, recycler_type>;

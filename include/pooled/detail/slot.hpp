@@ -71,28 +71,27 @@ struct slot_layout {
     }
 };
 
-// enable_shared_from_this<X> where T has it as a base that std::shared_ptr, too, finds: accessible, and just one.
+// The weak_ptr by which enable_shared_from_this knows its owner: its only member, private and not assignable from outside. In a
+// standard-layout class, object and first member have the same address, and a pointer to one is convertible to a pointer to the
+// other ([basic.compound]).
 template <class X>
-std::enable_shared_from_this<X>* find_shared_from_this(std::enable_shared_from_this<X>* base);
-template <class T>
-concept shares_from_this = requires(T* object) { detail::find_shared_from_this(object); };
-
-template <class X>
-void forget_owner(std::enable_shared_from_this<X>& base) noexcept {
+[[nodiscard]] std::weak_ptr<X>& owner_in(std::enable_shared_from_this<X> const& base) noexcept {
     using base_type = std::enable_shared_from_this<X>;
-    // Its only member is the weak_ptr, private and not assignable from outside. In a standard-layout class, object and first member
-    // have the same address, and a pointer to one is convertible to a pointer to the other ([basic.compound]).
-    static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>));
-    std::launder(reinterpret_cast<std::weak_ptr<X>*>(std::addressof(base)))->reset();
+    static_assert(std::is_standard_layout_v<base_type> && sizeof(base_type) == sizeof(std::weak_ptr<X>) &&
+                      alignof(base_type) == alignof(std::weak_ptr<X>),
+                  "pooled: std::enable_shared_from_this of this standard library is not one std::weak_ptr");
+    return *std::launder(reinterpret_cast<std::weak_ptr<X>*>(const_cast<base_type*>(std::addressof(base))));
 }
+
+// Derives from one std::enable_shared_from_this, accessible and unambiguous: what std::shared_ptr asks for, too.
+template <class T>
+concept shares_from_this = requires(T const& object) { detail::owner_in(object); };
 
 // The weak_ptr inside a T that derives from enable_shared_from_this refers to T itself: it keeps the control block, so the slot
 // would never become idle. Without owners it is expired, and of no use.
 template <class T>
 void forget_owners([[maybe_unused]] T& object) noexcept {
-    if constexpr (shares_from_this<T>)
-        detail::forget_owner(*static_cast<decltype(detail::find_shared_from_this(std::addressof(object)))>(
-            std::addressof(object)));
+    if constexpr (shares_from_this<T>) detail::owner_in(object).reset();
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

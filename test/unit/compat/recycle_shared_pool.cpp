@@ -212,10 +212,10 @@ struct ambiguous : one, other {};
 struct hidden : private std::enable_shared_from_this<hidden> {};
 
 TEST_F(recycle_shared_pool, does_not_set_a_weak_ptr_that_shared_ptr_does_not_set) {
-    static_assert(pooled::compat::detail::shares_from_this<one>);
-    static_assert(!pooled::compat::detail::shares_from_this<ambiguous>);
-    static_assert(!pooled::compat::detail::shares_from_this<hidden>);
-    static_assert(!pooled::compat::detail::shares_from_this<int>);
+    static_assert(pooled::detail::shares_from_this<one>);
+    static_assert(!pooled::detail::shares_from_this<ambiguous>);
+    static_assert(!pooled::detail::shares_from_this<hidden>);
+    static_assert(!pooled::detail::shares_from_this<int>);
     recycle::shared_pool<ambiguous> both;
     EXPECT_EQ(both.allocate()->one::weak_from_this().lock(), nullptr);
     recycle::shared_pool<hidden> none;

@@ -71,12 +71,10 @@ std::function<void(void*)> make_factory(Factory&&) {
 
 // detail/slot.hpp
 template <class X>
-void find_shared_from_this(std::enable_shared_from_this<X>*) {
+std::weak_ptr<X>& owner_in(std::enable_shared_from_this<X> const&) {
     ++g_hijacked;
-}
-template <class X>
-void forget_owner(std::enable_shared_from_this<X>&) {
-    ++g_hijacked;
+    static std::weak_ptr<X> nobody;
+    return nobody;
 }
 template <class T>
 void forget_owners(T&) noexcept {
@@ -98,13 +96,7 @@ void deallocate_bytes(Core&, T*, std::size_t, std::size_t) noexcept {
     ++g_hijacked;
 }
 
-// compat/shared_from_this.hpp
-template <class Base>
-std::weak_ptr<Base>& owner_of(std::enable_shared_from_this<Base> const&) {
-    ++g_hijacked;
-    static std::weak_ptr<Base> nobody;
-    return nobody;
-}
+// compat/recycle.hpp
 template <class T>
 void let_share(std::shared_ptr<T> const&) {
     ++g_hijacked;

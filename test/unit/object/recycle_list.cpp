@@ -247,7 +247,8 @@ TEST_F(recycle_list, while_its_only_user_waits_what_others_release_is_in_no_cach
         EXPECT_FALSE(is_cached) << "the waiter does not get it";
         EXPECT_TRUE(list.put(is_cached ? list.pop<sharing::shared>() : only));
     });
-    pooled::detail::grant const g = list.wait(pooled::detail::for_duration(std::chrono::minutes(1)));
+    pooled::detail::grant const g =
+        list.wait(pooled::detail::deadline<std::chrono::minutes>(std::chrono::minutes(1)));
     other.join();
     EXPECT_EQ(g.object, only);
     EXPECT_TRUE(list.give(only));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // The statistics of an object pool.
 
-#include "pooled/object_stats.hpp"
+#include "pooled/stats.hpp"
+
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"

@@ -10,13 +10,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ratio>
 
 using namespace std::chrono_literals;
 
 namespace {
 
-using pooled::detail::for_duration;
+using pooled::detail::deadline;
 using pooled::detail::grant;
 using pooled::detail::platform_atomics;
 
@@ -29,11 +28,11 @@ using wait_queue = pooled::detail::basic_wait_queue<by_hand>;
 using waiter = wait_queue::waiter;
 
 struct lasting {
-    for_duration<std::chrono::milliseconds::rep, std::milli> all;
+    deadline<std::chrono::milliseconds> all;
     static int watch(waiter&) noexcept { return 0; }
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept { return all.remaining(); }
 };
-[[nodiscard]] lasting no_time() { return {for_duration(std::chrono::milliseconds(0))}; }
+[[nodiscard]] lasting no_time() { return {deadline<std::chrono::milliseconds>(0ms)}; }
 [[nodiscard]] std::size_t number_of(grant g) { return g.to_build; }
 [[nodiscard]] waiter* release(wait_queue& queue, std::size_t number) {
     waiter* to_wake = nullptr;

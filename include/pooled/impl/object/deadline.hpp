@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Deadline policies: how long an acquire waits. When the wait begins, and after each wake-up, a policy computes how much longer to
-// sleep; it may also stop the waiter.
-//
-//   for_duration, until_time      remaining() counts down
-//   until_stopped                 no limit, but a stop may be requested (where the standard library has std::stop_token)
+// Deadlines: how long an acquire waits, from a duration, a time point or a stop token. When the wait begins, and after each wake-up,
+// remaining() is how much longer to sleep; watch() lets a stop end the wait.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/duration.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
 
+#include <concepts>
 #include <type_traits>
 #include <utility>
 
@@ -22,58 +20,56 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // The longest single sleep; a longer wait is several of them.
 inline constexpr std::chrono::nanoseconds k_longest_sleep = std::chrono::hours(1);
+// A century: the sum with the steady clock's time does not overflow.
+inline constexpr std::chrono::nanoseconds k_longest_wait = std::chrono::hours(24 * 365 * 100);
 
-// Converts any duration, including NaN and values that nanoseconds cannot represent, to 0 ... k_longest_sleep.
+// Converts any duration, including NaN and values that nanoseconds cannot represent, to 0 ... most.
 template <class Rep, class Period>
-[[nodiscard]] constexpr std::chrono::nanoseconds sleep_for(std::chrono::duration<Rep, Period> left) noexcept {
+[[nodiscard]] constexpr std::chrono::nanoseconds limited(std::chrono::duration<Rep, Period> left,
+                                                         std::chrono::nanoseconds most) noexcept {
     using seconds = std::chrono::duration<double>;
     double const s = seconds(left).count();
     if (!(s > 0)) return std::chrono::nanoseconds::zero();
-    if (s >= seconds(k_longest_sleep).count()) return k_longest_sleep;
+    if (s >= seconds(most).count()) return most;
     return std::chrono::ceil<std::chrono::nanoseconds>(left);
 }
 
+template <class Limit>
+class deadline;
+
 template <class Clock, class Duration>
-class until_time {
+class deadline<std::chrono::time_point<Clock, Duration>> {
 public:
-    explicit until_time(std::chrono::time_point<Clock, Duration> deadline) noexcept : m_deadline(deadline) {}
+    explicit deadline(std::chrono::time_point<Clock, Duration> end) noexcept : m_end(end) {}
     [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
+        using seconds = std::chrono::duration<double>;
         auto const now = Clock::now();
-        // Compared as seconds first: the clock's unit may be too small to represent a deadline that counts hours.
-        seconds const left = seconds(m_deadline.time_since_epoch()) - seconds(now.time_since_epoch());
-        if (!(left > -k_longest_sleep && left < k_longest_sleep)) return detail::sleep_for(left);
-        return m_deadline <= now ? std::chrono::nanoseconds::zero() : detail::sleep_for(m_deadline - now);
+        // Compared as seconds first: the clock's unit may be too small to represent an end that counts hours.
+        seconds const left = seconds(m_end.time_since_epoch()) - seconds(now.time_since_epoch());
+        if (!(left > -k_longest_sleep && left < k_longest_sleep))
+            return detail::limited(left, k_longest_sleep);
+        return detail::limited(m_end - now, k_longest_sleep);
     }
     [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
 
 private:
-    using seconds = std::chrono::duration<double>;
-    std::chrono::time_point<Clock, Duration> m_deadline;
+    std::chrono::time_point<Clock, Duration> m_end;
 };
 
-// Counted on the steady clock from when the wait begins; compared as seconds, so that no sum can overflow.
 template <class Rep, class Period>
-class for_duration {
+class deadline<std::chrono::duration<Rep, Period>> : public deadline<std::chrono::steady_clock::time_point> {
 public:
-    explicit for_duration(std::chrono::duration<Rep, Period> d) noexcept : m_duration(d) {}
-    [[nodiscard]] std::chrono::nanoseconds remaining() const noexcept {
-        return detail::sleep_for(seconds(m_duration) - seconds(clock::now() - m_start));
-    }
-    [[nodiscard]] static auto watch(waiter&) noexcept { return 0; }
-
-private:
-    using clock = std::chrono::steady_clock;
-    using seconds = std::chrono::duration<double>;
-    std::chrono::duration<Rep, Period> m_duration;
-    clock::time_point m_start = clock::now();
+    explicit deadline(std::chrono::duration<Rep, Period> at_most) noexcept
+        : deadline<std::chrono::steady_clock::time_point>(std::chrono::steady_clock::now() +
+                                                          detail::limited(at_most, k_longest_wait)) {}
 };
 
 #if POOLED_HAS_STOP_TOKEN
-class until_stopped {
+template <>
+class deadline<std::stop_token> {
 public:
-    explicit until_stopped(std::stop_token token) noexcept : m_token(std::move(token)) {}
+    explicit deadline(std::stop_token token) noexcept : m_token(std::move(token)) {}
     [[nodiscard]] static std::chrono::nanoseconds remaining() noexcept { return k_longest_sleep; }
-
     // While the result exists, stops the waiter when a stop is requested, or was requested before. Allocates no memory.
     [[nodiscard]] auto watch(waiter& w) const {
         return std::stop_callback(m_token, [&w]() noexcept { w.stop(); });
