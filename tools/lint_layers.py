@@ -37,7 +37,7 @@ def within(folder: str, names: str) -> list[str]:
 
 # A header may include its own layer and those before it. Files stand for themselves, folders for what is in them.
 LAYERS = {
-    "config": within("", "fwd config version") + within("detail/", "abi_name macros"),
+    "config": within("", "fwd config version") + within("detail/", "macros"),
     "base": [
         "error.hpp",
         *within("detail/", "algorithm atomics bits callable duration intrusive_list size_class"),
@@ -85,9 +85,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 # How many lines the headers of a layer have at most.
 LINES = {
     "base": 709,
-    "os": 1475,
+    "os": 1454,
     "heap": 2284,
-    "cache": 1613,
+    "cache": 1601,
     "pool": 3486,
     "teardown": 1571,
     "smart": 3571,

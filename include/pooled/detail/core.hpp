@@ -191,7 +191,7 @@ inline void pool_core::free() noexcept {
 inline bool pool_core::end_handle() noexcept {
     std::int64_t in_use = 0;
     {
-        scoped_lock const lock(caches().mutex());
+        scoped_lock const lock(caches());
         m_is_closed.store(true, std::memory_order_relaxed);
 #if POOLED_CHECKED
         g_dead_pools.on_close(this);
@@ -222,11 +222,11 @@ POOLED_CODE void pool_core::throw_exhausted(std::size_t bytes) const {
 }
 
 POOLED_CODE void pool_core::set_extension(pool_extension* one) noexcept {
-    scoped_lock const lock(caches().mutex());
+    scoped_lock const lock(caches());
     m_extension.store(one, std::memory_order_release);
 }
 POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept {
-    scoped_lock const lock(caches().mutex());
+    scoped_lock const lock(caches());
     if (extension() != nullptr) return false;
     m_extension.store(&one, std::memory_order_release);
     return true;

@@ -26,14 +26,14 @@ protected:
     cache_set_test() {
         EXPECT_TRUE(platform::has_heavy_barrier());
         EXPECT_TRUE(heap.grow(k_class));
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         for (std::size_t i = 0; i < 2; ++i) {
             caches[i].owner = &owners[i];
             set.link(caches[i]);
         }
     }
     ~cache_set_test() override {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         while (thread_cache* const cache = set.first())
             set.retire(*cache);
     }
@@ -92,7 +92,7 @@ TEST_F(cache_set_test, steals_all_classes_at_one_moment) {
         give_back(cache, k_class, take(cache, k_class, 100));
         give_back(cache, k_other, take(cache, k_other, 10));
     }
-    std::scoped_lock const lock(set.mutex());
+    std::scoped_lock const lock(set);
     bool const could_enter = set.steal_all([&] { return caches[0].gate.enter() || caches[1].gate.enter(); });
     EXPECT_FALSE(could_enter);
     EXPECT_EQ(set[k_class].outside() + set[k_other].outside(), 0U);
@@ -101,7 +101,7 @@ TEST_F(cache_set_test, steals_all_classes_at_one_moment) {
 TEST_F(cache_set_test, steals_from_those_who_took_no_slow_path_since_the_last_time) {
     give_back(caches[0], k_class, take(caches[0], k_class, 100));
     give_back(caches[1], k_class, take(caches[1], k_class, 100));
-    std::scoped_lock const lock(set.mutex());
+    std::scoped_lock const lock(set);
     caches[0].slow_calls.add(1);
     caches[1].slow_calls.add(1);
     set.steal_from_idle();
@@ -129,14 +129,14 @@ TEST_F(cache_set_test, keeps_all_owners_out_while_it_is_at_the_bound) {
     thread_cache late;
     late.owner = &t_state;
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.enter_bound();
         set.link(late);
         set.steal(k_class);  // resumes nobody
     }
     for (thread_cache* const cache : {&caches[0], &caches[1], &late})
         EXPECT_FALSE(cache->gate.enter());
-    std::scoped_lock const lock(set.mutex());
+    std::scoped_lock const lock(set);
     set.leave_bound();
     for (thread_cache* const cache : {&caches[0], &caches[1], &late}) {
         EXPECT_TRUE(cache->gate.enter());
@@ -151,7 +151,7 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     std::uint32_t const epoch = set.bound_epoch();
     EXPECT_FALSE(set.is_at_bound());
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.enter_bound();
         set.enter_bound();
     }
@@ -170,7 +170,7 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
     EXPECT_EQ(set[k_class].outside(), 0U);
     EXPECT_FALSE(caches[0].gate.enter());
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.leave_bound();
         set.leave_bound();
     }
@@ -184,7 +184,7 @@ TEST_F(cache_set_test, has_no_block_in_any_cache_while_it_is_at_the_bound) {
 
 TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.enter_bound();
     }
     std::vector<void*> all;
@@ -204,7 +204,7 @@ TEST_F(cache_set_test, finds_every_free_block_at_the_bound) {
     EXPECT_NE(other, nullptr) << "a block in a slot keeps no slab from another class";
     EXPECT_TRUE(set.deallocate(k_other, &caches[0], other));
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.leave_bound();
     }
     EXPECT_EQ(set[k_class].outside(), 0U);
@@ -226,7 +226,7 @@ TEST_F(cache_set_test, sets_the_bits_of_recent_blocks_when_other_classes_may_nee
         EXPECT_NE(set.allocate(k_class, nullptr), nullptr);
     flush_two();
     {
-        std::scoped_lock const lock(set.mutex());
+        std::scoped_lock const lock(set);
         set.steal_all([] { return true; });
     }
     EXPECT_FALSE(set[k_class].has_recent());

@@ -103,7 +103,7 @@ protected:
         own_core::destroy(*m_owner, m_owner->core());
         m_owner = nullptr;
     }
-    auto& lock() { return m_owner->core().caches().mutex(); }
+    auto& lock() { return m_owner->core().caches(); }
 
 private:
     owner* m_owner = nullptr;

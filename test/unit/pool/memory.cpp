@@ -38,7 +38,7 @@ protected:
     void make(std::size_t max_bytes = 0) {
         memory.emplace(pooled::pool_options{.max_bytes = max_bytes, .upstream = &failing}, "packets",
                        k_pool_id, true);
-        std::scoped_lock const lock(memory->caches().mutex());
+        std::scoped_lock const lock(memory->caches());
         for (std::size_t i = 0; i < 2; ++i) {
             caches[i].owner = &owners[i];
             memory->caches().link(caches[i]);
@@ -55,7 +55,7 @@ protected:
         EXPECT_EQ(upstream_memory.bytes(), 0U);
     }
     void close() {
-        std::scoped_lock const lock(memory->caches().mutex());
+        std::scoped_lock const lock(memory->caches());
         while (thread_cache* const cache = memory->caches().first())
             memory->caches().retire(*cache);
     }

@@ -7,8 +7,8 @@
 //   thread_cache ─┼─ class c ─▶ central c ─▶ slab_heap
 //   thread_cache ─┘
 //
-// Locks, in the order in which they may be taken: mutex(), those of the central free lists in ascending order, those
-// below. Functions require mutex() unless noted.
+// Locks, in the order in which they may be taken: that of the set, those of the central free lists in ascending order, those
+// below. Functions require that of the set unless noted.
 // Invariant: held_by_others(c) + held by the caller <= outside of central c.
 
 #include "pooled/config.hpp"
@@ -52,7 +52,7 @@ public:
     static constexpr std::uint32_t k_growth = 4;
 
     explicit cache_set(central::context const& pool) noexcept
-        : m_mutex(*this, pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
+        : m_mutex(pool.is_shared), m_pool(pool), m_forks_survived(g_forks_survived) {
         for (class_index c = 0; c < k_class_count; ++c)
             std::construct_at(&(*this)[c], m_pool, c);
     }
@@ -68,22 +68,12 @@ public:
     cache_set(cache_set const&) = delete;
     cache_set& operator=(cache_set const&) = delete;
 
-    // The set, locked, and with only those caches whose owners exist.
-    class caches_mutex {
-    public:
-        explicit caches_mutex(cache_set& caches, bool is_shared) noexcept
-            : m_mutex(is_shared), m_caches(caches) {}
-        void lock() noexcept {
-            m_mutex.lock();
-            m_caches.forget_dead();
-        }
-        void unlock() noexcept { m_mutex.unlock(); }
-
-    private:
-        optional_mutex m_mutex;
-        cache_set& m_caches;
-    };
-    [[nodiscard]] caches_mutex& mutex() noexcept { return m_mutex; }
+    // Locked, it has only those caches whose owners exist.
+    void lock() noexcept {
+        m_mutex.lock();
+        forget_dead();
+    }
+    void unlock() noexcept { m_mutex.unlock(); }
 
     // Retires the caches of threads that do not exist in this forked child.
     void forget_dead() noexcept {
@@ -193,7 +183,7 @@ public:
     }
     // For the owner of a cache that a fork has stopped. Takes the lock.
     void resume_after_fork(thread_cache& cache) noexcept {
-        scoped_lock const lock(m_mutex);
+        scoped_lock const lock(*this);
         if (!m_is_held && !fork_gate::is_passed() && !platform::is_barrier_refused() &&
             cache.gate.is_stopped_for_fork())
             cache.gate.resume();
@@ -202,7 +192,7 @@ public:
     // Makes memory for the structures of the class in the caches of eight threads, so that they make no system call. Throws
     // std::bad_alloc.
     void reserve_arrays(class_index c) {
-        scoped_lock const lock(m_mutex);
+        scoped_lock const lock(*this);
         for (class_index const one : {k_first_large, c})  // the first stands for the caches themselves
             if (one < k_class_count && !m_has_arrays[one]) {
                 for_each_array(
@@ -280,7 +270,7 @@ public:
             if (seen.is_draining) platform::pause(attempt);
         }
         // Other threads exchange blocks all the time: not any more.
-        scoped_lock const lock(m_mutex);
+        scoped_lock const lock(*this);
         m_are_slots_barred.store(true, std::memory_order_relaxed);
         wait_for_puts();
         do {
@@ -468,7 +458,7 @@ private:
         return detail::any_of(cache.classes, [](class_cache const& one) { return one.held() != 0; });
     }
 
-    caches_mutex m_mutex;
+    optional_mutex m_mutex;
     central::context m_pool;
     std::uint32_t m_forks_survived;
     bool m_is_held = false;

@@ -207,7 +207,7 @@ public:
         bool const dense = m_class < k_first_large && are_dense(blocks);
         if (m_pool.is_at_bound() || (dense && !has_recent())) return put(blocks);
         if (m_class >= k_first_large && m_recent.contains(blocks.front())) [[unlikely]]
-            fail_deallocation(m_pool.pool_name, blocks.front(), "the block is free already (double free)");
+            fail_deallocation(m_pool.pool_name, blocks.front(), slab::k_already_free);
         std::size_t const limit = recent_limit(blocks.size());
         if (!dense && limit > m_recent.capacity()) m_recent.reserve(limit);
         std::size_t const kept = detail::smaller(limit, m_recent.capacity());
@@ -374,15 +374,13 @@ private:
             m_free.add(static_cast<std::uint64_t>(next - at));
             at = next;
             if (!s.is_empty()) continue;
-            if (at != blocks.end() && s.error_of(*at) != slab::put_error::none) fail_put(s, *at);
+            if (at != blocks.end() && s.error_of(*at) != nullptr) fail_put(s, *at);
             remove_slab(s);
         }
     }
     POOLED_NOINLINE void fail_put(slab const& s, void* block) const noexcept {
-        fail_deallocation(m_pool.pool_name, block,
-                          s.error_of(block) == slab::put_error::already_free
-                              ? "the block is free already (double free)"
-                              : "no block starts there");
+        char const* const error = s.error_of(block);
+        fail_deallocation(m_pool.pool_name, block, error != nullptr ? error : slab::k_not_a_block);
     }
 
     void gave(class_cache& cache, std::uint32_t count) noexcept {

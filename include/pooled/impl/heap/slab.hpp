@@ -22,8 +22,8 @@
 //             a free span's length is `granules` of its first and of its last record; the last record of another span has 0
 //             there, unless it is also the first.
 //             held = a chunk's granules that are in use or reserved; a chunk with held == 0 can return to upstream.
-// Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none; both are held
-// when the class changes, and any thread may read which it is. O(1); take: O(words).
+// Chunks are guarded by the lock of the heap. Slabs are guarded by the lock of their class, or by that of the heap while they have none;
+// both are held when the class changes, and any thread may read which it is. O(1); take: O(words).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -131,8 +131,7 @@ struct alignas(k_cache_line) slab {
         total = free = 0;
     }
 
-    // Takes up to `count` free blocks, those with the lowest addresses, and passes each address to `visit`, ascending.
-    // Returns how many.
+    // Takes up to `count` free blocks, the lowest addresses first, and passes each address to `visit`. Returns how many.
     template <class Visit>
     std::uint32_t take(std::uint32_t count, Visit&& visit) noexcept {
         if ((purged & k_any_purged) == 0) [[likely]]
@@ -276,16 +275,17 @@ struct alignas(k_cache_line) slab {
         return block;
     }
 
-    enum class put_error : unsigned char { none, not_a_block, already_free };
-    // Why put() stopped at a block; none: it lies in another slab, or is a block that is not free.
-    [[nodiscard]] put_error error_of(void const* block) const noexcept {
+    static constexpr char const* k_already_free = "the block is free already (double free)";
+    static constexpr char const* k_not_a_block = "no block starts there";
+    // Why put() stopped at a block; null: it lies in another slab, or is a block that is not free.
+    [[nodiscard]] char const* error_of(void const* block) const noexcept {
         std::uintptr_t const offset = address_of(block) - address_of(blocks);
         std::size_t const size = k_geometry[size_class].block_bytes;
         std::size_t const index = offset / size;
         bool const is_block = index < total && index * size == offset;
         if (address_of(block) - address_of(memory()) >= bytes() || (is_block && !is_free(index)))
-            return put_error::none;
-        return is_block ? put_error::already_free : put_error::not_a_block;
+            return nullptr;
+        return is_block ? k_already_free : k_not_a_block;
     }
     // Requires index < total.
     [[nodiscard]] bool is_free(std::size_t index) const noexcept {

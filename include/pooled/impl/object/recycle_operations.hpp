@@ -37,7 +37,7 @@ public:
         if (m_gate != nullptr)
             m_gate->leave();
         else
-            m_list.m_core.caches().mutex().unlock();
+            m_list.m_core.caches().unlock();
     }
     section(section const&) = delete;
     section& operator=(section const&) = delete;
@@ -52,7 +52,7 @@ private:
         return false;
     }
     POOLED_NOINLINE void lock() noexcept {
-        m_list.m_core.caches().mutex().lock();
+        m_list.m_core.caches().lock();
         if (m_list.m_sole == nullptr) return;
         m_list.m_core.caches().stop();
         m_list.m_sole = nullptr;
@@ -364,7 +364,7 @@ inline void recycle_list::next_generation() noexcept {
 }
 
 POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
-    scoped_lock const lock(m_core.caches().mutex());
+    scoped_lock const lock(m_core.caches());
     m_core.caches().stop();
     m_sole = nullptr;
     bool const was_central = is_central();
@@ -383,7 +383,7 @@ POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
 }
 
 POOLED_CODE recycle_stack recycle_list::close() noexcept {
-    scoped_lock const lock(m_core.caches().mutex());
+    scoped_lock const lock(m_core.caches());
     m_core.caches().stop();
     m_sole = nullptr;
     next_generation();
@@ -402,7 +402,7 @@ POOLED_CODE bool recycle_list::abandon() noexcept {
 
 // Reads without stopping the owners: an object may be counted in two places at that moment.
 POOLED_CODE object_counts recycle_list::count() noexcept {
-    scoped_lock const lock(m_core.caches().mutex());
+    scoped_lock const lock(m_core.caches());
     std::size_t const kept = m_idle.size() + m_fresh.size();
     return {.capacity = m_outside + kept,
             .idle = kept + detail::smaller<std::size_t>(held(), m_outside),
@@ -412,7 +412,7 @@ POOLED_CODE object_counts recycle_list::count() noexcept {
             .steps = m_steps};
 }
 POOLED_CODE bool recycle_list::is_used_up() noexcept {
-    scoped_lock const lock(m_core.caches().mutex());
+    scoped_lock const lock(m_core.caches());
     return m_idle.size() + m_fresh.size() + held() == 0 && next_growth() == 0;
 }
 
@@ -428,7 +428,7 @@ POOLED_CODE void recycle_list::inspect_next(void (*look)(recycle_list const&, vo
 
 POOLED_CODE bool recycle_list::is_valid() noexcept {
     if (!m_core.is_valid()) return false;
-    scoped_lock const lock(m_core.caches().mutex());
+    scoped_lock const lock(m_core.caches());
     m_core.caches().stop();
     std::size_t const cached = held();
     std::size_t const kept = m_idle.size() + m_fresh.size();

@@ -2,7 +2,7 @@
 #pragma once
 
 // The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate.
-// Any thread may call; unlock() from the thread that locked. Satisfies Lockable.
+// Any thread may call; unlock() from the thread that locked. Satisfies BasicLockable.
 
 #include "pooled/config.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
@@ -16,16 +16,9 @@ public:
     mutex(mutex const&) = delete;
     mutex& operator=(mutex const&) = delete;
 
-    // `attempts`: how often to try before the thread sleeps.
-    void lock(unsigned attempts = raw_mutex::k_attempts) noexcept {
+    void lock() noexcept {
         g_fork_gate.enter();
-        m_mutex.lock(attempts);
-    }
-    [[nodiscard]] bool try_lock() noexcept {
-        g_fork_gate.enter();
-        if (m_mutex.try_lock()) return true;
-        g_fork_gate.leave();
-        return false;
+        m_mutex.lock();
     }
     void unlock() noexcept {
         m_mutex.unlock();
@@ -40,13 +33,12 @@ private:
 class optional_mutex {
 public:
     constexpr explicit optional_mutex(bool is_shared) noexcept : m_is_shared(is_shared) {}
-    void lock(unsigned attempts = raw_mutex::k_attempts) noexcept {
-        if (m_is_shared) m_mutex.lock(attempts);
+    void lock() noexcept {
+        if (m_is_shared) m_mutex.lock();
     }
     void unlock() noexcept {
         if (m_is_shared) m_mutex.unlock();
     }
-    [[nodiscard]] bool try_lock() noexcept { return !m_is_shared || m_mutex.try_lock(); }
 
 private:
     mutex m_mutex;

@@ -311,23 +311,15 @@ private:
     return ::pthread_atfork(prepare, parent, child) == 0;
 }
 
-// Sleeps while `state` is `value`; may return early.
-inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
-#if defined(__linux__)
-    ::syscall(__NR_futex, &state, k_futex_wait, value, nullptr, nullptr, 0);
-#else
-    state.wait(value, std::memory_order_relaxed);
-#endif
-}
-
-// As above, for at most `nanoseconds`, under 10^9 times 2^31.
+// Sleeps while `state` is `value`, for at most `nanoseconds`, under 10^9 times 2^31; negative: without an end. May return early.
 inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
-                       std::int64_t nanoseconds) noexcept {
+                       std::int64_t nanoseconds = -1) noexcept {
 #if defined(__linux__)
     timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
                            static_cast<long>(nanoseconds % 1'000'000'000)};
-    ::syscall(__NR_futex, &state, k_futex_wait, value, &at_most, nullptr, 0);
+    ::syscall(__NR_futex, &state, k_futex_wait, value, nanoseconds < 0 ? nullptr : &at_most, nullptr, 0);
 #else
+    if (nanoseconds < 0) return state.wait(value, std::memory_order_relaxed);
     if (state.load(std::memory_order_relaxed) != value) return;
     platform::sleep(static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000));
 #endif
@@ -440,11 +432,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // The policy of detail/atomics.hpp, extended by functions of the system.
 struct platform_atomics : std_atomics {
     static void heavy_barrier() noexcept { platform::heavy_barrier(); }
-    static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value) noexcept {
-        platform::wait_while(state, value);
-    }
     static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
-                           std::int64_t timeout_ns) noexcept {
+                           std::int64_t timeout_ns = -1) noexcept {
         platform::wait_while(state, value, timeout_ns);
     }
     static void wake_one(std::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }

@@ -25,9 +25,9 @@ public:
     basic_raw_mutex(basic_raw_mutex const&) = delete;
     basic_raw_mutex& operator=(basic_raw_mutex const&) = delete;
 
-    void lock(unsigned attempts = Attempts) noexcept {
+    void lock() noexcept {
         if (!try_lock()) [[unlikely]]
-            lock_slow(attempts);
+            lock_slow();
     }
 
     [[nodiscard]] bool try_lock() noexcept {
@@ -42,19 +42,17 @@ public:
         if (m_state.exchange(k_free, std::memory_order_release) == k_contended) Atomics::wake_one(m_state);
     }
 
-    static constexpr unsigned k_attempts = Attempts;
-
 private:
     static constexpr std::uint32_t k_free = 0;
     static constexpr std::uint32_t k_held = 1;
     static constexpr std::uint32_t k_contended = 2;
 
     // acquire: pairs with the release in unlock. 16,384 attempts: up to a millisecond.
-    POOLED_NOINLINE void lock_slow(unsigned attempts) noexcept {
+    POOLED_NOINLINE void lock_slow() noexcept {
         // A critical section is shorter than a system call, and after reserve(), threads that hand over objects must not need
         // one. So a thread spins long enough to wait even for a holder that was briefly preempted. With 128 attempts, 1 of 7
         // such hand-overs of 100,000 objects made a system call; with 16384, none of 60.
-        for (unsigned attempt = 0; attempt < attempts; ++attempt) {
+        for (unsigned attempt = 0; attempt < Attempts; ++attempt) {
             Atomics::relax();
             if (m_state.load(std::memory_order_relaxed) == k_free && try_lock()) return;
         }

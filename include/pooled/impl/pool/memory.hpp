@@ -119,7 +119,7 @@ public:
     // Returns all slabs to upstream, including those with blocks in use. O(threads + slabs + cached blocks).
     void discard() noexcept {
         upstream::call under_way(m_upstream);
-        unique_lock lock(m_caches.mutex());
+        unique_lock lock(m_caches);
         auto const all = m_caches.discard(m_slabs, under_way);
         lock.unlock();
         m_slabs.deallocate(all, under_way, slab_heap::refused::abandon);
@@ -198,12 +198,12 @@ private:
     class search_at_bound {
     public:
         explicit search_at_bound(pool_memory& memory) noexcept : m_memory(memory) {
-            scoped_lock const lock(m_memory.m_caches.mutex());
+            scoped_lock const lock(m_memory.m_caches);
             ++m_memory.m_searches;
             m_memory.m_caches.enter_bound();
         }
         ~search_at_bound() {
-            scoped_lock const lock(m_memory.m_caches.mutex());
+            scoped_lock const lock(m_memory.m_caches);
             if (m_memory.m_searches != 0) --m_memory.m_searches;
             if (m_memory.m_searches == 0 && m_memory.m_caches.has_recycled()) m_memory.m_caches.leave_bound();
         }
@@ -217,7 +217,7 @@ private:
     // `served`: requests in a row.
     void on_served(std::uint32_t served) noexcept {
         if (served / k_served <= m_caches.count() / 8) return;
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         if (m_searches == 0) m_caches.leave_bound();
     }
     static constexpr std::uint32_t k_served = 1024;
@@ -225,7 +225,7 @@ private:
     // Looks into the caches of other threads. Not for each of the slabs that are added when there are many threads: O(1), amortised.
     [[nodiscard]] bool steal(class_index c) noexcept {
         if (m_caches.is_at_bound() || !m_caches.is_worth_stealing(c)) return false;
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         return m_caches.steal(c);
     }
     // Cached blocks of other classes may be the only reason why slabs are in use: blocks that were freed in random order lie in
@@ -237,7 +237,7 @@ private:
         m_caches.drain_recent();
         if (m_slabs.has_free(c)) return true;
         if (!m_slabs.is_reserved_for(c)) return false;
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         return m_caches.steal_all([&] { return m_caches[c].free() != 0 || m_slabs.has_free(c); });
     }
     [[nodiscard]] void* allocate_exact(large_shape what);
@@ -312,7 +312,7 @@ inline void pool_memory::release_excess(std::size_t freed) noexcept {
 // Returns all free memory that is not reserved to upstream, including what threads have cached. Returns the number of bytes.
 inline std::size_t pool_memory::release_free() noexcept {
     {
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         m_caches.steal_all([] { return true; });
     }
     return m_slabs.release_chunks();
@@ -333,7 +333,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
         return m_caches[c].reserve(mine, count);
     };
     {
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         m_caches.drain_slots();
         m_caches.steal(smaller);  // cached blocks then count, and need not be stolen later
         m_caches.steal(larger);
@@ -390,7 +390,7 @@ POOLED_NOINLINE inline void pool_memory::release_unused() noexcept {
     if (m_slabs.has_reservations()) return;
     std::size_t const free_before = m_slabs.free_bytes();
     {
-        scoped_lock const lock(m_caches.mutex());
+        scoped_lock const lock(m_caches);
         m_caches.steal_from_idle();
     }
     m_caches.drain_slots();
@@ -417,7 +417,7 @@ inline std::int64_t pool_memory::close() noexcept {
 }
 
 inline void pool_memory::fill(pool_stats& sum) noexcept {
-    scoped_lock const lock(m_caches.mutex());
+    scoped_lock const lock(m_caches);
     m_caches.drain_slots();
     for (class_index c = 0; c < k_class_count; ++c) {
         central& list = m_caches[c];
@@ -456,7 +456,7 @@ inline void pool_memory::fill(pool_stats& sum) noexcept {
 }
 
 inline bool pool_memory::is_valid() noexcept {
-    scoped_lock const lock(m_caches.mutex());
+    scoped_lock const lock(m_caches);
     m_caches.stop();
     bool valid = m_slabs.is_valid() && m_upstream.used() <= m_upstream.max_bytes();
     for (class_index c = 0; c < k_class_count; ++c) {

@@ -283,7 +283,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
     cache->pool_id = core.id();
     cache->owner = &state;
     {
-        scoped_lock const lock(core.caches().mutex());
+        scoped_lock const lock(core.caches());
         if (core.is_closed()) {
             g_metadata.deallocate(memory, sizeof(thread_cache));
             return nullptr;
@@ -359,7 +359,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
     state.closed.store(nullptr, std::memory_order_relaxed);
     while (thread_cache* const cache = state.owned.first()) {
         if (pool_core* const core = cache->core) {
-            scoped_lock const caches_lock(core->caches().mutex());
+            scoped_lock const caches_lock(core->caches());
             core->retire(*cache);
         }
         disown(state, *cache);

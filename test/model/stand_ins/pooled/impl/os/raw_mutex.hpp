@@ -16,8 +16,7 @@ public:
     raw_mutex(raw_mutex const&) = delete;
     raw_mutex& operator=(raw_mutex const&) = delete;
 
-    static constexpr unsigned k_attempts = 1;
-    void lock(unsigned = k_attempts) noexcept { simulation::lock(this); }
+    void lock() noexcept { simulation::lock(this); }
     [[nodiscard]] bool try_lock() noexcept { return simulation::try_lock(this); }
     void unlock() noexcept { simulation::unlock(this); }
 
