@@ -391,7 +391,7 @@ private:
             for (std::size_t i = index(*r, r->end); i-- != 0;)
                 if (!is_marked(*r, i)) {
                     visit(static_cast<void*>(r->begin + i * m_bytes));
-                    settle();
+                    if (m_top != m_recent) settle();
                 }
     }
 
