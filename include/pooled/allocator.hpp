@@ -7,12 +7,11 @@
 //   pool_allocator<T, Pool>   one pointer, on a given pool or local_pool
 
 #include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/detail/origin.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/pool/registry.hpp"
 #include "pooled/pool.hpp"
 
 #include <cstddef>
@@ -20,6 +19,36 @@
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
+
+namespace detail {
+
+// `n` objects of T. One, the usual case, is inlined; others are out of line, so that its path stays small.
+template <class T, class Place>
+[[nodiscard]] POOLED_NOINLINE T* allocate_array(Place place, std::size_t n) {
+    std::size_t const bytes = saturating_multiply(n, sizeof(T));
+    if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+    return static_cast<T*>(detail::allocate_bytes_or_throw(place, bytes, alignof(T)));
+}
+template <class T, class Place>
+POOLED_NOINLINE void deallocate_array(Place place, T* p, std::size_t n) noexcept {
+    detail::deallocate_bytes(place, p, n * sizeof(T), alignof(T));
+}
+template <class T, class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE T* allocate_objects(Place place, std::size_t n) {
+    constexpr class_index c = class_for(sizeof(T), alignof(T));
+    if (n == 1 && c != k_large) [[likely]]
+        return static_cast<T*>(detail::allocate_or_throw(place, c, sizeof(T), alignof(T)));
+    return detail::allocate_array<T>(place, n);
+}
+template <class T, class Place>
+POOLED_ALWAYS_INLINE void deallocate_objects(Place place, T* p, std::size_t n) noexcept {
+    constexpr class_index c = class_for(sizeof(T), alignof(T));
+    if (n == 1 && c != k_large) [[likely]]
+        return detail::deallocate(place, c, p, sizeof(T));
+    detail::deallocate_array(place, p, n);
+}
+
+}  // namespace detail
 
 // Thread-safe. allocate throws std::bad_array_new_length when n objects exceed the address space, else std::bad_alloc.
 template <class T>
@@ -39,16 +68,10 @@ public:
 
     [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
         POOLED_ACQUISITION(nullptr);
-        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(detail::allocate_or_throw(detail::in_default_pool{}, detail::k_class_of<T>,
-                                                             sizeof(T), alignof(T)));
-        return detail::allocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), n);
+        return detail::allocate_objects<T>(detail::in_default_pool(), n);
     }
-
     void deallocate(T* p, std::size_t n) noexcept {
-        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return detail::deallocate(detail::in_default_pool{}, detail::k_class_of<T>, p, sizeof(T));
-        detail::deallocate_array<T, detail::sharing::shared>(detail::g_registry.default_core(), p, n);
+        detail::deallocate_objects(detail::in_default_pool(), p, n);
     }
 
     template <class Other>
@@ -79,19 +102,9 @@ public:
 
     [[nodiscard]] POOLED_TRACKED_ENTRY T* allocate(std::size_t n) {
         POOLED_ACQUISITION(nullptr);
-        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return static_cast<T*>(
-                detail::allocate_or_throw(detail::in_pool<detail::pool_access::k_sharing<Pool>>(*m_core),
-                                          detail::k_class_of<T>, sizeof(T), alignof(T)));
-        return detail::allocate_array<T, detail::pool_access::k_sharing<Pool>>(*m_core, n);
+        return detail::allocate_objects<T>(place(*m_core), n);
     }
-
-    void deallocate(T* p, std::size_t n) noexcept {
-        if (n == 1 && detail::k_class_of<T> != detail::k_large) [[likely]]
-            return detail::deallocate(detail::in_pool<detail::pool_access::k_sharing<Pool>>(*m_core),
-                                      detail::k_class_of<T>, p, sizeof(T));
-        detail::deallocate_array<T, detail::pool_access::k_sharing<Pool>>(*m_core, p, n);
-    }
+    void deallocate(T* p, std::size_t n) noexcept { detail::deallocate_objects(place(*m_core), p, n); }
 
     template <class Other>
     [[nodiscard]] friend bool operator==(pool_allocator const& a,
@@ -102,6 +115,7 @@ public:
 private:
     template <class, class>
     friend class pool_allocator;
+    using place = detail::in_pool<detail::pool_access::k_sharing<Pool>>;
 
     template <class Other>
     [[nodiscard]] bool is_of_pool_of(pool_allocator<Other, Pool> const& other) const noexcept {

@@ -11,137 +11,88 @@
 // Thread-safe.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/maker.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/make.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/pool.hpp"
 #include "pooled/tail.hpp"
 
 #include <cstddef>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE {
 
-// A new object, or array. Throws std::bad_alloc, what the constructor throws, and, unless it makes a std::shared_ptr, std::length_error
-// when the process has more than 16256 types of counted objects.
-template <detail::of_known_size T, class... Args>
+// A new object, or array: `args` are its constructor's; a T[] takes its length, a T[N] nothing. Throws std::bad_alloc, what the constructor
+// throws, std::bad_array_new_length for a length beyond the address space, and, unless it makes a std::shared_ptr, std::length_error when
+// the process has more than 16256 types of counted objects.
+template <class T, class... Args>
     requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> make_shared(Args&&... args) {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make<T>(detail::default_place(), std::forward<Args>(args)...);
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
-template <detail::not_array T, class... Args>
+template <class T, class... Args>
+    requires detail::made_from<T, Args...> && (!detail::bounded_array<T>)
 [[nodiscard]] POOLED_INLINE_ENTRY unique_ptr<T> make_unique(Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make<T>(detail::default_place(), std::forward<Args>(args)...);
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), std::forward<Args>(args)...);
 }
-template <detail::of_known_size T, class... Args>
+template <class T, class... Args>
     requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY rc_ptr<T> make_rc(Args&&... args) {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::is_only_weakly_counted<T>);
-    return detail::by_rc<detail::among_threads>::template make<T>(detail::default_place(),
-                                                                  std::forward<Args>(args)...);
+    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(),
+                                                                 std::forward<Args>(args)...);
 }
-template <detail::of_known_size T, class... Args>
+template <class T, class... Args>
     requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::is_only_weakly_counted<T>);
-    return detail::by_rc<detail::on_one_thread>::template make<T>(detail::default_place(),
-                                                                  std::forward<Args>(args)...);
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(),
+                                                                 std::forward<Args>(args)...);
 }
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_shared::template make<T>(detail::default_place(), count);
-}
+
+// An array of copies of `value`. Throws the same.
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count,
-                                                                  std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_shared::template make<T>(detail::default_place(), count, value);
+                                                                  detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_shared::template make<T>(detail::default_place(), value);
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), value);
 }
 template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make<T>(detail::default_place(), count);
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::among_threads>::template make<T>(detail::default_place(), count);
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count,
-                                                     std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::among_threads>::template make<T>(detail::default_place(), count, value);
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count, detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::among_threads>::template make<T>(detail::default_place(), value);
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::on_one_thread>::template make<T>(detail::default_place(), count);
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), value);
 }
 template <detail::unbounded_array T>
 [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count,
-                                                                 std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::on_one_thread>::template make<T>(detail::default_place(), count, value);
+                                                                 detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count, value);
 }
 template <detail::bounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::on_one_thread>::template make<T>(detail::default_place(), value);
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(detail::row_of<T> const& value) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), value);
 }
 
 // Default-initialised: a trivial T is not written at all. Throws the same.
-template <detail::of_known_size T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite() {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make<T, detail::on_failure::throws, detail::initialise::by_default>(
-        detail::default_place());
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(Count... count) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_shared::template make<T, detail::on_failure::throws, detail::initialise::by_default>(
-        detail::default_place(), count);
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...> && (!detail::bounded_array<T>)
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(Count... count) {
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), count..., detail::for_overwrite());
 }
-template <detail::not_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite() {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make<T, detail::on_failure::throws, detail::initialise::by_default>(
-        detail::default_place());
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make<T, detail::on_failure::throws, detail::initialise::by_default>(
-        detail::default_place(), count);
-}
-template <detail::of_known_size T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite() {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::is_only_weakly_counted<T>);
-    return detail::by_rc<detail::among_threads>::template make<T, detail::on_failure::throws,
-                                                               detail::initialise::by_default>(
-        detail::default_place());
-}
-template <detail::unbounded_array T>
-[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_rc<detail::among_threads>::template make<T, detail::on_failure::throws,
-                                                               detail::initialise::by_default>(
-        detail::default_place(), count);
+template <class T, class... Count>
+    requires detail::made_of_length<T, Count...>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc_for_overwrite(Count... count) {
+    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count...,
+                                                                 detail::for_overwrite());
 }
 
 // A T of `args`, followed in the same block by `count` objects of Element: value-initialised, or default-initialised (the T as well if there are
@@ -150,90 +101,64 @@ template <detail::unbounded_array T>
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make_with_tail<T, Element>(detail::default_place(), count,
-                                                                  std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_shared, T, Element>(detail::in_default_pool(), count,
+                                                                 std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<detail::tailed<T, Element>>
 make_shared_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return detail::by_shared::template make_with_tail<T, Element, detail::on_failure::throws,
-                                                      detail::initialise::by_default>(
-        detail::default_place(), count, std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_shared, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
 make_unique_with_tail(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make_with_tail<T, Element>(detail::default_place(), count,
-                                                                  std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_unique, T, Element>(detail::in_default_pool(), count,
+                                                                 std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<detail::tailed<T, Element>>
 make_unique_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(nullptr);
-    return detail::by_unique::template make_with_tail<T, Element, detail::on_failure::throws,
-                                                      detail::initialise::by_default>(
-        detail::default_place(), count, std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_unique, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>> make_rc_with_tail(std::size_t count,
                                                                                         Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, Element>>);
-    return detail::by_rc<detail::among_threads>::template make_with_tail<T, Element>(
-        detail::default_place(), count, std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_rc<detail::among_threads>, T, Element>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 template <class T, class Element, class... Args>
 [[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<detail::tailed<T, Element>>
 make_rc_with_tail_for_overwrite(std::size_t count, Args&&... args) {
-    POOLED_ACQUISITION(detail::is_only_weakly_counted<detail::tailed<T, Element>>);
-    return detail::by_rc<detail::among_threads>::template make_with_tail<
-        T, Element, detail::on_failure::throws, detail::initialise::by_default>(
-        detail::default_place(), count, std::forward<Args>(args)...);
+    return detail::make_with_tail<detail::by_rc<detail::among_threads>, T, Element, detail::for_overwrite>(
+        detail::in_default_pool(), count, std::forward<Args>(args)...);
 }
 
 // pool.make_shared<T>(...) in the form of std::allocate_shared. The latter also works, with a pool_allocator, but its control
 // block then holds the allocator: 8 bytes more. Throws what make_shared throws. The parameter has the pool's own type, not its
 // base: an unqualified call with an argument from std also finds std::allocate_shared, which would then match better.
-template <detail::not_array T, detail::pool_type Pool, class... Args>
+template <class T, detail::pool_type Pool, class... Args>
+    requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
-    POOLED_ACQUISITION(detail::standard_control_block::is_only_weak);
-    return pool.template make_shared<T>(std::forward<Args>(args)...);
-}
-template <detail::unbounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(count);
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), std::forward<Args>(args)...);
 }
 template <detail::unbounded_array T, detail::pool_type Pool>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,
-                                                                      std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(count, value);
-}
-template <detail::bounded_array T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>();
+                                                                      detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count, value);
 }
 template <detail::bounded_array T, detail::pool_type Pool>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool,
-                                                                      std::remove_extent_t<T> const& value) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared<T>(value);
+                                                                      detail::row_of<T> const& value) {
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), value);
 }
-
-template <detail::of_known_size T, detail::pool_type Pool>
-[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool) {
-    POOLED_ACQUISITION(std::is_array_v<T> ? nullptr : detail::standard_control_block::is_only_weak);
-    return pool.template make_shared_for_overwrite<T>();
-}
-template <detail::unbounded_array T, detail::pool_type Pool>
+template <class T, detail::pool_type Pool, class... Count>
+    requires detail::made_of_length<T, Count...>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared_for_overwrite(Pool& pool,
-                                                                                    std::size_t count) {
-    POOLED_ACQUISITION(nullptr);
-    return pool.template make_shared_for_overwrite<T>(count);
+                                                                                    Count... count) {
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count...,
+                                              detail::for_overwrite());
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE

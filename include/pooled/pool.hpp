@@ -13,9 +13,12 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/maker.hpp"
+#include "pooled/detail/origin.hpp"
 #include "pooled/detail/size_class.hpp"
+#include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/live_report.hpp"
 #include "pooled/impl/plugins/for_others.hpp"
@@ -77,11 +80,13 @@ public:
     // is then as before. trim() ends the reservation. O(count / blocks of a slab).
     template <class T>
     void reserve(std::size_t count) {
-        auto const [shared, counted] = detail::reserve_shapes<T>();
-        detail::reserve_classes(
-            *m_core, any_class_for(shared.bytes, shared.align), any_class_for(counted.bytes, counted.align),
-            count,
-            {detail::larger(shared.bytes, counted.bytes), detail::larger(shared.align, counted.align)});
+        using object = std::remove_cv_t<T>;
+        using shared = standard_control_block;
+        using counted = counted_object<object, from_default>;
+        detail::reserve_classes(*m_core, any_class_for(shared::k_bytes<object>, shared::k_align<object>),
+                                any_class_for(counted::k_bytes, counted::k_align), count,
+                                {detail::larger(shared::k_bytes<object>, counted::k_bytes),
+                                 detail::larger(shared::k_align<object>, counted::k_align)});
     }
 
     // The same for blocks.
@@ -144,6 +149,10 @@ struct pool_access {
     template <sharing Sharing>
     [[nodiscard]] static pool_core& core(basic_pool<Sharing> const& one) noexcept {
         return *one.m_core;
+    }
+    template <sharing Sharing>
+    [[nodiscard]] static in_pool<Sharing> place(basic_pool<Sharing> const& one) noexcept {
+        return in_pool<Sharing>(*one.m_core);
     }
     template <sharing Sharing>
     [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {

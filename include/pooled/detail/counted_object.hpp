@@ -195,8 +195,7 @@ private:
     }
     static void free(void* header) noexcept {
         if constexpr (k_offset != sizeof(count_header)) instrument::mark_header(header);
-        Origin::deallocate_block(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes,
-                                 k_align);
+        Origin::deallocate(reinterpret_cast<std::byte*>(object_of(header)) - k_offset, k_bytes, k_align);
     }
 
     static constexpr block_type k_type{.retire = retire,
@@ -208,13 +207,12 @@ private:
                                        .object_bytes = sizeof(T)};
 };
 
-// Whether only weak pointers keep the object of make_rc that lies in the block.
-template <class T>
+// Whether only weak pointers keep the object of make_rc that lies so many bytes into the block.
+template <std::size_t Offset>
 [[nodiscard]] bool is_only_weakly_counted(void const* block) noexcept {
-    std::size_t const offset = detail::larger(alignof(T), sizeof(count_header)) - sizeof(count_header);
-    auto const& header =
-        *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) + offset);
-    return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;
+    auto const& header = *reinterpret_cast<count_header const*>(static_cast<std::byte const*>(block) +
+                                                                Offset - sizeof(count_header));
+    return count_header::strong_in(header.word.load(std::memory_order_relaxed)) == 0;
 }
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

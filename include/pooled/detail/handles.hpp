@@ -11,7 +11,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/make_rc.hpp"
+#include "pooled/detail/make.hpp"
 #include "pooled/detail/recycler.hpp"
 #include "pooled/detail/slot.hpp"
 #include "pooled/detail/standard_control_block.hpp"
@@ -87,13 +87,6 @@ public:
         return object;
     }
 
-    // Requires a slot with a header.
-    [[nodiscard]] static bool is_only_weak(void const* slot) noexcept {
-        auto const& header = *reinterpret_cast<count_header const*>(
-            static_cast<std::byte const*>(slot) + Recycler::layout::k_offset - sizeof(count_header));
-        return (header.word.load(std::memory_order_relaxed) & count_header::k_strong_mask) == 0;
-    }
-
 private:
     static slot& slot_of(void* header) noexcept {
         return Recycler::layout::slot_of(
@@ -166,12 +159,12 @@ struct unique_handle {
 template <class T, class Recycler, class Counting>
 struct rc_handle {
     using pointer = rc_ptr_of<T, Counting>;
-    static constexpr tracking::weak_test k_is_only_weak = &recycled_object<T, Recycler>::is_only_weak;
+    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<Recycler::layout::k_offset>;
 
     type_tag const type = recycled_object<T, Recycler>::tag();
     [[nodiscard]] POOLED_ALWAYS_INLINE pointer own(slot* s) const noexcept {
         if (s == nullptr) return {};
-        return detail::adopt_made<T, Counting>(
+        return rc_owner<Counting>::template own<T>(
             recycled_object<T, Recycler>::set_header(*s, type, count_header::k_sole));
     }
 };

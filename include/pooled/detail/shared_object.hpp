@@ -32,8 +32,6 @@ class shared_object {
     using control = standard_control_block;
 
 public:
-    static constexpr bool k_is_deferrable = k_is_deferrable_type<T> && control::k_is_known;
-
     // Called when the last owner is gone.
     POOLED_ALWAYS_INLINE static void drop(T* object) noexcept {
         if (Origin::k_is_immediate && t_teardown.may_recurse()) [[likely]]
@@ -97,7 +95,7 @@ private:
     static void finish(void* block) noexcept {
         std::destroy_at(object_in(block));
         [[maybe_unused]] frees_control_block const how(0);
-        Origin::deallocate_block(block, control::k_bytes<T>, control::k_align<T>);
+        Origin::deallocate(block, control::k_bytes<T>, control::k_align<T>);
     }
     static void finish_observed(void* block) noexcept {
 #if POOLED_CHECKED

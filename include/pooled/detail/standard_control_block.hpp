@@ -7,12 +7,9 @@
 //   libstdc++  | vptr: 8 | mutex: 0 | #shared: 4 | #weak + (#shared != 0): 4 | object |
 //   libc++     | vptr: 8 | #shared − 1: 8 | #weak + (#shared != 0) − 1: 8 | object |
 //
-// An array's lies in front of the elements in libc++, after them in libstdc++.
-//
 // The mutex is there where libstdc++ was built for a processor without atomic exchange of bytes, as for riscv64. Nothing here
 // needs it: weak_ptr::lock() alone takes it. Both libraries have members to take and drop a weak reference. With an empty allocator
-// the object follows at its alignment; test/unit/smart/standard_control_block.cpp compares all of it with the library in use. With
-// another standard library, `k_is_known` is false, and destruction recurses as it does there.
+// the object follows at its alignment; test/unit/smart/standard_control_block.cpp compares all of it with the library in use.
 
 #include "pooled/config.hpp"
 #include "pooled/detail/bits.hpp"
@@ -25,7 +22,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 class standard_control_block {
 public:
 #if defined(_LIBCPP_VERSION)
-    static constexpr bool k_is_known = true;
     using base = std::__shared_weak_count;
     static_assert(sizeof(base) == 24);
 
@@ -41,13 +37,7 @@ public:
         return __atomic_load_n(reinterpret_cast<long const*>(static_cast<std::byte const*>(block) + 8),
                                __ATOMIC_RELAXED) == -1;
     }
-    // Where an array's is in the memory that `Allocator` allocated as `n` values; k_size_max: not known.
-    template <class Allocator>
-    static constexpr std::size_t offset_in_array(std::size_t) noexcept {
-        return 0;
-    }
 #elif defined(__GLIBCXX__)
-    static constexpr bool k_is_known = true;
     using base = std::_Sp_counted_base<>;
     static constexpr std::size_t k_counts = sizeof(base) - 2 * sizeof(int);  // bytes in front of them
     static_assert(k_counts == sizeof(void*) || std::__default_lock_policy == std::_S_mutex);
@@ -67,23 +57,8 @@ public:
     static int const* counts_of(void const* block) noexcept {
         return reinterpret_cast<int const*>(static_cast<std::byte const*>(block) + k_counts);
     }
-    template <class Allocator>
-    static constexpr std::size_t offset_in_array(std::size_t n) noexcept {
-        using control = std::_Sp_counted_array<Allocator, std::__default_lock_policy>;
-        return round_up((n - control::_S_tail()) * sizeof(typename Allocator::value_type), alignof(control));
-    }
 #else
-    static constexpr bool k_is_known = false;
-    struct base {};
-
-    static void add_weak(void*) noexcept {}
-    static void release_weak(void*) noexcept {}
-    static bool is_observed(void const*) noexcept { return false; }
-    static bool is_only_weak(void const*) noexcept { return false; }
-    template <class Allocator>
-    static constexpr std::size_t offset_in_array(std::size_t) noexcept {
-        return k_size_max;
-    }
+#error "pooled needs libstdc++ or libc++"
 #endif
 
     template <class T>

@@ -16,14 +16,15 @@ namespace app {
     void name(Any&&...) = delete
 
 POOLED_TEST_HIJACK(adopt);
-POOLED_TEST_HIJACK(adopt_made);
 POOLED_TEST_HIJACK(address_of);
 POOLED_TEST_HIJACK(addressof);
 POOLED_TEST_HIJACK(allocate_array);
-POOLED_TEST_HIJACK(allocate_shared_in);
+POOLED_TEST_HIJACK(allocate_elements);
+POOLED_TEST_HIJACK(allocate_object);
 POOLED_TEST_HIJACK(cast);
 POOLED_TEST_HIJACK(construct_at);
-POOLED_TEST_HIJACK(construct_counted);
+POOLED_TEST_HIJACK(construct_in);
+POOLED_TEST_HIJACK(construct_rows);
 POOLED_TEST_HIJACK(create_object);
 POOLED_TEST_HIJACK(deallocate_array);
 POOLED_TEST_HIJACK(deallocate_bytes);
@@ -40,9 +41,10 @@ POOLED_TEST_HIJACK(introduce);
 POOLED_TEST_HIJACK(is_incremental);
 POOLED_TEST_HIJACK(launder);
 POOLED_TEST_HIJACK(drop_outermost);
-POOLED_TEST_HIJACK(make_counted);
-POOLED_TEST_HIJACK(make_counted_by_default);
-POOLED_TEST_HIJACK(make_unique_array_in);
+POOLED_TEST_HIJACK(make);
+POOLED_TEST_HIJACK(make_array);
+POOLED_TEST_HIJACK(make_object);
+POOLED_TEST_HIJACK(make_with_tail);
 POOLED_TEST_HIJACK(move);
 POOLED_TEST_HIJACK(push_default);
 POOLED_TEST_HIJACK(push_found);
@@ -51,7 +53,6 @@ POOLED_TEST_HIJACK(retire);
 POOLED_TEST_HIJACK(start_of);
 POOLED_TEST_HIJACK(tear_down);
 POOLED_TEST_HIJACK(try_destroy);
-POOLED_TEST_HIJACK(try_make_counted);
 
 int g_alive = 0;
 

@@ -26,8 +26,6 @@ namespace {
 
 using control = pooled::detail::standard_control_block;
 
-static_assert(control::k_is_known, "the tests run with libstdc++ and libc++ only");
-
 // What happened to the one block of a test.
 struct record {
     std::byte* block = nullptr;

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// How objects are made. A make_ function is one of three kinds of pointer, and one of three shapes:
+//
+//                 object                   followed by a tail               array
+//   by_shared     std::allocate_shared     the same, in a larger block      a tail, to whose first element the pointer points
+//   by_counted    header | object          the same, in a larger block      length | header | elements; see counted_elements.hpp
+//
+// in a place: in_default_pool, whose id is a constant, or in_pool. The block is allocated first, then the object is constructed; the block
+// returns to the pool if that throws. Arguments of `for_overwrite` stand for default-initialisation.
+//
+// As thread-safe as the pool.
+
+#include "pooled/config.hpp"
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/control_block.hpp"
+#include "pooled/detail/counted_elements.hpp"
+#include "pooled/detail/counted_object.hpp"
+#include "pooled/detail/counted_ptr.hpp"
+#include "pooled/detail/fast_path.hpp"
+#include "pooled/detail/origin.hpp"
+#include "pooled/detail/standard_control_block.hpp"
+#include "pooled/fwd.hpp"
+#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/teardown/block_type.hpp"
+#include "pooled/rc_from_this.hpp"
+#include "pooled/rc_ptr.hpp"
+#include "pooled/tail.hpp"
+#include "pooled/unique_ptr.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
+
+template <class T>
+concept unbounded_array = std::is_unbounded_array_v<T>;
+template <class T>
+concept bounded_array = std::is_bounded_array_v<T>;
+
+// What makes a T: arguments of its constructor, nothing for a T[N], its length for a T[].
+template <class T, class... Args>
+concept made_from =
+    !std::is_array_v<T> || (bounded_array<T> && sizeof...(Args) == 0) ||
+    (unbounded_array<T> && sizeof...(Args) == 1 && (std::convertible_to<Args, std::size_t> && ...));
+// The same for one that is default-initialised.
+template <class T, class... Count>
+concept made_of_length = made_from<T, Count...> && (std::is_array_v<T> || sizeof...(Count) == 0);
+template <class T>
+using row_of = std::remove_extent_t<T>;
+
+// How the counted pointers of a pool count: without atomics in a local pool.
+template <sharing Sharing>
+using counting_of = std::conditional_t<Sharing == sharing::shared, among_threads, on_one_thread>;
+
+template <class T, class... Args>
+inline constexpr bool k_is_constructible = std::is_constructible_v<T, Args...>;
+template <class T>
+inline constexpr bool k_is_constructible<T, for_overwrite> = std::is_constructible_v<T>;
+
+// Whether T is made of the arguments. If not, the first error says so and names T; others would be deep in a control block.
+template <class T, class... Args>
+consteval bool is_made_of() {
+    static_assert(k_is_constructible<T, Args...>,
+                  "pooled: T has no accessible constructor that takes these arguments, or no destructor");
+    return k_is_constructible<T, Args...>;
+}
+
+// `bytes`, followed by `count` elements. Throws std::bad_array_new_length if they exceed the address space, and what the pool throws; or
+// is null.
+template <class Element, on_failure OnFailure, class Place>
+[[nodiscard]] void* allocate_elements(Place const& place, std::size_t bytes, std::size_t count,
+                                      std::size_t align) {
+    bytes = saturating_add(bytes, saturating_multiply(count, sizeof(Element)));
+    if constexpr (OnFailure == on_failure::throws) {
+        if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+        return detail::allocate_bytes_or_throw(place, bytes, align);
+    } else {
+        return bytes != k_size_max ? detail::try_allocate_bytes(place, bytes, align) : nullptr;
+    }
+}
+
+// What follows from the arguments of an object's constructor: the first one of an object with a tail is a tail_length. allocate() throws what
+// the pool throws, or returns null.
+template <class Place, class... Args>
+struct block_for {
+    using origin =
+        std::conditional_t<std::is_same_v<Place, in_default_pool>, from_default, from_pool<Place::k_sharing>>;
+    template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static void* allocate(Place const& place, Args const&...) {
+        return detail::allocate_object<Bytes, Align, OnFailure>(place);
+    }
+};
+template <class Place, class Row, class Initial, class... Args>
+struct block_for<Place, tail_length<Row, Initial>, Args...> {
+    using origin = from_any<>;
+    template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
+    [[nodiscard]] static void* allocate(Place const& place, tail_length<Row, Initial> const& tail,
+                                        Args const&...) {
+        return detail::allocate_elements<Row, OnFailure>(place, Bytes, tail.count, Align);
+    }
+};
+
+// Returns its block to the pool unless released: a guard while a constructor may throw.
+template <class Origin>
+class held_block {
+public:
+    held_block(void* block, std::size_t bytes, std::size_t align) noexcept
+        : m_block(block), m_bytes(bytes), m_align(align) {}
+    POOLED_ALWAYS_INLINE ~held_block() {
+        if (m_block != nullptr) Origin::deallocate(m_block, m_bytes, m_align);
+    }
+    held_block(held_block const&) = delete;
+    held_block& operator=(held_block const&) = delete;
+
+    void release() noexcept { m_block = nullptr; }
+
+private:
+    void* m_block;
+    std::size_t m_bytes;
+    std::size_t m_align;
+};
+
+// Whether objects of the pool are to be deferred when they are dropped. Throws std::bad_alloc.
+template <class Place>
+[[nodiscard]] POOLED_ALWAYS_INLINE bool is_to_be_deferred([[maybe_unused]] Place const& place) {
+    if constexpr (std::is_same_v<Place, in_default_pool>)
+        return false;
+    else
+        return !place.core().is_immediate() && detail::prepare_deferral(place.core());
+}
+
+struct by_shared {
+    template <class T>
+    using pointer = std::shared_ptr<T>;
+    template <class T>
+    static constexpr tracking::weak_test k_is_only_weak = standard_control_block::is_only_weak;
+
+    template <class T, on_failure OnFailure, class Place, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_object(Place const& place,
+                                                                             Args&&... args) {
+        using origin = typename block_for<Place, std::remove_cvref_t<Args>...>::origin;
+        if constexpr (std::is_same_v<origin, from_default>) {
+            return std::allocate_shared<T>(control_block_allocator<std::remove_cv_t<T>, from_default>(),
+                                           std::forward<Args>(args)...);
+        } else {
+            if constexpr (k_is_deferrable_type<T>)
+                if (detail::is_to_be_deferred(place)) [[unlikely]]
+                    return by_shared::make_in<T, typename origin::deferring, OnFailure>(
+                        place, std::forward<Args>(args)...);
+            return by_shared::make_in<T, origin, OnFailure>(place, std::forward<Args>(args)...);
+        }
+    }
+
+    // The control block of std::allocate_shared for an array has another place in each standard library, and no size of which one knows.
+    template <class T, on_failure OnFailure, class Place, class Initial = by_value>
+    [[nodiscard]] static std::shared_ptr<T> make_array(Place const& place, auto const& rows,
+                                                       Initial const& initial = {}) {
+        auto owner = by_shared::make_object<shared_elements<element_of<T>>, OnFailure>(
+            place, tail_length<std::remove_cv_t<row_of<T>>, Initial>{detail::elements_in<T>(rows), initial});
+        if (owner == nullptr) return {};
+        auto* const first = reinterpret_cast<row_of<T>*>(owner->pooled_tail_first());
+        return std::shared_ptr<T>(std::move(owner), first);
+    }
+
+private:
+    template <class T, class Origin, on_failure OnFailure, class Place, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_in(Place const& place, Args&&... args) {
+        using object = std::remove_cv_t<T>;
+        using control = standard_control_block;
+        t_given_block = block_for<Place, std::remove_cvref_t<Args>...>::template allocate<
+            control::k_bytes<object>, control::k_align<object>, OnFailure>(place, args...);
+        if constexpr (OnFailure == on_failure::returns_empty)
+            if (t_given_block == nullptr) return {};
+        return std::allocate_shared<T>(control_block_allocator<object, Origin>(),
+                                       std::forward<Args>(args)...);
+    }
+};
+
+// unique_ptr and rc_ptr, by their Owner.
+template <class Owner>
+struct by_counted : Owner {
+    template <class T, on_failure OnFailure, class Place, class... Args>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static auto make_object(Place const& place, Args&&... args) {
+        using object = std::remove_cv_t<T>;
+        using block_for = detail::block_for<Place, std::remove_cvref_t<Args>...>;
+        using origin = typename block_for::origin;
+        using counted = counted_object<object, origin>;
+        type_tag const type = by_counted::tag<object, origin>(place);
+        void* const block =
+            block_for::template allocate<counted::k_bytes, counted::k_align, OnFailure>(place, args...);
+        if constexpr (OnFailure == on_failure::returns_empty)
+            if (block == nullptr) return typename Owner::template pointer<T>();
+        held_block<origin> held(block, counted::k_bytes, counted::k_align);
+        object* const made =
+            detail::construct_in<object>(counted::place_in(block), std::forward<Args>(args)...);
+        held.release();
+        counted::set_header(made, type, Owner::k_counts);
+        detail::introduce(made);
+        return Owner::template own<T>(made);
+    }
+
+    template <class T, on_failure OnFailure, class Place, class Initial = by_value>
+    [[nodiscard]] static auto make_array(Place const& place, auto const& rows, Initial const& initial = {}) {
+        using array = typename Owner::template array<T>;
+        using element = typename array::element;
+        std::size_t const count = detail::elements_in<T, element>(rows);
+        type_tag const type = array::tag();
+        void* const block =
+            detail::allocate_elements<element, OnFailure>(place, array::k_offset, count, array::k_align);
+        if constexpr (OnFailure == on_failure::returns_empty)
+            if (block == nullptr) return typename Owner::template pointer<T>();
+        held_block<from_any<>> held(block, 0, array::k_align);
+        element* const first = array::first_in(block);
+        detail::construct_rows<std::remove_cv_t<row_of<T>>>(first, count, initial);
+        held.release();
+        array::set_header(block, count, type);
+        return Owner::template own<T>(reinterpret_cast<row_of<T>*>(first));
+    }
+
+private:
+    // The pool determines how the object is retired, but not its layout.
+    template <class T, class Origin, class Place>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static type_tag tag([[maybe_unused]] Place const& place) {
+        if constexpr (k_is_deferrable_type<T>)
+            if (detail::is_to_be_deferred(place)) [[unlikely]]
+                return counted_object<T, typename Origin::deferring>::tag();
+        return counted_object<T, Origin>::tag();
+    }
+};
+
+// `array`: the layout of a T[]. own(): takes over an object, or elements, that have just got a header; null is allowed.
+struct unique_owner {
+    template <class T>
+    using pointer = unique_ptr<T>;
+    template <class T>
+    using array = counted_array<std::remove_cv_t<row_of<T>>>;
+    static constexpr std::uint64_t k_counts = count_header::k_unique;
+    template <class T>
+    static constexpr tracking::weak_test k_is_only_weak = nullptr;
+
+    template <class T>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static unique_ptr<T> own(row_of<T>* object) noexcept {
+        return unique_ptr<T>(object);
+    }
+};
+template <class Counting>
+struct rc_owner {
+    template <class T>
+    using pointer = rc_ptr_of<T, Counting>;
+    template <class T>
+    using array = counted_elements<element_of<T>>;
+    static constexpr std::uint64_t k_counts = count_header::k_sole;
+    template <class T>
+    static constexpr tracking::weak_test k_is_only_weak = &is_only_weakly_counted<std::conditional_t<
+        std::is_array_v<T>, array<T>, counted_object<std::remove_cv_t<T>, from_any<>>>::k_offset>;
+
+    template <class T>
+    [[nodiscard]] POOLED_ALWAYS_INLINE static rc_ptr_of<T, Counting> own(row_of<T>* object) noexcept {
+        return rc_access::adopt<T, Counting>(handle<row_of<T>>(object, object));
+    }
+};
+using by_unique = by_counted<unique_owner>;
+template <class Counting>
+using by_rc = by_counted<rc_owner<Counting>>;
+
+// What the make_ functions do. `args`: of the constructor; for an array, its length if the type has none, and what each row is
+// initialised with.
+template <class By, class T, on_failure OnFailure = on_failure::throws, class Place, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<T> make(Place place, Args&&... args) {
+    POOLED_ACQUISITION(By::template k_is_only_weak<T>);
+    if constexpr (std::is_bounded_array_v<T>)
+        return By::template make_array<T, OnFailure>(place, std::extent_v<T>, args...);
+    else if constexpr (std::is_array_v<T>)
+        return By::template make_array<T, OnFailure>(place, args...);
+    else if constexpr (detail::is_made_of<T, Args...>())
+        return By::template make_object<T, OnFailure>(place, std::forward<Args>(args)...);
+    else
+        return {};
+}
+
+template <class By, class T, class Element, class Initial = by_value,
+          on_failure OnFailure = on_failure::throws, class Place, class... Args>
+[[nodiscard]] POOLED_ALWAYS_INLINE typename By::template pointer<tailed<T, Element>>
+make_with_tail(Place place, std::size_t count, Args&&... args) {
+    POOLED_ACQUISITION(By::template k_is_only_weak<tailed<T, Element>>);
+    return By::template make_object<tailed<T, Element>, OnFailure>(
+        place, tail_length<std::remove_const_t<Element>, Initial>{count, {}}, std::forward<Args>(args)...);
+}
+
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
