@@ -68,8 +68,8 @@ LAYERS = {
         *within("", "allocator default_pool local_pool pending pool make_shared rc_from_this rc_ptr tail to_shared"),
         *within("", "unique_ptr"),
         *within("impl/instrument/", "drop"),
-        *within("detail/", "control_block counted_elements counted_object counted_ptr counting handle"),
-        *within("detail/", "make maker origin shared_object"),
+        *within("detail/", "control_block counted_elements counted_object counted_ptr"),
+        *within("detail/", "make maker origin"),
         *within("detail/", "standard_control_block"),
     ],
     "object": [

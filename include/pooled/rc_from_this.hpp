@@ -6,8 +6,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/counting.hpp"
-#include "pooled/detail/handle.hpp"
+#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/rc_ptr.hpp"
 

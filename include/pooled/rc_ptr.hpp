@@ -14,8 +14,8 @@
 // One pointer is for one thread at a time; different pointers to one object are for any thread. O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/counted_object.hpp"
 #include "pooled/detail/counted_ptr.hpp"
-#include "pooled/detail/counting.hpp"
 #include "pooled/fwd.hpp"
 
 #include <compare>

@@ -23,8 +23,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/counted_object.hpp"
-#include "pooled/detail/counting.hpp"
-#include "pooled/detail/handle.hpp"
+#include "pooled/detail/counted_ptr.hpp"
 #include "pooled/impl/instrument/checks.hpp"
 #include "pooled/make_shared.hpp"
 #include "pooled/rc_ptr.hpp"

@@ -95,6 +95,65 @@ static_assert(sizeof(count_header) == 8);
     __builtin_unreachable();
 }
 
+// Drops the last of several owners, or the owner of an observed object: `word` is the header before the drop.
+POOLED_NOINLINE inline void retire_last(count_header& h, std::uint64_t word) noexcept {
+    if (is_plain(word)) return h.release_weak();
+    g_block_types[word].retire_observed(&h);
+}
+
+// The two ways to count: rc_ptr among threads, local_rc_ptr on one. Both use one header format, so a sole pointer of either kind may pass its
+// object to the other kind.
+template <bool IsAtomic>
+struct counting {
+    // Requires an owner.
+    static void add_strong(count_header& h) noexcept {
+        if (count_header::strong_in(add(h, count_header::k_strong_one)) > count_header::k_strong_limit)
+            [[unlikely]]
+            count_overflow();
+    }
+    // Requires an owner or an observer.
+    static void add_weak(count_header& h) noexcept {
+        if (count_header::weak_in(add(h, count_header::k_weak_one)) > count_header::k_weak_limit) [[unlikely]]
+            count_overflow();
+    }
+    // Requires an observer. False when no owner is left.
+    [[nodiscard]] static bool try_add_strong(count_header& h) noexcept {
+        std::uint64_t now = h.word.load(std::memory_order_relaxed);
+        do {
+            if (count_header::strong_in(now) == 0) return false;
+            if (count_header::strong_in(now) > count_header::k_strong_limit) [[unlikely]]
+                count_overflow();
+            if constexpr (!IsAtomic) {
+                add(h, count_header::k_strong_one);
+                return true;
+            }
+            // acquire: pairs with the release of an owner that dropped the object; what that owner did to the object is seen.
+        } while (!h.word.compare_exchange_weak(now, now + count_header::k_strong_one,
+                                               std::memory_order_acquire, std::memory_order_relaxed));
+        return true;
+    }
+    POOLED_ALWAYS_INLINE static void release_strong(count_header& h) noexcept {
+        // acquire: pairs with the release below by owners that dropped the object earlier.
+        std::uint64_t now = h.word.load(IsAtomic ? std::memory_order_acquire : std::memory_order_relaxed);
+        if (h.retires(now, count_header::k_sole)) return;
+        instrument::expect_in_use(&h);
+        now = add(h, -count_header::k_strong_one, std::memory_order_acq_rel);
+        if (count_header::strong_in(now) == count_header::k_strong_one) retire_last(h, now);
+    }
+
+private:
+    // The word before.
+    static std::uint64_t add(count_header& h, std::uint64_t counts,
+                             std::memory_order order = std::memory_order_relaxed) noexcept {
+        if constexpr (IsAtomic) return h.word.fetch_add(counts, order);
+        std::uint64_t const before = h.word.load(std::memory_order_relaxed);
+        h.word.store(before + counts, std::memory_order_relaxed);
+        return before;
+    }
+};
+struct among_threads : counting<true> {};
+struct on_one_thread : counting<false> {};
+
 // What enable_rc_from_this derives from.
 struct rc_from_this_tag {};
 template <class T>

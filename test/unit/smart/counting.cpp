@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // An overflow of the count word is reported instead of wrapping around. What the steps do otherwise: rc_ptr.cpp, rc_ptr_weak.cpp.
 
-#include "pooled/detail/counting.hpp"
+#include "pooled/detail/counted_object.hpp"
 
 #include "support/death_tests.hpp"
 

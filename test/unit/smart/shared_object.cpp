@@ -8,7 +8,7 @@
 //   - order: an object goes after those that owned it; what is in containers is not deferred
 //   - objects of all shapes: the block is found from the object and back
 
-#include "pooled/detail/shared_object.hpp"
+#include "pooled/detail/control_block.hpp"
 
 #include "pooled/pooled.hpp"
 
