@@ -2,9 +2,8 @@
 // Objects with a tail: what the block contains, in which order it is made and destroyed, and what is left when that fails; for each
 // handle and each kind of pool.
 
-#include "pooled/tail.hpp"
-
 #include "pooled/pooled.hpp"
+#include "pooled/tail.hpp"
 
 #include "support/makers.hpp"
 

@@ -9,7 +9,6 @@
 //   - objects of all shapes: the block is found from the object and back
 
 #include "pooled/detail/control_block.hpp"
-
 #include "pooled/pooled.hpp"
 
 #include "support/counting_upstream.hpp"
