@@ -45,12 +45,12 @@ LAYERS = {
     "os": [
         "impl/os",
         *within("impl/plugins/", "copies"),
-        *within("impl/instrument/", "callers sanitizer"),
+        *within("impl/instrument/", "sanitizer"),
     ],
     "heap": [
         "impl/heap",
         *within("detail/", "address_map page_map"),
-        *within("impl/instrument/", "fill free_mark live_map malloc_map"),
+        *within("impl/instrument/", "checked_memory free_mark"),
     ],
     "cache": [
         "impl/cache",

@@ -20,7 +20,7 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/live_report.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/plugins/for_others.hpp"
 #include "pooled/impl/pool/concrete_core.hpp"
 #include "pooled/impl/pool/registry.hpp"

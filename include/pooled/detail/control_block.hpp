@@ -11,7 +11,7 @@
 #include "pooled/detail/origin.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/impl/instrument/sanitizer.hpp"
-#include "pooled/impl/instrument/stale_owner.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/incremental.hpp"

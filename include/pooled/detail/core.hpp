@@ -22,7 +22,7 @@
 #if POOLED_HAS_CODE
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/error.hpp"
-#include "pooled/impl/instrument/dead_pools.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/pool/memory.hpp"
@@ -178,14 +178,9 @@ inline void pool_core::free() noexcept {
     if (is_local()) local_cache().release();
     std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
     m_memory.~pool_memory();
-#if POOLED_CHECKED
     auto const name = m_name;
     this->~pool_core();
-    g_dead_pools.on_destroy(this, bytes, name);
-#else
-    this->~pool_core();
-    g_metadata.deallocate(this, bytes);
-#endif
+    g_dead_pools.free(this, bytes, name);
 }
 
 inline bool pool_core::end_handle() noexcept {
@@ -193,9 +188,7 @@ inline bool pool_core::end_handle() noexcept {
     {
         scoped_lock const lock(caches());
         m_is_closed.store(true, std::memory_order_relaxed);
-#if POOLED_CHECKED
-        g_dead_pools.on_close(this);
-#endif
+        g_dead_pools.close(this);
         in_use = m_memory.close();
     }
     return counted(-in_use);

@@ -24,7 +24,7 @@
 #if POOLED_HAS_CODE
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #endif
 
 #include <cstddef>

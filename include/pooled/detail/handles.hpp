@@ -15,7 +15,7 @@
 #include "pooled/detail/recycler.hpp"
 #include "pooled/detail/slot.hpp"
 #include "pooled/detail/standard_control_block.hpp"
-#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/unique_ptr.hpp"

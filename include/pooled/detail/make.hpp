@@ -22,7 +22,7 @@
 #include "pooled/detail/origin.hpp"
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
-#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"

@@ -15,7 +15,7 @@
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
 

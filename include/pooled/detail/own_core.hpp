@@ -7,7 +7,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
-#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/options.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // In the tracked build: behaviour/live_report.cpp.
-#include "pooled/impl/instrument/live_report.hpp"
-
+#include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/pooled.hpp"
 
 #include <gtest/gtest.h>

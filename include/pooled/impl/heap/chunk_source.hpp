@@ -11,8 +11,7 @@
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
-#include "pooled/impl/instrument/fill.hpp"
-#include "pooled/impl/instrument/live_map.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 
@@ -27,26 +26,6 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 [[nodiscard]] constexpr std::size_t default_chunk_bytes(std::size_t max_bytes) noexcept {
     if (max_bytes == 0) return k_default_chunk_bytes;
     return detail::clamp(max_bytes / 16, k_granule_bytes, k_default_chunk_bytes);
-}
-
-// Makes the tables ready for memory from upstream. False when the system has no memory for them.
-[[nodiscard]] inline bool prepare_maps(void const* base, std::size_t bytes) noexcept {
-#if POOLED_CHECKED
-    return g_page_map.prepare(base, bytes) && g_live_map.prepare(base, bytes) &&
-           g_filled_map.prepare(base, bytes);
-#else
-    return g_page_map.prepare(base, bytes);
-#endif
-}
-
-// Forgets all blocks there, including those in use. Requires prepare_maps() of it. O(bytes) in the checked build.
-inline void forget_live([[maybe_unused]] std::byte* base, [[maybe_unused]] std::size_t bytes) noexcept {
-#if POOLED_CHECKED
-    for (std::size_t at = 0; at < bytes; at += k_min_block_bytes) {
-        g_live_map.set(base + at, false);
-        g_filled_map.set(base + at, false);
-    }
-#endif
 }
 
 class chunk_source {
@@ -104,9 +83,7 @@ public:
     // chunk is as before.
     [[nodiscard]] bool deallocate(chunk& c, upstream::call& under_way) noexcept {
         g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
-#if POOLED_CHECKED
-        g_live_map.set(c.base, c.was_live);
-#endif
+        checked_memory::set_live(c.base, c.was_live);
         if (!m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way)) {
             assign(c.records()[0]);
             return false;
@@ -129,12 +106,10 @@ public:
     }
 
     // The pages of the free bytes [first, end) of a slab may change from now on. Those of a span without a class could already.
-    void end_free([[maybe_unused]] slab const& s, [[maybe_unused]] std::size_t first,
-                  [[maybe_unused]] std::size_t end) const noexcept {
-#if POOLED_CHECKED
+    void end_free(slab const& s, std::size_t first, std::size_t end) const noexcept {
         if (s.size_class <= k_exact)
-            fill::end_free(m_upstream.pool_name(), s.memory() + first, s.memory() + end, s.block_bytes());
-#endif
+            checked_memory::end_free(m_upstream.pool_name(), s.memory() + first, s.memory() + end,
+                                     s.block_bytes());
     }
 
 private:
@@ -158,7 +133,8 @@ private:
             g_metadata.deallocate(descriptor, descriptor_bytes);
             POOLED_RETHROW;
         }
-        if (base == nullptr || !prepare_maps(base, bytes)) {
+        // The tables for the memory are made ready first.
+        if (base == nullptr || !g_page_map.prepare(base, bytes) || !checked_memory::prepare(base, bytes)) {
             g_metadata.deallocate(descriptor, descriptor_bytes);
             if (base == nullptr) return nullptr;
             if (!m_upstream.deallocate(base, bytes, what.align, under_way)) m_upstream.abandon(base, bytes);
@@ -172,9 +148,7 @@ private:
         c->may_be_small = bytes == k_huge_page_bytes && is_dense && m_upstream.wants_huge_pages(bytes);
         c->number = detail::next_region();
         c->outer = g_page_map.find(base);
-#if POOLED_CHECKED
-        c->was_live = g_live_map.set(base, false);
-#endif
+        c->was_live = checked_memory::set_live(base, false);
         c->granules = static_cast<std::uint32_t>(count);
         c->record(0).granules = c->granules;
         assign(c->record(0));

@@ -340,9 +340,7 @@ struct alignas(k_cache_line) chunk {
     std::uint8_t align_log = 0;  // of the alignment with which upstream was asked
     bool may_be_small = false;   // it should have a huge page, and may have small ones
     observed<bool> has_purged;   // a record may have a purged page: otherwise none is looked at
-#if POOLED_CHECKED
-    bool was_live = false;  // the live map's former bit for the first byte, as `outer`
-#endif
+    bool was_live = false;       // in the checked build: its former bit for the first byte, as `outer`
 
     // The records of its granules follow the chunk's. They are all zero until a span begins there.
     [[nodiscard]] span<slab> records() noexcept { return {reinterpret_cast<slab*>(this + 1), granules}; }

@@ -73,7 +73,7 @@ public:
         for (chunk& c : m_chunks) {
             under_way.begin(c.bytes);
             all.push_front(detach(c));
-            forget_live(c.base, c.bytes);
+            checked_memory::forget(c.base, c.bytes);
         }
         m_exact.in_use = m_exact.bytes = 0;
         return all;

@@ -7,9 +7,9 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/page_map.hpp"
-#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/impl/instrument/checked.hpp"
 #include "pooled/impl/instrument/hardened.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 
 #include <cstdint>

@@ -34,12 +34,13 @@ namespace hardened {
     return !free_mark::is_on(p);
 }
 
-POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
+[[noreturn]] POOLED_NOINLINE inline void report(void const* p, char const* what) noexcept {
     detail::fail_deallocation(g_registry.name_of(g_page_map.find(p).pool_id()), p, what);
 }
 
 // Requires a block that was not admitted, of a pool that this copy of the library made.
-POOLED_NOINLINE inline void report_refused(std::uint32_t pool_id, class_index c, void const* p) noexcept {
+[[noreturn]] POOLED_NOINLINE inline void report_refused(std::uint32_t pool_id, class_index c,
+                                                        void const* p) noexcept {
     map_entry const entry = g_page_map.find(p);
     char const* what = "it was freed before (double free)";
     if (entry.empty())
@@ -80,7 +81,7 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block) noe
         if (g_page_map.find(block).empty()) return;  // the heap reports it
         expect_in_use(block);
     } else if (!admits(pool_id, c, block))
-        return report_refused(pool_id, c, block);
+        report_refused(pool_id, c, block);
     free_mark::put_on(block);
 }
 

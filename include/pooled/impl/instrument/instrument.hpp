@@ -4,9 +4,9 @@
 // What the instruments see of each block: the one place that names them. The core calls given() and taken(). Unless the hardened build is
 // on, which is made for production, threads of a build with an instrument have no cache that the inlined code finds, so the core serves every call.
 //
-//   checked         impl/instrument/checks.hpp          each block in use: a bit, guard bytes behind it, filled when it is free
-//   tracked         impl/instrument/tracking.hpp        each block in use: a record
-//   malloc-backed   impl/instrument/malloc_blocks.hpp   the caller has a block of malloc's
+//   checked         impl/instrument/checked.hpp          each block in use: a bit, guard bytes behind it, filled when it is free
+//   tracked         impl/instrument/tracked.hpp        each block in use: a record
+//   malloc-backed   impl/instrument/malloc_backed.hpp   the caller has a block of malloc's
 //   hardened        impl/instrument/hardened.hpp        each free block: a mark
 //
 // A block of another copy of the library's state is seen there. Any thread may call.
@@ -14,10 +14,10 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/impl/instrument/checked.hpp"
 #include "pooled/impl/instrument/hardened.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
-#include "pooled/impl/instrument/tracking.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
+#include "pooled/impl/instrument/tracked.hpp"
 
 #include <cstddef>
 

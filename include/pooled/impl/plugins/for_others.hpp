@@ -15,7 +15,7 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/impl/pool/registry.hpp"
 

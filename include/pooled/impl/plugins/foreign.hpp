@@ -11,7 +11,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/page_map.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/registry.hpp"

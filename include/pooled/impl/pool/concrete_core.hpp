@@ -18,9 +18,9 @@
 #include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/instrument/dead_pools.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/instrument.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
@@ -203,12 +203,10 @@ inline pool_core& pool_core::create(pool_options options, sharing kind, std::uin
             "pooled: pool_options::chunk_bytes is over 1 TiB; 0 takes the default of 2 MiB"));
     std::size_t const bytes = memory_at(kind) + sizeof(pool_memory);
     void* const at = g_metadata.allocate(bytes);
-#if POOLED_CHECKED
-    if (!g_dead_pools.on_open(at)) {
+    if (!g_dead_pools.open(at)) {
         g_metadata.deallocate(at, bytes);
         POOLED_THROW(std::bad_alloc());
     }
-#endif
     void* const memory = static_cast<std::byte*>(at) + memory_at(kind);
     auto* const core =
         ::new (at) concrete_core(options, kind, id, made_by, *static_cast<pool_memory*>(memory));

@@ -28,9 +28,8 @@
 #if POOLED_HAS_CODE
 #include "pooled/detail/page_map.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/free_mark.hpp"
-#include "pooled/impl/instrument/local_use.hpp"
-#include "pooled/impl/instrument/stale_owner.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #endif
 
@@ -220,7 +219,7 @@ inline void registry::prepare() {
     m_exit_hook.create(on_thread_exit);
     if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED
-    g_thread_numbers.create_hook();
+    g_local_users.create_hook();
     detail::choose_free_head(
         [](void const* block) noexcept { return g_registry.name_of(g_page_map.find(block).pool_id()); });
 #endif

@@ -13,7 +13,7 @@
 #include "pooled/impl/pool/registry.hpp"
 #if POOLED_HAS_CODE
 #include "pooled/detail/bits.hpp"
-#include "pooled/impl/instrument/checks.hpp"
+#include "pooled/impl/instrument/checked.hpp"
 #endif
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/impl/instrument/malloc_blocks.hpp"
+#include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/pool/extension.hpp"

@@ -10,26 +10,22 @@
 // A message names the pool, the address, the size, what is wrong and what to do. Any thread may call; O(bytes of the block).
 
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
-#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
-#include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
+#if POOLED_CHECKED
+#include "pooled/detail/bits.hpp"
+#include "pooled/detail/page_map.hpp"
+#include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/plugins/foreign.hpp"
 #include "pooled/impl/pool/registry.hpp"
-#if POOLED_CHECKED
-#include "pooled/impl/heap/slab.hpp"
-#include "pooled/impl/instrument/dead_pools.hpp"
-#include "pooled/impl/instrument/fill.hpp"
-#include "pooled/impl/instrument/live_map.hpp"
-#include "pooled/impl/instrument/local_use.hpp"
 #endif
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
 
@@ -46,11 +42,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail::checks {
         std::snprintf(sizes.data(), sizes.size(), " (freed as a block of %zu bytes)", freed_as);
     else if (is != 0)
         std::snprintf(sizes.data(), sizes.size(), " (a block of %zu bytes)", is);
-    std::array<char, 400> message{};
-    std::snprintf(message.data(), message.size(), "pooled: bad deallocation of %p into pool '%s': %s%s", p,
-                  g_registry.name_of(pool_id), kind, sizes.data());
-    POOLED_FAIL(message.data());
-    std::abort();
+    detail::fail_with("pooled: bad deallocation of %p into pool '%s': %s%s", p, g_registry.name_of(pool_id),
+                      kind, sizes.data());
 }
 
 inline constexpr char const* k_foreign = "the address is of no pool; free it where it was allocated";
@@ -107,32 +100,27 @@ inline void on_deallocate_found(void* p) {
 // Before this copy of the library asks a core for memory: its pool may have been destroyed. The memory there is not trusted, unless
 // another copy made the core.
 inline void expect_open(pool_core const& core) {
-    if (g_dead_pools.is_open(&core)) [[likely]]
+    if (dead_pools::is_open(&core)) [[likely]]
         return;
-    if (!g_dead_pools.is_known(&core) && detail::is_kept_elsewhere(core)) return;
-    fail_dead_pool(g_dead_pools.is_closed(&core) ? core.name() : g_dead_pools.name_of(&core), &core);
+    bool const is_dead = dead_pools::is_dead(&core);
+    bool const is_closed = dead_pools::is_closed(&core);
+    if (!is_dead && !is_closed && detail::is_kept_elsewhere(core)) return;
+    fail_dead_pool(is_closed ? core.name() : is_dead ? dead_pools::name_of(&core) : "?", &core);
 }
 
 inline void on_request(pool_core const& core, std::size_t bytes, std::size_t align) {
     expect_open(core);
     if (is_power_of_two(align)) return;
-    std::array<char, 256> message{};
-    std::snprintf(message.data(), message.size(),
-                  "pooled: bad allocation of %zu bytes from pool '%s': the alignment %zu is not a power of "
-                  "two; pass alignof(T)",
-                  bytes, core.name(), align);
-    POOLED_FAIL(message.data());
-    std::abort();
+    detail::fail_with(
+        "pooled: bad allocation of %zu bytes from pool '%s': the alignment %zu is not a power of two; pass "
+        "alignof(T)",
+        bytes, core.name(), align);
 }
 
 // The calling thread uses a local pool from now on.
 inline void on_adopt(pool_core const& core) {
     expect_open(core);
     if (core.is_local()) g_local_users.on_allocate(core.id());
-}
-
-inline void check_user(map_entry entry, std::uint32_t pool_id, void const* p, std::size_t bytes) {
-    if (entry.is_local() && !g_local_users.on_deallocate(pool_id)) report(pool_id, p, k_thread, bytes, bytes);
 }
 
 // Requires a block of a core that this copy made.
@@ -146,25 +134,6 @@ inline void on_allocate(pool_core const& core, void* block, std::size_t bytes) {
     }
 }
 
-// Reports a write after the block's end. `bytes`: the requested size, or 0.
-inline void verify_guard(std::uint32_t pool_id, void const* block, std::size_t total,
-                         std::size_t bytes) noexcept {
-    if constexpr (fill::k_is_on && k_guard_bytes != 0) {
-        fill::guard_state const guard = fill::read_guard(block, total);
-        if (guard.changed != fill::k_intact)
-            fail_write(g_registry.name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
-                       guard.changed,
-                       "behind its end (overflow); look for an index or a length that is too large there");
-    }
-}
-
-// The requested size of the block that starts at `block`, if its guard contains it; otherwise the block's own size.
-[[nodiscard]] inline std::size_t asked_for(map_entry entry, void const* block) noexcept {
-    if constexpr (!fill::k_is_on || k_guard_bytes == 0) return bytes_of(entry);
-    fill::guard_state const guard = fill::read_guard(block, bytes_of(entry));
-    return guard.bytes != k_size_max ? guard.bytes : bytes_of(entry);
-}
-
 // `c`: of the request, perhaps k_large. `bytes` 0: not known.
 inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std::size_t bytes) {
     map_entry const entry = g_page_map.find(block);
@@ -174,12 +143,18 @@ inline void on_deallocate(std::uint32_t pool_id, class_index c, void* block, std
     if (entry.pool_id() != pool_id) report(pool_id, block, k_other_pool, freed_as, is);
     if (!is_in_use(entry, block)) report(pool_id, block, k_double, freed_as, is);
     if (start_in(entry, block) != block) report(pool_id, block, k_interior, freed_as, is);
-    std::size_t const asked = asked_for(entry, block);
+    fill::guard_state guard{k_size_max, fill::k_intact};
+    if constexpr (k_guard_bytes != 0) guard = fill::read_guard(block, is);
+    std::size_t const asked = guard.bytes != k_size_max ? guard.bytes : is;
     if (class_of(entry) < k_first_large ? class_of(entry) != c : c != k_large)
         report(pool_id, block, c == k_large ? k_small : k_size, freed_as, asked);
     if (c == k_large && bytes > is) report(pool_id, block, k_size, freed_as, asked);
-    check_user(entry, pool_id, block, freed_as);
-    verify_guard(pool_id, block, is, bytes);
+    if (entry.is_local() && !g_local_users.on_deallocate(pool_id))
+        report(pool_id, block, k_thread, freed_as, freed_as);
+    if (guard.changed != fill::k_intact)
+        fail_write(g_registry.name_of(pool_id), block, guard.bytes != k_size_max ? guard.bytes : bytes,
+                   guard.changed,
+                   "behind its end (overflow); look for an index or a length that is too large there");
     if (k_guard_bytes != 0 && bytes != 0 && asked != bytes) report(pool_id, block, k_size, bytes, asked);
     if (!g_live_map.set(block, false)) report(pool_id, block, k_double, freed_as, asked);
     if constexpr (fill::k_is_on) fill::begin_free(block, is);
