@@ -119,9 +119,7 @@ public:
             s = take_slow(otherwise);
             if (s == nullptr) return nullptr;
         }
-#if POOLED_CHECKED
         detail::expect_stale_owner(s, s->control);
-#endif
         if constexpr (k_has_validate<Lifecycle> || k_has_on_acquire<Lifecycle>) {
             struct guard {
                 slot* s;
@@ -161,11 +159,9 @@ public:
     }
 
     POOLED_ALWAYS_INLINE void recycle(slot& s) noexcept {
-        tracking::on_recycle(&s);
-#if POOLED_CHECKED
+        tracking::on_deallocate(&s);
         static_assert(sizeof(stale_owner) <= k_control_bytes);
         detail::write_stale_owner(s.control);
-#endif
         if (!this->template push<Sharing>(&s, s.node)) [[unlikely]]
             recycle_slow(s);
     }
@@ -273,9 +269,7 @@ private:
         }
         if (memory == nullptr) return nullptr;
         slot* const s = ::new (memory) slot(this);
-#if POOLED_CHECKED
         detail::write_stale_owner(s->control);  // upstream's memory may contain another one
-#endif
         POOLED_TRY { create_in(*s); }
         POOLED_CATCH(...) {
             free_slot(*s);

@@ -444,6 +444,9 @@ inline void local_users::create_hook() noexcept {
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+struct stale_owner {};
+inline void write_stale_owner(void*) noexcept {}
+inline void expect_stale_owner(void const*, void const*) noexcept {}
 struct frees_control_block {
     explicit frees_control_block(std::size_t) noexcept {}
 };

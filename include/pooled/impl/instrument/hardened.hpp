@@ -4,13 +4,10 @@
 // What the hardened build (POOLED_HARDENED) verifies at every call. At a deallocation: the block is of this pool and size class,
 // and has no mark (impl/instrument/free_mark.hpp). At an allocation: it has its mark. A double free is therefore reported at the call. If two
 // threads free the block at the same moment, or something overwrote the mark, it is reported before a second caller gets the
-// block, or at the flush.
+// block, or at the flush. The block of a library's own object is only marked, since its control block or header was verified.
 //
-// A library's own object is reached through its control block or header, where a mark is seen before the block is freed again. So its
-// block is only marked then.
-//
-// It is made for production and keeps the threads' caches: the one instrument that the inlined code knows. Each use of it there is under
-// if constexpr (k_hardened). Any thread may call; O(1).
+// Made for production, it keeps the threads' caches: the one instrument that the inlined code knows. Any thread may call; O(1). Where
+// nothing else is said, only under if constexpr (k_hardened).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/page_map.hpp"

@@ -236,6 +236,7 @@ POOLED_NOINLINE inline void on_allocate(std::uint32_t pool_id, void* block, std:
     if (where.is_only_weak != nullptr) std::memset(block, 1, (std::min)(bytes, std::size_t{64}));
     g_tracked.add(block, pool_id, bytes, where);
 }
+// Or a slot becomes idle.
 inline void on_deallocate(void const* block) noexcept { g_tracked.remove(block); }
 
 // An object pool's slot, whose block is not listed, has a user from now on; null: nobody got one.
@@ -245,7 +246,6 @@ inline void on_acquire(std::uint32_t pool_id, void const* slot, std::size_t byte
     where.is_only_weak = is_only_weak;
     g_tracked.add(slot, pool_id, bytes, where);
 }
-inline void on_recycle(void const* slot) noexcept { g_tracked.remove(slot); }
 
 #else
 
@@ -257,7 +257,6 @@ struct for_itself {};
 POOLED_ALWAYS_INLINE void on_allocate(std::uint32_t, void*, std::size_t) noexcept {}
 POOLED_ALWAYS_INLINE void on_deallocate(void const*) noexcept {}
 POOLED_ALWAYS_INLINE void on_acquire(std::uint32_t, void const*, std::size_t, site, weak_test) noexcept {}
-POOLED_ALWAYS_INLINE void on_recycle(void const*) noexcept {}
 
 #endif
 
@@ -323,13 +322,6 @@ inline void print_address(std::ostream& out, void const* address) {
     std::free(name);
 }
 
-inline void print_place(std::ostream& out, tracking::site const& where) {
-    if (where.source.line() != 0)
-        out << where.source.file_name() << ':' << where.source.line();
-    else
-        detail::print_address(out, where.address);
-}
-
 // All of one key as one group, those with most bytes first.
 [[nodiscard]] inline std::vector<live_group> grouped(std::vector<live_group> all) {
     std::sort(all.begin(), all.end(),
@@ -354,7 +346,10 @@ inline void print_groups(std::ostream& out, std::vector<live_group> const& group
     for (live_group const& one : groups) {
         out << "  " << one.count << " of " << (one.where.type.empty() ? "raw memory" : one.where.type) << ", "
             << one.bytes << " bytes, " << age(one.youngest) << " to " << age(one.oldest) << " s old, from ";
-        print_place(out, one.where);
+        if (std::source_location const& place = one.where.source; place.line() != 0)
+            out << place.file_name() << ':' << place.line();
+        else
+            detail::print_address(out, one.where.address);
         if (one.only_weak != 0) out << "; " << one.only_weak << " kept only by weak pointers";
         out << '\n';
         for (void const* const caller : one.where.callers) {
