@@ -91,7 +91,7 @@ LINES = {
     "pool": 3194,
     "teardown": 1571,
     "smart": 2893,
-    "object": 2296,
+    "object": 2289,
     "compat": 2156,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
