@@ -91,8 +91,8 @@ LINES = {
     "pool": 3194,
     "teardown": 1571,
     "smart": 2893,
-    "object": 2289,
-    "compat": 2156,
+    "object": 2272,
+    "compat": 2148,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]

@@ -43,21 +43,20 @@ using pooled::detail::recycle_stack;
 using pooled::detail::sharing;
 using own_core = pooled::detail::own_core<sharing::shared>;
 
-struct growth_limits {
-    std::size_t initial;
-    std::size_t step;  // 0: at most `initial`
-    std::size_t max;   // 0: none
+inline constexpr std::size_t k_unlimited = (std::numeric_limits<std::size_t>::max)();
 
-    [[nodiscard]] pooled::detail::recycle_limits for_list() const noexcept {
-        std::size_t const most = step == 0 ? initial : (std::numeric_limits<std::size_t>::max)();
-        return {.bound = max != 0 ? pooled::detail::smaller(max, most) : most,
-                .growth = step,
-                .initial = initial,
-                .grows_early = true,
-                .node_at = sizeof(item) - sizeof(handle_count),  // the last member
-                .idle_count = handle_count::k_idle};
-    }
-};
+// `step` 0: at most `initial` items. `most` 0: no limit.
+[[nodiscard]] inline pooled::detail::recycle_limits limits_of(std::size_t initial, std::size_t step,
+                                                              std::size_t most) noexcept {
+    return {.bound = step == 0                                  ? initial
+                     : most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most
+                                                                : k_unlimited,
+            .growth = step,
+            .initial = initial,
+            .grows_early = true,
+            .node_at = sizeof(item) - sizeof(handle_count),  // the last member
+            .idle_count = handle_count::k_idle};
+}
 
 // The part of a pool that outlives its handle: a list of items, each a block of the default pool, and what happens to a dropped one. It
 // lives until the pool is gone and the last item was returned. No lock is held while a function of the user runs. A step of items is
@@ -68,7 +67,7 @@ public:
     using recycle_function = std::function<void(Item&)>;
 
     // With the initial items. Throws std::bad_alloc, and what Item's constructor throws.
-    [[nodiscard]] static auto& create(growth_limits limits, recycle_method_e method,
+    [[nodiscard]] static auto& create(pooled::detail::recycle_limits const& limits, recycle_method_e method,
                                       recycle_function&& function) {
         auto& made = own_core::make<item_stock>({.name = "memorypool"}, limits, method, std::move(function));
         try {
@@ -84,7 +83,7 @@ public:
     void close() noexcept {
         m_is_closed = true;
         clear();
-        static_cast<void>(recycle_list::close());  // no item is left
+        static_cast<void>(take_idle(in_use::close));  // no item is left
         core().close();
         if (abandon()) own_core::destroy(*this, core());
     }
@@ -129,7 +128,6 @@ public:
             check_idle(it, it.m_boost_intrusive_pool_refcount.generation == list.generation());
         });
     }
-    [[nodiscard]] growth_limits const& limits() const noexcept { return m_item_limits; }
     // No item is free, and no step may be made, or there was no memory for the last one.
     [[nodiscard]] bool is_exhausted() noexcept {
         return is_used_up() || (m_is_short_of_memory && count().idle == 0);
@@ -138,12 +136,9 @@ public:
 private:
     friend own_core;
 
-    item_stock(pooled::detail::pool_core& core, growth_limits limits, recycle_method_e method,
-               recycle_function&& function) noexcept
-        : recycle_list(core, limits.for_list()),
-          m_item_limits(limits),
-          m_method(method),
-          m_function(std::move(function)) {}
+    item_stock(pooled::detail::pool_core& core, pooled::detail::recycle_limits const& limits,
+               recycle_method_e method, recycle_function&& function) noexcept
+        : recycle_list(core, limits), m_method(method), m_function(std::move(function)) {}
     ~item_stock() = default;
 
     // An item that is known to be an Item. The base class may be virtual, then only the object knows where it begins.
@@ -274,11 +269,8 @@ private:
         }
     }
 
-    void after_fork_in_child() noexcept override { forget_builder(); }
-
     using memory_of_items = pooled::allocator<Item>;
 
-    growth_limits const m_item_limits;
     observed<bool> m_is_short_of_memory;  // the last step failed because memory ran out
     observed<recycle_method_e> m_method;
     observed<bool> m_is_closed;
@@ -311,7 +303,7 @@ public:
                          std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
                          recycle_method_e method = RECYCLE_METHOD_NONE, recycle_function function = nullptr)
         : boost_intrusive_pool() {
-        begin_anew({init_size, enlarge_size, max_size}, method, std::move(function));
+        begin_anew(init_size, enlarge_size, max_size, method, std::move(function));
     }
 
     // Items in use live until their last handle is dropped, and are destroyed then, after destroy() if that is the method. A
@@ -336,7 +328,7 @@ public:
               std::size_t max_size = BOOST_INTRUSIVE_POOL_NO_MAX_SIZE,
               recycle_method_e method = RECYCLE_METHOD_NONE, recycle_function function = nullptr) {
         try {
-            begin_anew({init_size, enlarge_size, max_size}, method, std::move(function));
+            begin_anew(init_size, enlarge_size, max_size, method, std::move(function));
             return true;
         } catch (std::bad_alloc const&) {
             return false;
@@ -385,14 +377,13 @@ public:
     // No item is in use.
     [[nodiscard]] bool empty() const { return inuse_count() == 0; }
     // The pool never grows.
-    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->limits().step == 0; }
+    [[nodiscard]] bool is_bounded() const noexcept { return m_stock && m_stock->growth() == 0; }
     // It has max_size() items at most.
     [[nodiscard]] bool is_limited() const noexcept {
-        return is_bounded() || max_size() != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        return m_stock && m_stock->bound() != detail::k_unlimited;
     }
     [[nodiscard]] std::size_t max_size() const noexcept {
-        if (is_bounded()) return m_stock->limits().initial;
-        return m_stock != nullptr ? m_stock->limits().max : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
+        return is_limited() ? m_stock->bound() : BOOST_INTRUSIVE_POOL_NO_MAX_SIZE;
     }
     // No item is free and the pool may not grow, or there was no memory when it tried last.
     [[nodiscard]] bool is_memory_exhausted() const { return m_stock && m_stock->is_exhausted(); }
@@ -415,11 +406,12 @@ private:
             throw std::invalid_argument("memorypool: RECYCLE_METHOD_CUSTOM_FUNCTION needs a function");
     }
 
-    void begin_anew(detail::growth_limits limits, recycle_method_e method, recycle_function&& function) {
-        if (limits.max != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && limits.initial > limits.max)
+    void begin_anew(std::size_t initial, std::size_t step, std::size_t most, recycle_method_e method,
+                    recycle_function&& function) {
+        if (most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE && initial > most)
             throw std::invalid_argument("memorypool: init_size is larger than max_size");
         require_function(method, function);
-        stock& fresh = stock::create(limits, method, std::move(function));
+        stock& fresh = stock::create(detail::limits_of(initial, step, most), method, std::move(function));
         close();
         m_stock = &fresh;
     }

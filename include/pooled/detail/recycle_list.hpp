@@ -27,7 +27,7 @@
 //             m_sole != null ⇒ no other cache was ever used, or all others were retired
 // impl/object/recycle_operations.hpp has what is not inlined.
 // Any thread may call; a local one's for one thread at a time. No user code, no upstream is called under the lock, which is that of
-// the core's caches. O(1), but for entering central mode, take_idle(), close() and count(): O(threads + idle objects).
+// the core's caches. O(1), but for entering central mode, take_idle() and count(): O(threads + idle objects).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
@@ -135,13 +135,15 @@ public:
     // The same, for an object in use of a list that disowns them: it counts as one of its generation.
     [[nodiscard]] POOLED_API bool lose(std::uint32_t generation) noexcept;
 
-    // Takes all idle objects, wherever they are; from now on they are counted as built. `outdate`: the other objects are
-    // destroyed when they are released; `disown`: they do not count any more either, nor do the idle ones.
-    enum class in_use { keep, outdate, disown };
+    // Takes all idle objects, wherever they are; from now on they are counted as built. Of the objects in use:
+    enum class in_use {
+        keep,     // nothing changes
+        outdate,  // they are destroyed when they are released
+        disown,   // the same, and they do not count any more, nor do the idle ones
+        close,    // as outdate, for the last time: nothing is cached from now on
+    };
     [[nodiscard]] POOLED_API recycle_stack take_idle(in_use what) noexcept;
-    // take_idle(outdate) for the last time: nothing is cached from now on.
-    [[nodiscard]] POOLED_API recycle_stack close() noexcept;
-    // The handle was destroyed; called after close(). True when no object is in use.
+    // The handle was destroyed; called after take_idle(close). True when no object is in use.
     [[nodiscard]] POOLED_API bool abandon() noexcept;
 
     [[nodiscard]] POOLED_API object_counts count() noexcept;
@@ -152,13 +154,10 @@ public:
     [[nodiscard]] POOLED_API bool is_valid() noexcept;
 
     void on_retire(thread_cache& cache) noexcept override { retire(cache); }
-    void after_fork_in_child() noexcept override { m_waiters.clear(); }
+    void after_fork_in_child() noexcept override { forget_threads(); }
 
 protected:
     ~recycle_list() = default;
-    // In a forked child: if a thread was building that does not exist there, nobody is now.
-    POOLED_API void forget_builder() noexcept;
-
     [[nodiscard]] recycle_node& node_of(void* p) const noexcept {
         return *reinterpret_cast<recycle_node*>(static_cast<std::byte*>(p) + m_limits.node_at);
     }
@@ -198,6 +197,7 @@ private:
     class section;
     POOLED_API void note_recycled() noexcept;
     POOLED_API void retire(thread_cache& cache) noexcept;
+    POOLED_API void forget_threads() noexcept;
     POOLED_API bool settle(waiter& w, bool gives_up) noexcept;
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* attach() noexcept;
     [[nodiscard]] bool is_finished() const noexcept {
@@ -217,14 +217,9 @@ private:
     void for_each_cache(Visit&& visit) noexcept;
     void collect_all() noexcept;
     void enter_central_mode() noexcept;
-    [[nodiscard]] recycle_stack take_all_idle() noexcept;
     void next_generation() noexcept;
     void add_outside() noexcept;
     [[nodiscard]] bool grant_first_of(recycle_stack& built, std::size_t& missing, waiter*& to_wake) noexcept;
-    [[nodiscard]] std::uint32_t await_build() noexcept {
-        m_is_awaited = true;
-        return m_builds.load(std::memory_order_relaxed);
-    }
     [[nodiscard]] std::size_t held() noexcept;
     [[nodiscard]] std::size_t next_growth() const noexcept;
     void update_spare() noexcept {

@@ -102,7 +102,7 @@ public:
     }
     // The pool's handle is destroyed.
     void close() noexcept {
-        discard(recycle_list::close());
+        discard(take_idle(in_use::close));
         core().close();
         if (abandon()) destroy();
     }

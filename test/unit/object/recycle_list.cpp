@@ -80,7 +80,6 @@ private:
     owner(pooled::detail::pool_core& c, pooled::detail::recycle_limits const& limits) noexcept
         : recycle_list(c, limits) {}
     ~owner() = default;
-    void after_fork_in_child() noexcept override { forget_builder(); }
 };
 
 class recycle_list : public testing::Test {
@@ -98,7 +97,7 @@ protected:
         if (m_owner == nullptr) return;
         EXPECT_TRUE(m_owner->is_valid());
         static_cast<void>(m_owner->take_all());
-        static_cast<void>(m_owner->close());
+        static_cast<void>(m_owner->take_idle(owner::in_use::close));
         m_owner->core().close();
         own_core::destroy(*m_owner, m_owner->core());
         m_owner = nullptr;

@@ -235,7 +235,8 @@ POOLED_CODE grant recycle_list::take(waiter* self) noexcept {
             }
             choose_sole(mine);
             if (!must_wait) return g;
-            builds = await_build();
+            m_is_awaited = true;
+            builds = m_builds.load(std::memory_order_relaxed);
         }
         m_builds.wait(builds, std::memory_order_relaxed);
     }
@@ -350,14 +351,6 @@ POOLED_CODE bool recycle_list::lose(std::uint32_t of_generation) noexcept {
     return is_finished();
 }
 
-// Requires stopped caches, or no use of any other.
-inline recycle_stack recycle_list::take_all_idle() noexcept {
-    collect_all();
-    recycle_stack all(std::move(m_idle));
-    while (recycle_node* const n = m_fresh.pop())
-        all.push(*n);
-    return all;
-}
 inline void recycle_list::next_generation() noexcept {
     std::uint32_t const next = m_generation + recycle_node::k_step;
     m_generation = next != recycle_node::k_no_object ? next : k_generation;
@@ -369,8 +362,11 @@ POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
     m_sole = nullptr;
     bool const was_central = is_central();
     if (what != in_use::keep) next_generation();
-    if (!was_central) m_cacheable = m_generation;
-    recycle_stack all = take_all_idle();
+    m_cacheable = was_central || what == in_use::close ? k_none : std::uint32_t{m_generation};
+    collect_all();
+    recycle_stack all(std::move(m_idle));
+    while (recycle_node* const n = m_fresh.pop())
+        all.push(*n);
     if (what == in_use::disown) {
         m_orphans += m_outside;
         m_outside = 0;
@@ -378,18 +374,8 @@ POOLED_CODE recycle_stack recycle_list::take_idle(in_use what) noexcept {
         m_steps = 0;
         update_spare();
     }
-    m_core.caches().resume();
-    return all;
-}
-
-POOLED_CODE recycle_stack recycle_list::close() noexcept {
-    scoped_lock const lock(m_core.caches());
-    m_core.caches().stop();
-    m_sole = nullptr;
-    next_generation();
-    m_cacheable = k_none;
-    recycle_stack all = take_all_idle();
-    m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
+    if (what == in_use::close)
+        m_core.caches().for_each([](thread_cache& cache) { cache.recycled.release(); });
     m_core.caches().resume();
     return all;
 }
@@ -448,7 +434,9 @@ POOLED_CODE void recycle_list::retire(thread_cache& cache) noexcept {
     cache.recycled.release();
 }
 
-POOLED_CODE void recycle_list::forget_builder() noexcept {
+// In a forked child: neither the waiters exist there, nor a thread that was building, unless it is the one that forked.
+POOLED_CODE void recycle_list::forget_threads() noexcept {
+    m_waiters.clear();
     if (m_builder == nullptr || m_builder == &t_state) return;
     m_builder = nullptr;
     m_objects.subtract(m_to_build);
