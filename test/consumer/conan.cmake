@@ -8,6 +8,7 @@ execute_process(COMMAND "${conan}" profile detect OUTPUT_QUIET ERROR_QUIET COMMA
 foreach(options IN ITEMS "" "-o;pooled/*:shared=True" "-o;pooled/*:header_only=True")
   execute_process(COMMAND "${conan}" create "${source}/tools/packaging/conan" --no-remote -s compiler.cppstd=20 ${options}
                           -c tools.cmake.cmaketoolchain:generator=Ninja -c "tools.cmake.cmake_layout:test_folder=${work}/test"
+                          -c "tools.cmake.cmaketoolchain:extra_variables={'CMAKE_CXX_FLAGS_RELEASE': {'value': '-DNDEBUG', 'cache': True, 'type': 'STRING', 'docstring': ''}}"
                           -c tools.cmake.cmaketoolchain:user_presets= -tf "${source}/tools/packaging/conan/test_package"
                   OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed WORKING_DIRECTORY "${work}")
   if(failed)
