@@ -106,7 +106,8 @@ template <class T>
 }
 
 // A new object from the default pool; for other pools see the top. Throws what make_rc throws.
-template <detail::not_array T, class... Args>
+template <class T, class... Args>
+    requires(!std::is_array_v<T>)
 [[nodiscard]] boost::intrusive_ptr<T> make_intrusive(Args&&... args) {
     detail::require_intrusive<T>();
     return pooled::to_intrusive(pooled::make_rc<T>(std::forward<Args>(args)...));
