@@ -77,7 +77,7 @@ LAYERS = {
         *within("", "lifecycle object_pool"),
         *within("detail/", "handles own_core recycle_list recycle_node recycler slot"),
     ],
-    "compat": ["compat"],
+    "compat": 2149["compat"],
     "all": ["pooled.hpp"],
 }
 NAMES = list(LAYERS)
@@ -92,7 +92,7 @@ LINES = {
     "teardown": 1571,
     "smart": 2893,
     "object": 2272,
-    "compat": 2148,
+    "compat": 2149,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
