@@ -77,7 +77,7 @@ LAYERS = {
         *within("", "lifecycle object_pool"),
         *within("detail/", "handles own_core recycle_list recycle_node recycler slot"),
     ],
-    "compat": 2149["compat"],
+    "compat": ["compat"],
     "all": ["pooled.hpp"],
 }
 NAMES = list(LAYERS)
