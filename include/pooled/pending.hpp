@@ -10,10 +10,7 @@
 // Moved, not copied. One thread at a time. Destroys what is left when it is itself destroyed; may outlive the pool.
 
 #include "pooled/config.hpp"
-#include "pooled/impl/os/metadata.hpp"
-#include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/incremental.hpp"
-#include "pooled/impl/teardown/teardown.hpp"
 #include "pooled/pool.hpp"
 
 #include <cstddef>
@@ -38,7 +35,9 @@ public:
     [[nodiscard]] bool empty() const noexcept { return m_list == nullptr; }
 
     // Destroys up to `budget` objects, including those that they alone kept alive. Returns their number.
-    POOLED_API std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept;
+    std::size_t drain(std::size_t budget = ~std::size_t{0}) noexcept {
+        return detail::finish_batches(m_list, budget);
+    }
 
 private:
     template <detail::sharing Sharing>
@@ -48,33 +47,6 @@ private:
 
     detail::deferred_batch* m_list = nullptr;
 };
-
-#if POOLED_HAS_CODE
-
-namespace detail {
-
-// Out of line, because a fibre that runs it may move to another thread in a destructor.
-[[nodiscard]] POOLED_NOINLINE inline deferred_queue* redirect_deferred(deferred_queue* to) noexcept {
-    return std::exchange(t_teardown.redirect, to);
-}
-
-}  // namespace detail
-
-POOLED_CODE std::size_t pending::drain(std::size_t budget) noexcept {
-    std::size_t done = 0;
-    while (m_list != nullptr && done != budget) {
-        detail::deferred_queue& queue = m_list->queue;
-        detail::deferred_queue* const before = detail::redirect_deferred(&queue);
-        done += queue.finish(budget - done);
-        static_cast<void>(detail::redirect_deferred(before));
-        if (!queue.empty()) break;
-        detail::deferred_batch* const empty = std::exchange(m_list, m_list->next);
-        detail::g_metadata.deallocate(empty, sizeof(detail::deferred_batch));
-    }
-    return done;
-}
-
-#endif
 
 namespace detail {
 

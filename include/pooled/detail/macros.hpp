@@ -60,33 +60,22 @@
 #define POOLED_HIDDEN __attribute__((visibility("hidden")))
 
 // Where the code of the slow paths and the state are: in each source that needs them, or in libpooled, whose one source defines
-// POOLED_BUILDS_LIBRARY. POOLED_API declares a function; POOLED_CODE defines it, under #if POOLED_HAS_CODE. POOLED_VIRTUAL declares
-// one that is virtual: in a source of its own, it must be inline there already, or each source compiles the whole class.
+// POOLED_BUILDS_LIBRARY. POOLED_API declares a function; POOLED_CODE defines it, under #if POOLED_HAS_CODE.
 // POOLED_STATE(type, name, initial value) declares a variable, and defines it where the code is.
 #if defined(POOLED_BUILDS_LIBRARY)
 #define POOLED_HAS_CODE 1
 #define POOLED_API POOLED_EXPORT
-#define POOLED_VIRTUAL POOLED_EXPORT
 #define POOLED_CODE
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT constinit type name __VA_ARGS__
 #elif POOLED_SHARED || POOLED_STATIC
 #define POOLED_HAS_CODE 0
 #define POOLED_API POOLED_EXPORT
-#define POOLED_VIRTUAL POOLED_EXPORT
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT extern constinit type name
 #else
 #define POOLED_HAS_CODE 1
 #define POOLED_API
-#define POOLED_VIRTUAL inline
 #define POOLED_CODE POOLED_NOINLINE inline
 #define POOLED_STATE(type, name, ...) POOLED_EXPORT inline constinit type name __VA_ARGS__
-#endif
-// State of a template, which each file of a program has for itself where libpooled has all other state: its tables are of one
-// libpooled, and the dynamic linker may share such a variable between the users of two.
-#if POOLED_IS_COMPILED
-#define POOLED_TEMPLATE_STATE POOLED_HIDDEN inline constinit
-#else
-#define POOLED_TEMPLATE_STATE POOLED_EXPORT inline constinit
 #endif
 #define POOLED_USED __attribute__((used))
 #define POOLED_SYMBOL(name) __asm__(name)

@@ -127,8 +127,9 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::reti
     g_block_types.set_foreign(k_foreign_type);
 }
 
+// Hidden: a file whose code runs with the state of several libpooled must not share it between them.
 template <block_type const& Type>
-POOLED_TEMPLATE_STATE std::atomic<type_tag> g_tag_of{k_no_type};
+POOLED_HIDDEN inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
 
 // From now on, the table refers to the calling library.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,

@@ -197,10 +197,4 @@ POOLED_CODE std::size_t deferred_queue::finish(std::size_t most) noexcept {
 
 #endif
 
-// A queue that passes between threads: the objects that one thread deferred in an incremental pool.
-struct deferred_batch {
-    deferred_queue queue;
-    deferred_batch* next = nullptr;
-};
-
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

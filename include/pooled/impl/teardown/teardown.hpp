@@ -29,14 +29,16 @@
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/outermost_drop.hpp"
-#include "pooled/impl/teardown/stack_bounds.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
+
+#include <pthread.h>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -60,7 +62,40 @@ enum class drop_way : unsigned char {
 bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
 void finish_deferred_at_exit() noexcept;
 
+struct stack_bounds {
+    std::uintptr_t low = 0;
+    std::uintptr_t high = 0;
+    [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - low < high - low; }
+    [[nodiscard]] std::uintptr_t bytes() const noexcept { return high - low; }
+};
+
 #if POOLED_HAS_CODE
+// Those of the calling thread's own stack; empty where the system does not say. Takes microseconds, allocates, and for the main thread
+// reads /proc/self/maps.
+[[nodiscard]] POOLED_NOINLINE inline stack_bounds find_stack_bounds() noexcept {
+    stack_bounds found;
+#if defined(__linux__)
+    int const kept = errno;
+    pthread_attr_t attributes;
+    if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+        void* low = nullptr;
+        std::size_t bytes = 0;
+        std::size_t guard = 0;
+        if (::pthread_attr_getstack(&attributes, &low, &bytes) == 0 &&
+            ::pthread_attr_getguardsize(&attributes, &guard) == 0 && bytes > guard) {
+            auto const first = reinterpret_cast<std::uintptr_t>(low);
+            found = {first + guard, first + bytes};
+        }
+        ::pthread_attr_destroy(&attributes);
+    }
+    errno = kept;
+#elif defined(__APPLE__)
+    auto const high = reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self()));
+    found = {high - ::pthread_get_stacksize_np(::pthread_self()), high};
+#endif
+    return found;
+}
+
 // From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
 // the first object is deferred.
 inline void install_hooks() noexcept {

@@ -2,9 +2,8 @@
 // The deferred objects of a pool, without the pool: each thread has its own, any thread finds all of them, and none is
 // lost when a thread ends or the pool is closed.
 
-#include "pooled/impl/teardown/deferred_store.hpp"
-
 #include "pooled/impl/os/fork_gate.hpp"
+#include "pooled/impl/teardown/incremental.hpp"
 
 #include "support/sleeper.hpp"
 
@@ -42,23 +41,18 @@ constexpr block_type k_type{.retire = nullptr,
                             .object_offset = 8,
                             .object_bytes = 0};
 
-class deferred_store_test : public testing::Test {
+class deferred_objects_test : public testing::Test {
 protected:
-    deferred_store_test() : store(*::new(memory()) deferred_store(m_memory, sizeof(deferred_store))) {}
-    ~deferred_store_test() override {
+    ~deferred_objects_test() override {
         other.end();
-        if (!is_closed) store.close();
-        while (store.destroy_one_kept()) {}
-        store.release_reference();
+        if (!is_closed) close();
+        store.on_destroy();
         for (object const& o : objects)
             EXPECT_LE(o.destroyed, 1);
     }
     // The number of objects that the calling thread has deferred then; 0: it was not deferred.
     std::size_t defer(std::size_t i) {
-        thread_deferred* const mine = store.own_or_made();
-        return mine == nullptr
-                   ? 0
-                   : store.push(*mine, deferred(&objects[i], tag_of<k_type>(), false), &objects[i], 0);
+        return store.defer(deferred(&objects[i], tag_of<k_type>(), false), &objects[i], 0);
     }
     [[nodiscard]] int destroyed() const {
         int count = 0;
@@ -67,22 +61,17 @@ protected:
         return count;
     }
     void close() {
-        store.close();
+        store.on_close();
         is_closed = true;
     }
 
-private:
-    [[nodiscard]] void* memory() { return m_memory = g_metadata.allocate(sizeof(deferred_store)); }
-    void* m_memory = nullptr;
-
-protected:
     std::vector<object> objects = std::vector<object>(100);
-    deferred_store& store;
+    deferred_objects& store = deferred_objects::make();
     bool is_closed = false;
     test::sleeper other;
 };
 
-TEST_F(deferred_store_test, tells_what_is_left_and_how_many_were_destroyed) {
+TEST_F(deferred_objects_test, tells_what_is_left_and_how_many_were_destroyed) {
     EXPECT_FALSE(store.look().is_any_left);
     static_cast<void>(defer(0));
     other.run([&] { static_cast<void>(defer(1)); });
@@ -91,55 +80,75 @@ TEST_F(deferred_store_test, tells_what_is_left_and_how_many_were_destroyed) {
         EXPECT_TRUE(store.look().is_any_left) << "one is being destroyed, one is deferred";
         EXPECT_EQ(store.look().destroyed, 0U);
     };
-    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+    EXPECT_TRUE(deferred_objects::destroy_one(*store.own()));
     EXPECT_EQ(store.look().destroyed, 1U);
     EXPECT_TRUE(store.look().is_any_left);
-    other.run([&] { EXPECT_TRUE(deferred_store::destroy_one(*store.own())); });
+    other.run([&] { EXPECT_TRUE(deferred_objects::destroy_one(*store.own())); });
     EXPECT_EQ(store.look().destroyed, 2U);
     EXPECT_FALSE(store.look().is_any_left);
 }
 
-TEST_F(deferred_store_test, does_not_count_on_what_a_waiting_thread_is_destroying) {
+TEST_F(deferred_objects_test, does_not_count_on_what_a_waiting_thread_is_destroying) {
     static_cast<void>(defer(0));
     objects[0].in_destructor = [&] {
         EXPECT_TRUE(store.look().is_any_left);
-        deferred_store::set_blocked(true);
+        deferred_objects::set_blocked(true);
         EXPECT_FALSE(store.look().is_any_left);
-        deferred_store::set_blocked(false);
+        deferred_objects::set_blocked(false);
         EXPECT_TRUE(store.look().is_any_left);
     };
-    EXPECT_TRUE(deferred_store::destroy_one(*store.own()));
+    EXPECT_TRUE(deferred_objects::destroy_one(*store.own()));
 }
 
-TEST_F(deferred_store_test, lets_a_thread_without_a_place_destroy_what_is_kept) {
+TEST_F(deferred_objects_test, lets_a_thread_that_can_defer_nothing_destroy_what_others_did) {
     other.run([&] { static_cast<void>(defer(0)); });
-    EXPECT_FALSE(store.destroy_one_kept());
-    EXPECT_FALSE(store.has_kept());
-    ASSERT_TRUE(store.collect(nullptr));
-    EXPECT_TRUE(store.has_kept());
-    objects[0].in_destructor = [&] { EXPECT_TRUE(store.look().is_any_left); };
-    EXPECT_TRUE(store.destroy_one_kept());
+    std::thread([&] {
+        deferred_objects::finish_thread();
+        EXPECT_EQ(defer(1), 0U) << "it has ended";
+        objects[0].in_destructor = [&] { EXPECT_TRUE(store.look().is_any_left); };
+        EXPECT_EQ(store.drain(1), 1U);
+        EXPECT_EQ(store.own(), nullptr);
+        EXPECT_EQ(store.drain(1), 0U);
+    }).join();
     EXPECT_FALSE(store.look().is_any_left);
     EXPECT_EQ(objects[0].destroyed, 1);
     EXPECT_EQ(store.look().destroyed, 1U);
-    EXPECT_FALSE(store.destroy_one_kept());
 }
 
-TEST_F(deferred_store_test, keeps_what_was_deferred_and_takes_no_more_once_it_is_closed) {
+TEST_F(deferred_objects_test, leaves_what_is_over_a_budget_to_others_where_a_thread_can_defer_nothing) {
+    for (std::size_t i = 0; i < 3; ++i)
+        other.run([&] { static_cast<void>(defer(i)); });
+    std::thread([&] {
+        deferred_objects::finish_thread();
+        EXPECT_EQ(store.drain(2), 2U);
+    }).join();
+    EXPECT_EQ(destroyed(), 2);
+    EXPECT_TRUE(store.look().is_any_left);
+    EXPECT_EQ(store.drain(2), 1U);
+}
+
+TEST_F(deferred_objects_test, destroys_what_was_deferred_and_takes_no_more_once_it_is_closed) {
     static_cast<void>(defer(0));
     other.run([&] { static_cast<void>(defer(1)); });
     close();
+    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
     EXPECT_EQ(defer(2), 0U);
     other.run([&] { EXPECT_EQ(defer(3), 0U); });
-    test::sleeper().run(
-        [&] { EXPECT_EQ(store.own_or_made(), nullptr) << "a thread that had deferred nothing"; });
-    EXPECT_TRUE(store.destroy_one_kept());
-    EXPECT_TRUE(store.destroy_one_kept());
-    EXPECT_FALSE(store.destroy_one_kept());
-    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
+    test::sleeper().run([&] { EXPECT_EQ(defer(4), 0U) << "a thread that had deferred nothing"; });
+    EXPECT_EQ(store.drain(1), 0U);
 }
 
-TEST_F(deferred_store_test, keeps_other_threads_out_while_one_forks) {
+TEST_F(deferred_objects_test, destroys_what_is_deferred_while_it_closes) {
+    objects[0].in_destructor = [&] {
+        EXPECT_NE(defer(1), 0U);
+        other.run([&] { EXPECT_NE(defer(2), 0U); });
+    };
+    static_cast<void>(defer(0));
+    close();
+    EXPECT_EQ(destroyed(), 3);
+}
+
+TEST_F(deferred_objects_test, keeps_other_threads_out_while_one_forks) {
     static_cast<void>(defer(0));
     g_fork_gate.begin();
     std::atomic<bool> has_deferred{false};
