@@ -58,50 +58,26 @@ struct function_lifecycle {
 
 namespace detail {
 
-// Whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
-struct names_create {
-    void create();
-};
-struct names_validate {
-    void validate();
-};
-struct names_on_acquire {
-    void on_acquire();
-};
-struct names_on_release {
-    void on_release();
-};
 template <class L, class Name>
 struct inherits_twice : L, Name {};
 
-template <class L>
-inline constexpr bool k_has_create = [] {
-    if constexpr (std::is_final_v<L>)
-        return requires { &L::create; };
-    else
-        return !requires { &inherits_twice<L, names_create>::create; };
-}();
-template <class L>
-inline constexpr bool k_has_validate = [] {
-    if constexpr (std::is_final_v<L>)
-        return requires { &L::validate; };
-    else
-        return !requires { &inherits_twice<L, names_validate>::validate; };
-}();
-template <class L>
-inline constexpr bool k_has_on_acquire = [] {
-    if constexpr (std::is_final_v<L>)
-        return requires { &L::on_acquire; };
-    else
-        return !requires { &inherits_twice<L, names_on_acquire>::on_acquire; };
-}();
-template <class L>
-inline constexpr bool k_has_on_release = [] {
-    if constexpr (std::is_final_v<L>)
-        return requires { &L::on_release; };
-    else
-        return !requires { &inherits_twice<L, names_on_release>::on_release; };
-}();
+// Whether L has a member of the name, with any parameters: in a class that inherits the name twice it is ambiguous.
+#define POOLED_NAME_OF_MEMBER(name)                                       \
+    struct names_##name {                                                 \
+        void name();                                                      \
+    };                                                                    \
+    template <class L>                                                    \
+    inline constexpr bool k_has_##name = [] {                             \
+        if constexpr (std::is_final_v<L>)                                 \
+            return requires { &L::name; };                                \
+        else                                                              \
+            return !requires { &inherits_twice<L, names_##name>::name; }; \
+    }()
+POOLED_NAME_OF_MEMBER(create);
+POOLED_NAME_OF_MEMBER(validate);
+POOLED_NAME_OF_MEMBER(on_acquire);
+POOLED_NAME_OF_MEMBER(on_release);
+#undef POOLED_NAME_OF_MEMBER
 
 // A member that is an object and may be empty.
 template <class Function>

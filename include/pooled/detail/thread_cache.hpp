@@ -144,11 +144,16 @@ struct thread_state {
         if (recent == cache) recent_id = k_no_pool_id;
     }
 
-    // The cache for a pool, or null.
-    [[nodiscard]] thread_cache* find(std::uint32_t pool_id) const noexcept {
-        if (pool_id < k_far_slot) return near_caches[pool_id];
+    // Where the cache for a pool is kept; null: the pool is beyond the far caches' end.
+    [[nodiscard]] thread_cache** entry(std::uint32_t pool_id) noexcept {
+        if (pool_id < k_far_slot) return &near_caches[pool_id];
         bool const has = far_caches != nullptr && pool_id - k_far_slot < far_caches->count;
-        return has ? far_caches->caches()[pool_id - k_far_slot] : nullptr;
+        return has ? &far_caches->caches()[pool_id - k_far_slot] : nullptr;
+    }
+    // The cache for a pool, or null.
+    [[nodiscard]] thread_cache* find(std::uint32_t pool_id) noexcept {
+        thread_cache** const at = entry(pool_id);
+        return at != nullptr ? *at : nullptr;
     }
 };
 static_assert(std::is_trivially_destructible_v<thread_state>);
@@ -162,23 +167,20 @@ public:
     [[nodiscard]] auto begin() const noexcept { return m_all.begin(); }
     [[nodiscard]] std::nullptr_t end() const noexcept { return nullptr; }
 
-    // Where the calling thread, which has `state`, keeps the cache of the pool `id`. Null: no memory.
-    [[nodiscard]] thread_cache** entry(thread_state& state, std::uint32_t id) noexcept {
-        std::uint32_t const index = id - k_far_slot;
+    // Makes an entry for the pool `id` in `state`, that of the calling thread, which has none. Null: no memory.
+    [[nodiscard]] thread_cache** add_entry(thread_state& state, std::uint32_t id) noexcept {
         far_array* const old = state.far_caches;
         std::uint32_t const old_count = old != nullptr ? old->count : 0;
-        if (index >= old_count) {
-            std::uint32_t const count = detail::larger(index + 1, 2 * old_count + 64);
-            void* const memory = g_metadata.try_allocate(far_array::bytes(count));
-            if (memory == nullptr) return nullptr;
-            auto* const grown = ::new (memory) far_array{&state, count, {}};
-            detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
-            if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
-            m_all.push_front(*grown);
-            if (old != nullptr) remove(*old);
-            state.far_caches = grown;
-        }
-        return &state.far_caches->caches()[index];
+        std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
+        void* const memory = g_metadata.try_allocate(far_array::bytes(count));
+        if (memory == nullptr) return nullptr;
+        auto* const grown = ::new (memory) far_array{&state, count, {}};
+        detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
+        if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
+        m_all.push_front(*grown);
+        if (old != nullptr) remove(*old);
+        state.far_caches = grown;
+        return state.entry(id);
     }
     void remove(far_array& one) noexcept {
         m_all.remove(one);

@@ -35,7 +35,7 @@ TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {
     std::array<thread_state, 4> states;
     far_arrays all;
     for (thread_state& one : states)
-        static_cast<void>(all.entry(one, k_far_slot));
+        static_cast<void>(all.add_entry(one, k_far_slot));
     all.remove_others(states[2]);
     EXPECT_EQ(&*all.begin(), states[2].far_caches);
     EXPECT_EQ(states[2].far_caches->links.next, nullptr);

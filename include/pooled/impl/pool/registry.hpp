@@ -67,48 +67,6 @@ private:
 };
 POOLED_STATE(default_pool_users, g_default_pool_users);
 
-// The cores of pools by id. find(): any thread, one load. Other functions require the registry's lock, and are O(1) except for_each().
-class core_table {
-public:
-    constexpr core_table() noexcept = default;
-    core_table(core_table const&) = delete;
-    core_table& operator=(core_table const&) = delete;
-
-    // acquire: pairs with the release in add(); the constructed core is seen.
-    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
-        return m_cores[id].load(std::memory_order_acquire);
-    }
-
-    void add(std::uint32_t id, pool_core& core) noexcept {
-        m_cores[id].store(&core, std::memory_order_release);  // release: pairs with the acquire in find()
-        m_end = detail::larger(m_end, id + 1);
-    }
-    // The id stays taken until remove(); for_each() skips it.
-    void begin_destroy(std::uint32_t id) noexcept {
-        m_cores[id].store(destroyed(), std::memory_order_relaxed);
-    }
-    void remove(std::uint32_t id) noexcept { m_cores[id].store(nullptr, std::memory_order_relaxed); }
-
-    // O(highest id ever used).
-    template <class Function>
-    void for_each(Function&& function) const noexcept {
-        for (std::uint32_t id = 0; id < m_end; ++id) {
-            pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
-            if (core != nullptr && core != destroyed()) function(*core);
-        }
-    }
-
-private:
-    // A value that is not the address of a core.
-    [[nodiscard]] static pool_core* destroyed() noexcept {
-        return reinterpret_cast<pool_core*>(alignof(pool_core));
-    }
-
-    // All zero until used, so it takes no space in a program's file.
-    std::uint32_t m_end = 0;
-    std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
-};
-
 // In impl/plugins/for_others.hpp. Only a source that makes a pool, or allocates, refers to it.
 POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
@@ -118,7 +76,10 @@ public:
     registry(registry const&) = delete;
     registry& operator=(registry const&) = delete;
 
-    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept { return m_cores.find(id); }
+    // acquire: pairs with the release in add(); the constructed core is seen.
+    [[nodiscard]] pool_core* find(std::uint32_t id) const noexcept {
+        return m_cores[id].load(std::memory_order_acquire);
+    }
     [[nodiscard]] char const* name_of(std::uint32_t id) const noexcept {
         pool_core const* const core = find(id);
         return core != nullptr ? core->name() : "?";
@@ -175,11 +136,18 @@ private:
     static void after_fork_in_parent() noexcept;
     static void after_fork_in_child() noexcept;
 
+    // Requires the lock.
+    void add(std::uint32_t id, pool_core& core) noexcept {
+        m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
+        m_end = detail::larger(m_end, id + 1);
+    }
+    // Those that are not foreign. Requires the lock, or a fork. O(highest id ever used).
     template <class Function>
     void for_each_core(Function&& function) noexcept {
-        m_cores.for_each([&](pool_core& core) {
-            if (!is_foreign(core)) function(core);
-        });
+        for (std::uint32_t id = 0; id < m_end; ++id)
+            if (pool_core* const core = m_cores[id].load(std::memory_order_relaxed);
+                core != nullptr && !is_foreign(*core))
+                function(*core);
     }
 
     detail::mutex m_mutex;
@@ -190,7 +158,8 @@ private:
     far_arrays m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    core_table m_cores;
+    std::uint32_t m_end = 0;  // no core has a higher id
+    std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
 POOLED_STATE(registry, g_registry);
@@ -229,13 +198,11 @@ inline void registry::close(pool_core& core) noexcept {
 
 inline void registry::destroy(pool_core& core) noexcept {
     std::uint32_t const id = core.id();
-    unique_lock lock(m_mutex);  // so that a fork finds the core complete, or not at all
-    m_cores.begin_destroy(id);
-    lock.unlock();
+    {
+        scoped_lock const lock(m_mutex);  // so that a fork finds the core complete, or not at all
+        m_cores[id].store(nullptr, std::memory_order_relaxed);
+    }
     core.free();  // removes it from the page map before a new pool can have the id
-    lock.lock();
-    m_cores.remove(id);
-    lock.unlock();
     detail::directory().release_pool_id(id);
 }
 
@@ -283,7 +250,7 @@ inline void registry::prepare() {
 // Requires the lock.
 inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
     pool_core& core = pool_core::create(options, kind, id, *this);
-    m_cores.add(id, core);
+    add(id, core);
     return core;
 }
 
@@ -295,14 +262,14 @@ POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, 
     if (pool_core* const core = find(k_default_pool_id)) return *core;
     is_new = foreign == nullptr;
     if (is_new) return insert(k_default_pool_id, options, sharing::shared);
-    m_cores.add(k_default_pool_id, *foreign);
+    add(k_default_pool_id, *foreign);
     return *foreign;
 }
 
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
-    if (id < k_far_slot) return &state.near_caches[id];
+    if (thread_cache** const entry = state.entry(id)) return entry;
     scoped_lock const lock(g_registry.m_mutex);
-    return g_registry.m_far_arrays.entry(state, id);
+    return g_registry.m_far_arrays.add_entry(state, id);
 }
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
@@ -341,11 +308,8 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
 // Requires a cache that is no longer linked to its pool.
 inline void registry::disown(thread_state& state, thread_cache& cache) noexcept {
     state.owned.remove(cache);
-    thread_cache** const entry = cache.pool_id < k_far_slot ? &state.near_caches[cache.pool_id]
-                                 : state.far_caches == nullptr
-                                     ? nullptr
-                                     : &state.far_caches->caches()[cache.pool_id - k_far_slot];
-    if (entry != nullptr && *entry == &cache) *entry = nullptr;
+    if (thread_cache** const entry = state.entry(cache.pool_id); entry != nullptr && *entry == &cache)
+        *entry = nullptr;
     state.forget(&cache);
     cache.release();
     g_metadata.deallocate(&cache, sizeof(thread_cache));

@@ -224,10 +224,8 @@ private:
         return drop_way::defer;
     }
 
-    POOLED_ALWAYS_INLINE void ask_bounds() noexcept {
-        if (!m_knows_bounds) ask_system();
-    }
-    POOLED_NOINLINE void ask_system() noexcept {
+    void ask_bounds() noexcept {
+        if (m_knows_bounds) return;
         m_bounds = find_stack_bounds();
         m_knows_bounds = true;
     }
