@@ -21,7 +21,6 @@
 #include "pooled/detail/standard_control_block.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
-#include "pooled/impl/plugins/for_others.hpp"
 #include "pooled/impl/pool/concrete_core.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/pool/slow_path.hpp"

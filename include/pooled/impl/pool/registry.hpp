@@ -67,7 +67,7 @@ private:
 };
 POOLED_STATE(default_pool_users, g_default_pool_users);
 
-// In impl/plugins/for_others.hpp. Only a source that makes a pool, or allocates, refers to it.
+// In impl/pool/concrete_core.hpp. Only a source that makes a pool, or allocates, refers to it.
 POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
 class registry {

@@ -92,11 +92,9 @@ struct owned_deferred_links {
 
 // Constant-initialised and trivially destructible, so it works until the thread has ended.
 struct thread_deferrals {
-    thread_deferred* recent = nullptr;
-    intrusive_list<thread_deferred, thread_deferred*, owned_deferred_links> owned;
+    intrusive_list<thread_deferred, thread_deferred*, owned_deferred_links> owned;  // the last used first
     bool is_destroying =
         false;  // a deferred object is being destroyed: drops and allocations in its destructor destroy no other
-    bool is_armed = false;
     bool has_ended = false;
     unsigned reliefs =
         0;  // allocations that found no memory, nested in destructors that such allocations run
@@ -145,9 +143,9 @@ public:
 
     // The calling thread's thread_deferred for this pool; null: it has none.
     [[nodiscard]] POOLED_ALWAYS_INLINE thread_deferred* own() noexcept {
-        thread_deferred* const recent = t_deferrals.recent;
-        if (recent != nullptr && recent->pool == this) [[likely]]
-            return recent;
+        thread_deferred* const first = t_deferrals.owned.first();
+        if (first != nullptr && first->pool == this) [[likely]]
+            return first;
         return find_own();
     }
 
@@ -327,7 +325,11 @@ private:
 
     [[nodiscard]] thread_deferred* find_own() noexcept {
         for (thread_deferred& each : t_deferrals.owned)
-            if (each.pool == this) return t_deferrals.recent = &each;
+            if (each.pool == this) {
+                t_deferrals.owned.remove(each);
+                t_deferrals.owned.push_front(each);
+                return &each;
+            }
         return nullptr;
     }
     // Null when the thread can have none, because it or the pool is ending, or memory has run out.
@@ -344,20 +346,19 @@ private:
             return nullptr;
         void* const memory = g_metadata.try_allocate(sizeof(thread_deferred));
         if (memory == nullptr) return nullptr;
-        if (!mine.is_armed) arm_guard(mine);
+        arm_guard();
         auto* const made = ::new (memory) thread_deferred;
         if (enroll(*made)) return made;
         g_metadata.deallocate(memory, sizeof(thread_deferred));
         return nullptr;
     }
     // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
-    POOLED_NOINLINE static void arm_guard(thread_deferrals& mine) noexcept {
+    static void arm_guard() noexcept {
         struct deferral_guard {
             ~deferral_guard() { finish_thread(); }
         };
         static thread_local deferral_guard const guard{};
         static_cast<void>(&guard);
-        mine.is_armed = true;
     }
     // False when the pool is closed.
     [[nodiscard]] bool enroll(thread_deferred& mine) noexcept {
@@ -370,12 +371,10 @@ private:
             ++m_references;
         }
         t_deferrals.owned.push_front(mine);
-        t_deferrals.recent = &mine;
         return true;
     }
     // Owner only. Requires no destruction in progress.
     void leave(thread_deferred& mine) noexcept {
-        if (t_deferrals.recent == &mine) t_deferrals.recent = nullptr;
         t_deferrals.owned.remove(mine);
         {
             scoped_lock const lock(m_mutex);
