@@ -154,7 +154,7 @@ void read_stats() noexcept {
                  "the sanitizer");
     g_trusts_sizes.store(!is_delete_replaced(), std::memory_order_relaxed);
 #if POOLED_PRELOADED
-    g_default_pool_users.begin_as_new();
+    g_registry.begin_as_new();
 #endif
     read_stats();
     POOLED_TRY { static_cast<void>(configure_default_pool(read_options())); }

@@ -11,6 +11,6 @@
 // libpooled-new.so has this source, too, but no program's pools.
 #if !POOLED_PRELOADED
 namespace {
-[[gnu::constructor(101)]] void offer_default_pool() { pooled::detail::g_default_pool_users.add_program(); }
+[[gnu::constructor(101)]] void offer_default_pool() { pooled::detail::g_registry.add_program(); }
 }  // namespace
 #endif

@@ -46,27 +46,6 @@ inline constexpr std::uint32_t k_default_pool_id = 1;
 inline constexpr char const* k_default_pool_name = "default";
 static_assert(k_default_pool_id != k_no_pool_id && k_default_pool_id < k_first_claimed_pool_id);
 
-// Who uses the default pool of this state. That of libpooled-new.so has nobody but operator new, until a file with the compiled library
-// shares it: copies of the library in other files do not take it for theirs, in which every call would be slow.
-class default_pool_users {
-public:
-    void begin_as_new() noexcept {
-        int none = k_unknown;
-        m_who.compare_exchange_strong(none, k_new, std::memory_order_relaxed);
-    }
-    POOLED_API void add_program() noexcept;
-    [[nodiscard]] char const* abi() const noexcept {
-        return m_who.load(std::memory_order_relaxed) == k_new ? POOLED_ABI_LAYOUT "_new" : POOLED_ABI_LAYOUT;
-    }
-
-private:
-    static constexpr int k_unknown = 0;
-    static constexpr int k_new = 1;
-    static constexpr int k_program = 2;
-    std::atomic<int> m_who{k_unknown};
-};
-POOLED_STATE(default_pool_users, g_default_pool_users);
-
 // In impl/pool/concrete_core.hpp. Only a source that makes a pool, or allocates, refers to it.
 POOLED_HIDDEN extern memory_copy const k_copy_functions;
 
@@ -108,10 +87,13 @@ public:
 
     // The record of this copy, for other copies.
     [[nodiscard]] memory_copy const& as_copy() const noexcept { return m_copy; }
-    // Called before the files that share this state run.
-    void rename_copy(char const* abi) noexcept {
-        if (m_copy.abi != nullptr) m_copy.abi = abi;
+    // libpooled-new.so calls the first, and each file with the compiled library the second, before other code of theirs runs. A default
+    // pool with no user but operator new is not for the copies of the library in other files, in which every call would be slow.
+    void begin_as_new() noexcept {
+        users none = users::unknown;
+        m_users.compare_exchange_strong(none, users::operator_new, std::memory_order_relaxed);
     }
+    POOLED_API void add_program() noexcept;
 
     // The core for addresses that the page map does not know, with the id of no pool. It is closed from the beginning, so that
     // it keeps no block. Throws std::bad_alloc.
@@ -131,6 +113,12 @@ private:
 
     void prepare();
     [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
+
+    enum class users : unsigned { unknown, operator_new, program };  // of the default pool
+    [[nodiscard]] char const* abi() const noexcept {
+        bool const is_new = m_users.load(std::memory_order_relaxed) == users::operator_new;
+        return is_new ? POOLED_ABI_LAYOUT "_new" : POOLED_ABI_LAYOUT;
+    }
 
     static void before_fork() noexcept;
     static void after_fork_in_parent() noexcept;
@@ -158,6 +146,7 @@ private:
     far_arrays m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
+    std::atomic<users> m_users{users::unknown};
     std::uint32_t m_end = 0;  // no core has a higher id
     std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
 };
@@ -167,9 +156,9 @@ static_assert(std::is_trivially_destructible_v<registry> && std::is_trivially_de
 
 #if POOLED_HAS_CODE
 
-POOLED_CODE void default_pool_users::add_program() noexcept {
-    m_who.store(k_program, std::memory_order_relaxed);
-    g_registry.rename_copy(abi());
+POOLED_CODE void registry::add_program() noexcept {
+    m_users.store(users::program, std::memory_order_relaxed);
+    if (m_copy.abi != nullptr) m_copy.abi = abi();
 }
 
 POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind) {
@@ -242,7 +231,7 @@ inline void registry::prepare() {
         if (auto* const hook = g_exit_hook.load(std::memory_order_relaxed)) hook();
     }));
     m_copy = k_copy_functions;
-    m_copy.abi = g_default_pool_users.abi();
+    m_copy.abi = abi();
     all.add(m_copy);
     m_is_ready.store(true, std::memory_order_release);
 }
