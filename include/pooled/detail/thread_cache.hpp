@@ -15,19 +15,16 @@
 // thread_state: its thread only. thread_cache: see gate.hpp; its links are guarded by the locks named beside them.
 
 #include "pooled/config.hpp"
-#include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/class_cache.hpp"
 #include "pooled/detail/gate.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
-#include "pooled/impl/os/metadata.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <type_traits>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -36,12 +33,13 @@ class pool_core;
 struct thread_cache;
 struct thread_state;
 
-// A thread's caches of pools beyond the near slots. They lie in the metadata arena and are all in a list (far_arrays), so that
-// a forked child finds those of threads that do not exist there.
+// A thread's caches of pools beyond the near slots. They lie in the metadata arena and are all in a list of the registry, so that
+// a forked child finds those of threads that do not exist there. Its lock guards the list and each thread's `far_caches`, so that a fork
+// sees both agree.
 struct far_array {
     thread_state* owner;
     std::uint32_t count;          // number of caches that follow
-    list_links<far_array> links;  // the list: guarded by the registry's lock
+    list_links<far_array> links;  // the registry's list
 
     [[nodiscard]] thread_cache** caches() noexcept { return reinterpret_cast<thread_cache**>(this + 1); }
     [[nodiscard]] static constexpr std::size_t bytes(std::uint32_t count) noexcept {
@@ -159,43 +157,6 @@ struct thread_state {
 static_assert(std::is_trivially_destructible_v<thread_state>);
 
 POOLED_STATE(thread_local thread_state, t_state, {});
-
-// All far arrays. Guarded by the registry's lock, as are changes of `far_caches` in every thread, so that a fork sees both agree.
-class far_arrays {
-public:
-#if POOLED_HAS_CODE
-    [[nodiscard]] auto begin() const noexcept { return m_all.begin(); }
-    [[nodiscard]] std::nullptr_t end() const noexcept { return nullptr; }
-
-    // Makes an entry for the pool `id` in `state`, that of the calling thread, which has none. Null: no memory.
-    [[nodiscard]] thread_cache** add_entry(thread_state& state, std::uint32_t id) noexcept {
-        far_array* const old = state.far_caches;
-        std::uint32_t const old_count = old != nullptr ? old->count : 0;
-        std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
-        void* const memory = g_metadata.try_allocate(far_array::bytes(count));
-        if (memory == nullptr) return nullptr;
-        auto* const grown = ::new (memory) far_array{&state, count, {}};
-        detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
-        if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
-        m_all.push_front(*grown);
-        if (old != nullptr) remove(*old);
-        state.far_caches = grown;
-        return state.entry(id);
-    }
-    void remove(far_array& one) noexcept {
-        m_all.remove(one);
-        g_metadata.deallocate(&one, far_array::bytes(one.count));
-    }
-    // Called in a forked child, which has no other thread.
-    void remove_others(thread_state const& survivor) noexcept {
-        for (far_array& one : m_all)
-            if (one.owner != &survivor) remove(one);
-    }
-#endif
-
-private:
-    intrusive_list<far_array> m_all;
-};
 
 // Lets the owner enter the far gate if its cache is one in `far_caches`. No lock may be taken while this object exists.
 class far_pass {

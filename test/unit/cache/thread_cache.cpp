@@ -31,17 +31,6 @@ TEST(thread_cache, keeps_one_block_of_each_large_class_and_16_mib_in_all) {
     EXPECT_EQ(cache->large_bytes, 0U);
 }
 
-TEST(far_arrays, of_all_threads_but_one_go_in_a_forked_child) {
-    std::array<thread_state, 4> states;
-    far_arrays all;
-    for (thread_state& one : states)
-        static_cast<void>(all.add_entry(one, k_far_slot));
-    all.remove_others(states[2]);
-    EXPECT_EQ(&*all.begin(), states[2].far_caches);
-    EXPECT_EQ(states[2].far_caches->links.next, nullptr);
-    all.remove(*states[2].far_caches);
-}
-
 TEST(thread_state, remembers_the_cache_it_found_last_until_that_goes) {
     thread_state state;
     std::array<thread_cache, 2> caches;

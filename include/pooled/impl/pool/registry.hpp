@@ -16,6 +16,7 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
@@ -107,7 +108,8 @@ private:
     friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
     static bool return_large(thread_cache& cache) noexcept;
-    [[nodiscard]] static thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
+    [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
+    void free(far_array& one) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
     void free_closed_caches(thread_state& state) noexcept;
 
@@ -143,7 +145,7 @@ private:
     std::atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
     bool m_has_barrier = false;           // the system supports the gate's barrier
     unsigned m_begun_forks = 0;           // calls of before_fork() in progress; they nest
-    far_arrays m_far_arrays;
+    intrusive_list<far_array> m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
     std::atomic<users> m_users{users::unknown};
@@ -255,10 +257,27 @@ POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, 
     return *foreign;
 }
 
+// Where the calling thread, which has `state`, keeps its cache of the pool `id`. Null: no memory.
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
     if (thread_cache** const entry = state.entry(id)) return entry;
-    scoped_lock const lock(g_registry.m_mutex);
-    return g_registry.m_far_arrays.add_entry(state, id);
+    scoped_lock const lock(m_mutex);
+    far_array* const old = state.far_caches;
+    std::uint32_t const old_count = old != nullptr ? old->count : 0;
+    std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
+    void* const memory = g_metadata.try_allocate(far_array::bytes(count));
+    if (memory == nullptr) return nullptr;
+    auto* const grown = ::new (memory) far_array{&state, count, {}};
+    detail::fill_n<thread_cache*>(grown->caches(), count, nullptr);
+    if (old != nullptr) detail::copy_n(old->caches(), old_count, grown->caches());
+    m_far_arrays.push_front(*grown);
+    if (old != nullptr) free(*old);
+    state.far_caches = grown;
+    return state.entry(id);
+}
+
+inline void registry::free(far_array& one) noexcept {
+    m_far_arrays.remove(one);
+    g_metadata.deallocate(&one, far_array::bytes(one.count));
 }
 
 POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
@@ -358,7 +377,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
         }
         disown(state, *cache);
     }
-    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.m_far_arrays.remove(*old);
+    if (far_array* const old = std::exchange(state.far_caches, nullptr)) g_registry.free(*old);
     lock.unlock();
     fork_gate::release_flag();
 }
@@ -394,7 +413,8 @@ inline void registry::after_fork_in_parent() noexcept {
 // thread that uses the list of a pool's caches frees what the parent's other threads had cached.
 inline void registry::after_fork_in_child() noexcept {
     if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
-    g_registry.m_far_arrays.remove_others(t_state);
+    for (far_array& each : g_registry.m_far_arrays)
+        if (each.owner != &t_state) g_registry.free(each);
     g_registry.for_each_core([](pool_core& core) {
         core.memory().after_fork_in_child();
         if (pool_extension* const above = core.extension()) above->after_fork_in_child();
