@@ -146,8 +146,10 @@ public:
     }
 #endif
 
+    // How many sets of fork handlers are in progress on the calling thread.
+    [[nodiscard]] static std::uint32_t begun() noexcept { return own_state().forks; }
     // Whether the calling thread is forking.
-    [[nodiscard]] static bool is_passed() noexcept { return own_state().forks != 0; }
+    [[nodiscard]] static bool is_passed() noexcept { return begun() != 0; }
 
 private:
     template <class T>

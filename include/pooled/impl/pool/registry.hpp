@@ -143,8 +143,6 @@ private:
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
     std::atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
-    bool m_has_barrier = false;           // the system supports the gate's barrier
-    unsigned m_begun_forks = 0;           // calls of before_fork() in progress; they nest
     intrusive_list<far_array> m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
@@ -215,7 +213,7 @@ inline void registry::prepare() {
         POOLED_THROW(std::bad_alloc());
     scoped_lock const lock(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
-    m_has_barrier = platform::has_heavy_barrier();
+    static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
     m_exit_hook.create(on_thread_exit);
     if constexpr (k_hardened) free_mark::choose();
 #if POOLED_CHECKED
@@ -288,7 +286,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
         return cache;
     }
-    if (state.ended || !m_has_barrier || platform::is_barrier_refused()) return nullptr;
+    if (state.ended || !platform::has_heavy_barrier() || platform::is_barrier_refused()) return nullptr;
     if (!state.armed) state.armed = m_exit_hook.arm(&state);
     if (!state.armed) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());
@@ -386,7 +384,7 @@ inline void registry::on_thread_exit(void* argument) noexcept {
 // The thread that forks may still use pools, in fork handlers of the program. O(threads · near pools + pools).
 inline void registry::before_fork() noexcept {
     g_fork_gate.begin();
-    if (g_registry.m_begun_forks++ != 0) return;
+    if (fork_gate::begun() != 1) return;
     g_registry.for_each_core([](pool_core& core) { core.caches().forget_dead(); });
     auto const each_gate = [](auto&& visit) {
         for (far_array& each : g_registry.m_far_arrays)
@@ -403,16 +401,16 @@ inline void registry::before_fork() noexcept {
 
 // Owners resume the gates of their caches themselves.
 inline void registry::after_fork_in_parent() noexcept {
-    if (--g_registry.m_begun_forks != 0) return g_fork_gate.end();
-    for (far_array& each : g_registry.m_far_arrays)
-        each.owner->far_gate.resume();
+    if (fork_gate::begun() == 1)
+        for (far_array& each : g_registry.m_far_arrays)
+            each.owner->far_gate.resume();
     g_fork_gate.end();
 }
 
 // Only the thread that forked exists, and threads that a handler has started since, which wait until the fork ends. The next
 // thread that uses the list of a pool's caches frees what the parent's other threads had cached.
 inline void registry::after_fork_in_child() noexcept {
-    if (g_registry.m_begun_forks != 1) return after_fork_in_parent();
+    if (fork_gate::begun() != 1) return g_fork_gate.end();
     for (far_array& each : g_registry.m_far_arrays)
         if (each.owner != &t_state) g_registry.free(each);
     g_registry.for_each_core([](pool_core& core) {

@@ -30,17 +30,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 class deferred {
 public:
-    static constexpr std::uint64_t k_address_mask = (std::uint64_t{1} << 48) - 1;
-
     constexpr deferred() noexcept = default;
-    constexpr explicit deferred(std::uint64_t word) noexcept : m_word(word) {}
     deferred(void* header, type_tag type, bool is_observed) noexcept
         : m_word(address_of(header) | (is_observed ? k_observed : 0) | type) {
         sanitizer::hide_pointer(header);
     }
 
-    [[nodiscard]] std::uint64_t word() const noexcept { return m_word; }
-    [[nodiscard]] bool empty() const noexcept { return m_word == 0; }
     [[nodiscard]] bool is_observed() const noexcept { return (m_word & k_observed) != 0; }
     [[nodiscard]] void* header() const noexcept { return reinterpret_cast<void*>(m_word & k_address_mask); }
     [[nodiscard]] void const* object() const noexcept {
@@ -53,6 +48,7 @@ public:
 
 private:
     static constexpr std::uint64_t k_observed = std::uint64_t{1} << 48;
+    static constexpr std::uint64_t k_address_mask = k_observed - 1;
     std::uint64_t m_word = 0;
 };
 

@@ -16,6 +16,7 @@ struct fork_gate {
     void begin() const noexcept {}
     void end() const noexcept {}
     void forget_others() const noexcept {}
+    [[nodiscard]] static std::uint32_t begun() noexcept { return 0; }
     [[nodiscard]] static bool is_passed() noexcept { return false; }
 };
 inline constinit fork_gate g_fork_gate;
