@@ -11,10 +11,20 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
+
+#include <pthread.h>
 
 namespace {
 
@@ -120,6 +130,303 @@ TEST_F(threads_stress, default_pool_serves_threads_that_come_and_go) {
     shared.drain([](auto const& p) { EXPECT_TRUE(p == nullptr || p->size() == 3); });
     EXPECT_EQ(pooled::default_pool().stats().in_use, before);
     EXPECT_TRUE(test::is_valid(pooled::default_pool()));
+}
+
+// Plan: how a thread uses pools while it ends, before and after its caches are gone: in destructors of thread_local
+// objects and of pthread keys, which run in rounds, so that some run after the library's own.
+
+class thread_exit_stress : public testing::Test {
+protected:
+    ~thread_exit_stress() override { EXPECT_EQ(g_damaged.exchange(0), 0U); }
+
+    void expect_nothing_lost() {
+        pooled::pool_stats const s = pool.stats();
+        EXPECT_EQ(s.in_use, 0U);
+        EXPECT_EQ(s.cached, 0U) << "a thread that ended kept free blocks to itself";
+        EXPECT_EQ(s.threads, 0U);
+        EXPECT_TRUE(test::is_valid(pool));
+        pool.trim();
+        EXPECT_EQ(upstream.bytes(), 0U);
+    }
+
+    test::counting_upstream upstream;
+    pooled::pool pool{{.name = "thread exit", .chunk_bytes = 64U << 10, .upstream = &upstream}};
+};
+
+// Frees a block that the thread had, allocates and frees another.
+struct last_use {
+    pooled::pool* pool = nullptr;
+    block kept;
+    std::shared_ptr<std::vector<int>> object;
+
+    void prepare(pooled::pool& from) {
+        pool = &from;
+        kept = allocate(from, 64);
+        object = from.make_shared<std::vector<int>>(3, 7);
+    }
+    void run() {
+        if (pool == nullptr) return;
+        deallocate(*pool, kept);
+        kept = {};
+        object.reset();
+        for (int i = 0; i < 3; ++i)
+            deallocate(*pool, allocate(*pool, 64 + 8 * static_cast<std::size_t>(i)));
+    }
+    ~last_use() { run(); }
+};
+
+TEST_F(thread_exit_stress, thread_local_destructors_allocate_and_free) {
+    std::size_t const rounds = scaled(500, 150);
+    for (std::size_t round = 0; round < rounds; ++round)
+        on_threads(3, [&](std::size_t) {
+            static thread_local last_use first;  // destroyed last
+            first.prepare(pool);
+            static thread_local last_use second;
+            second.prepare(pool);
+        });
+    expect_nothing_lost();
+}
+
+// A key whose destructor runs in every round that POSIX allows: in the later ones the caches are gone.
+std::atomic<int> g_latest_round{0};
+pthread_key_t g_key;
+
+struct at_key_exit {
+    int round = 0;
+    last_use use;
+    pooled::pool* pool = nullptr;
+};
+
+void on_key_exit(void* argument) {
+    auto* const state = static_cast<at_key_exit*>(argument);
+    int seen = g_latest_round;
+    while (seen < state->round && !g_latest_round.compare_exchange_weak(seen, state->round)) {}
+    state->use.run();
+    state->use.prepare(*state->pool);
+    if (++state->round < 3)
+        pthread_setspecific(g_key, state);
+    else
+        delete state;
+}
+
+TEST_F(thread_exit_stress, pthread_key_destructors_allocate_and_free_after_the_cache_is_gone) {
+    ASSERT_EQ(pthread_key_create(&g_key, on_key_exit), 0);
+    std::size_t const rounds = scaled(500, 150);
+    for (std::size_t round = 0; round < rounds; ++round)
+        on_threads(3, [&](std::size_t) {
+            auto* const state = new at_key_exit;
+            state->pool = &pool;
+            state->use.prepare(pool);
+            pthread_setspecific(g_key, state);
+        });
+    EXPECT_EQ(g_latest_round, 2);
+    pthread_key_delete(g_key);
+    expect_nothing_lost();
+}
+
+// A drop remembers the cache it went to. That cache is gone when the key's destructor drops the second object.
+TEST_F(thread_exit_stress, objects_dropped_after_the_cache_is_gone_return_to_pool) {
+    using object = std::shared_ptr<std::array<char, 48>>;
+    ASSERT_EQ(pthread_key_create(&g_key, [](void* argument) { delete static_cast<object*>(argument); }), 0);
+    for (int round = 0; round < 20; ++round)
+        on_threads(2, [&](std::size_t) {
+            auto* const kept = new object(pool.make_shared<std::array<char, 48>>());
+            pool.make_shared<std::array<char, 48>>().reset();
+            pthread_setspecific(g_key, kept);
+        });
+    pthread_key_delete(g_key);
+    expect_nothing_lost();
+}
+
+TEST_F(thread_exit_stress, a_thread_that_first_uses_a_pool_in_its_last_destructors_leaves_nothing) {
+    ASSERT_EQ(pthread_key_create(&g_key,
+                                 [](void* argument) {
+                                     auto& from = *static_cast<pooled::pool*>(argument);
+                                     deallocate(from, allocate(from, 128));
+                                 }),
+              0);
+    for (std::size_t round = 0; round < 100; ++round)
+        on_threads(2, [&](std::size_t) { pthread_setspecific(g_key, &pool); });
+    pthread_key_delete(g_key);
+    expect_nothing_lost();
+}
+
+TEST_F(thread_exit_stress, thread_local_destructors_drop_objects_of_a_pool_that_is_gone) {
+    std::size_t const rounds = scaled(500, 150);
+    for (std::size_t round = 0; round < rounds; ++round) {
+        std::optional<pooled::pool> brief;
+        brief.emplace(pooled::pool_options{.chunk_bytes = 64U << 10, .upstream = &upstream});
+        std::latch made(3);
+        std::latch gone(1);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 2; ++t)
+            threads.emplace_back([&] {
+                static thread_local std::shared_ptr<std::vector<int>> kept;
+                kept = brief->make_shared<std::vector<int>>(3, 7);
+                made.arrive_and_wait();
+                if (round % 2 == 0) gone.wait();  // or end at the same time
+            });
+        made.arrive_and_wait();
+        brief.reset();
+        gone.count_down();
+        for (std::thread& t : threads)
+            t.join();
+        EXPECT_EQ(upstream.bytes(), 0U);
+    }
+}
+
+// Plan: pools are used while the process ends: by destructors of static objects, by atexit handlers, and by threads that
+// are still running then. Every test below leaves something behind; what happens to it is checked when the process exits,
+// so a broken promise shows as a process that ends with status 3, or crashes.
+
+void check(bool condition, char const* promise) {
+    if (condition) return;
+    std::fprintf(stderr, "process end: not kept: %s\n", promise);
+    std::_Exit(3);
+}
+
+// Uses every kind of handle when it is destroyed.
+struct left_behind {
+    std::shared_ptr<std::vector<int>> from_default;
+    std::shared_ptr<std::vector<int>> from_dead_pool;
+    pooled::unique_ptr<std::string> unique;
+    std::map<int, int, std::less<>, pooled::allocator<std::pair<int const, int>>> tree;
+
+    void fill() {
+        from_default = pooled::make_shared<std::vector<int>>(3, 7);
+        pooled::pool brief;
+        from_dead_pool = brief.make_shared<std::vector<int>>(3, 7);
+        unique = pooled::make_unique<std::string>("long enough not to be small");
+        for (int i = 0; i < 100; ++i)
+            tree[i] = i;
+    }
+    ~left_behind() {
+        if (from_default == nullptr) return;
+        check(from_default->size() == 3 && from_dead_pool->size() == 3 && tree.size() == 100,
+              "objects keep their values");
+        auto const late = pooled::make_shared<std::vector<int>>(5, 1);
+        tree.clear();
+        tree[1] = 1;
+        pooled::pool pool_at_the_end{{.name = "late"}};
+        for (std::size_t i = 0; i < 1000; ++i)
+            deallocate(pool_at_the_end, allocate(pool_at_the_end, 16 + 8 * (i % 100)));
+        check(pool_at_the_end.stats().in_use == 0, "a pool works in a static destructor");
+        check(test::is_valid(pooled::default_pool()), "the default pool is whole in a static destructor");
+        check(g_damaged == 0, "no block is shared");
+    }
+};
+
+left_behind g_constructed_before_main;
+
+TEST(process_end_stress, static_destructors_use_pools) {
+    g_constructed_before_main.fill();
+    static left_behind constructed_after_first_use;
+    constructed_after_first_use.fill();
+    EXPECT_EQ(g_constructed_before_main.tree.size(), 100U);
+}
+
+TEST(process_end_stress, atexit_handlers_use_pools) {
+    static std::shared_ptr<int>* kept = nullptr;
+    kept = new std::shared_ptr<int>(pooled::make_shared<int>(7));
+    ASSERT_EQ(
+        std::atexit([] {
+            check(**kept == 7, "objects live until they are dropped");
+            delete kept;
+            for (std::size_t i = 0; i < 1000; ++i)
+                deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * (i % 100)));
+            check(test::is_valid(pooled::default_pool()), "the default pool is whole in an atexit handler");
+        }),
+        0);
+}
+
+// Not joined and not stopped: it runs into the end of the process.
+TEST(process_end_stress, threads_may_still_be_at_work) {
+    static std::atomic<bool> is_running{false};
+    std::thread([] {
+        dice r(1);
+        for (;;) {
+            deallocate(pooled::default_pool(), allocate(pooled::default_pool(), 16 + 8 * r.below(60)));
+            is_running = true;
+        }
+    }).detach();
+    while (!is_running)
+        std::this_thread::yield();
+}
+
+// Plan: one thread makes objects and another drops them, the case in which a cache that returns nothing would grow without limit.
+
+struct payload {
+    std::array<std::uint64_t, 6> words;
+};
+
+constexpr std::size_t k_alive = 100'000;
+
+// One producer, one consumer, k_alive objects on the way.
+class ring {
+public:
+    ring() : m_slots(k_alive) {}
+    void push(std::shared_ptr<payload> p) {
+        std::size_t const tail = m_tail.load(std::memory_order_relaxed);
+        while (tail - m_head.load(std::memory_order_acquire) == k_alive)
+            std::this_thread::yield();
+        m_slots[tail % k_alive] = std::move(p);
+        m_tail.store(tail + 1, std::memory_order_release);
+    }
+    std::shared_ptr<payload> pop() {
+        std::size_t const head = m_head.load(std::memory_order_relaxed);
+        while (head == m_tail.load(std::memory_order_acquire))
+            std::this_thread::yield();
+        std::shared_ptr<payload> p = std::move(m_slots[head % k_alive]);
+        m_head.store(head + 1, std::memory_order_release);
+        return p;
+    }
+
+private:
+    std::vector<std::shared_ptr<payload>> m_slots;
+    alignas(64) std::atomic<std::size_t> m_head{0};
+    alignas(64) std::atomic<std::size_t> m_tail{0};
+};
+
+// In /proc/self/status, not in statm: that counts pages, of another size than the program's under emulation.
+[[nodiscard]] std::size_t resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    std::size_t kib = 0;
+    while (status >> word)
+        if (word == "VmRSS:") status >> kib;
+    return kib << 10;
+}
+
+template <class Make>
+void hand_off(std::size_t count, Make const& make) {
+    ring r;
+    std::thread consumer([&] {
+        for (std::size_t i = 0; i < count; ++i) {
+            auto const p = r.pop();
+            if (p->words[0] != i) ++g_damaged;
+        }
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+        auto p = make();
+        p->words.fill(i);
+        r.push(std::move(p));
+    }
+    consumer.join();
+    EXPECT_EQ(g_damaged.exchange(0), 0U);
+}
+
+TEST(hand_off_stress, memory_does_not_grow_with_what_passes_from_thread_to_thread) {
+    pooled::pool pool{{.name = "hand-off"}};
+    std::size_t const before = resident_bytes();
+    hand_off(scaled(20'000'000, 600'000), [&] { return pool.make_shared<payload>(); });
+    std::size_t const after = resident_bytes();
+    if (!POOLED_STRESS_SANITIZED) {
+        EXPECT_LT(after - std::min(after, before), std::size_t{24} << 20);
+    }
+    pooled::pool_stats const s = pool.stats();
+    EXPECT_EQ(s.in_use, 0U);
+    EXPECT_LT(s.upstream_bytes, std::size_t{24} << 20) << "more than the objects alive and a few caches";
+    EXPECT_TRUE(test::is_valid(pool));
 }
 
 }  // namespace

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
-// Rounding and arithmetic at the edges of std::size_t.
+
+// Small helpers. Rounding and arithmetic at the edges of std::size_t; algorithms; callables.
 
 #include "pooled/detail/bits.hpp"
 
+#include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/callable.hpp"
+
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -38,6 +48,113 @@ TEST(bits, multiply_without_wrapping_round) {
     EXPECT_EQ(saturating_multiply(0, k_size_max), 0U);
     EXPECT_EQ(saturating_multiply(k_size_max / 2 + 1, 2), k_size_max);
     EXPECT_EQ(saturating_multiply(k_size_max / 8, 8), k_size_max - 7);
+}
+
+namespace detail = pooled::detail;
+
+TEST(the_small_algorithms, return_the_first_of_equal_values_as_the_standard_does) {
+    int const a = 1;
+    int const b = 1;
+    EXPECT_EQ(&detail::smaller(a, b), &a);
+    EXPECT_EQ(&detail::larger(a, b), &a);
+    EXPECT_EQ(&detail::clamp(a, b, b), &a);
+}
+
+TEST(the_small_algorithms, find_the_least_the_greatest_and_the_nearest_within_limits) {
+    static_assert(detail::smaller(2, 1) == 1 && detail::smaller(1, 2) == 1);
+    static_assert(detail::larger(2, 1) == 2 && detail::larger(1, 2) == 2);
+    static_assert(detail::clamp(0, 2, 4) == 2 && detail::clamp(3, 2, 4) == 3 && detail::clamp(5, 2, 4) == 4);
+    static_assert(detail::any_of(std::array{1, 2}, [](int i) { return i == 2; }));
+    static_assert(!detail::any_of(std::array{1, 2}, [](int i) { return i == 3; }));
+}
+
+TEST(the_small_algorithms, copy_ranges_that_overlap) {
+    std::array numbers{1, 2, 3, 4};
+    detail::copy_n(numbers.data() + 1, 3, numbers.data());
+    EXPECT_EQ(numbers, (std::array{2, 3, 4, 4}));
+    detail::copy_n<int>(nullptr, 0, nullptr);
+}
+
+TEST(the_small_algorithms, fill_a_range_and_nothing_behind_it) {
+    std::array numbers{1, 2, 3};
+    detail::fill_n(numbers.data(), 2, 7);
+    EXPECT_EQ(numbers, (std::array{7, 7, 3}));
+}
+
+using pooled::detail::callable;
+
+int twice(int i) { return 2 * i; }
+
+struct counter {
+    int value = 0;
+    void add(int i) { value += i; }
+};
+
+static_assert(!std::is_constructible_v<callable<int(int)>, int>);
+static_assert(!std::is_constructible_v<callable<void()>, decltype([p = std::unique_ptr<int>()] {})>,
+              "what it holds is copied with it");
+
+TEST(a_callable, calls_functions_lambdas_and_member_functions) {
+    EXPECT_EQ(callable<int(int)>(twice)(3), 6);
+    EXPECT_EQ(callable<int(int)>(&twice)(3), 6);
+    int seen = 0;
+    callable<void(int&&)> const move = [&seen](int i) { seen = i; };
+    move(7);
+    EXPECT_EQ(seen, 7);
+    counter c;
+    callable<void(counter&, int)> const add = &counter::add;
+    add(c, 4);
+    callable<void(counter*, int)> const add_to = &counter::add;
+    add_to(&c, 1);
+    EXPECT_EQ(c.value, 5);
+}
+
+TEST(a_callable, may_discard_a_result_and_return_a_reference) {
+    int number = 1;
+    callable<int&()> const get = [&number]() -> int& { return number; };
+    get() = 2;
+    EXPECT_EQ(number, 2);
+    callable<void(int)> const discards = twice;
+    discards(1);
+}
+
+TEST(a_callable, is_empty_when_what_it_is_made_of_is) {
+    EXPECT_FALSE(callable<int(int)>());
+    EXPECT_FALSE(callable<int(int)>(nullptr));
+    EXPECT_FALSE(callable<int(int)>(std::function<int(int)>()));
+    EXPECT_FALSE(callable<int(int)>(static_cast<int (*)(int)>(nullptr)));
+    EXPECT_TRUE(callable<int(int)>(std::function<int(int)>(twice)));
+    EXPECT_TRUE(callable<int(int)>() == nullptr);
+    callable<int(int)> one = twice;
+    EXPECT_FALSE(one == nullptr);
+    one = nullptr;
+    EXPECT_FALSE(one);
+}
+
+TEST(a_callable, copies_the_function_object_and_its_state) {
+    callable<int()> const first = [count = 0]() mutable { return ++count; };
+    EXPECT_EQ(first(), 1);
+    callable<int()> second = first;
+    EXPECT_EQ(first(), 2);
+    EXPECT_EQ(second(), 2);
+    second = first;
+    EXPECT_EQ(second(), 3);
+    second = callable<int()>();
+    EXPECT_FALSE(second);
+    callable<int()> third = first;
+    callable<int()> const moved = std::move(third);
+    EXPECT_EQ(moved(), 3);
+}
+
+TEST(a_callable, passes_on_what_its_function_throws_and_frees_what_it_holds) {
+    auto const held = std::make_shared<int>(1);
+    {
+        callable<void()> const throwing = [held] { throw std::runtime_error("asked to"); };
+        EXPECT_THROW(throwing(), std::runtime_error);
+        callable<void()> const copy = throwing;
+        EXPECT_EQ(held.use_count(), 3);
+    }
+    EXPECT_EQ(held.use_count(), 1);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 // The memory of a pool in spans, without threads' caches: who gets a span, when chunks are taken and returned,
-// attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/pool_reserve.cpp.
+// attempts to reserve, and that an upstream that fails changes nothing. Reservations as users see them: pool/memory.cpp.
 
 #include "pooled/impl/heap/slab_heap.hpp"
 

@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: BSL-1.0
-// How many objects are built at a time, and numbers beyond any memory.
+
+// How objects are built and replaced: how many at a time, of which memory, after an exception, after validation; and what
+// the statistics say.
 
 #include "pooled/pooled.hpp"
+#include "pooled/stats.hpp"
 
 #include "kinds.hpp"
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/in_child.hpp"
 #include "support/internals.hpp"
 #include "support/lives.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -196,6 +207,562 @@ TYPED_TEST(growth, whose_upstream_fails_midway_leaves_the_pool_as_it_was) {
             break;
         }
     }
+}
+
+// An object pool on memory of the user's: another pool, or any std::pmr::memory_resource.
+
+template <class Kind>
+class upstream : public testing::Test {
+protected:
+    using object = test::counted<>;
+    using pool_type = typename Kind::template pool<object>;
+
+    test::life_log log;
+    test::life_log::scope scope{log};
+};
+TYPED_TEST_SUITE(upstream, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(upstream, of_an_object_pool_gives_the_memory_of_all_its_objects) {
+    test::counting_upstream books;
+    {
+        typename TestFixture::pool_type pool({.upstream = &books});
+        std::vector<std::shared_ptr<test::counted<>>> held;
+        for (int i = 0; i < 5000; ++i) {
+            held.push_back(pool.acquire());
+            ASSERT_TRUE(books.contains(held.back().get()));
+        }
+        auto const unique = pool.acquire_unique();
+        auto const counted = pool.acquire_rc();
+        EXPECT_TRUE(books.contains(unique.get()) && books.contains(counted.get()));
+        EXPECT_EQ(pool.stats().upstream_bytes, books.bytes());
+        EXPECT_EQ(pool.stats().upstream_calls, books.allocations());
+    }
+    EXPECT_EQ(books.bytes(), 0U);
+    EXPECT_EQ(books.errors(), 0U);
+}
+
+TYPED_TEST(upstream, of_an_object_pool_gets_trimmed_memory_back) {
+    test::counting_upstream books;
+    typename TestFixture::pool_type pool({.initial_objects = 20'000, .upstream = &books});
+    std::size_t const before = books.bytes();
+    EXPECT_EQ(pool.trim(), 20'000U);
+    EXPECT_LT(books.bytes(), before / 2);
+}
+
+TYPED_TEST(upstream, of_an_object_pool_gets_everything_back_when_the_last_object_is_gone) {
+    test::counting_upstream books;
+    std::shared_ptr<test::counted<>> last;
+    std::weak_ptr<test::counted<>> watcher;
+    {
+        typename TestFixture::pool_type pool({.upstream = &books});
+        last = pool.acquire();
+        watcher = last;
+    }
+    EXPECT_TRUE(books.contains(last.get()));
+    last.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_NE(books.bytes(), 0U) << "a weak_ptr counts as out";
+    watcher.reset();
+    EXPECT_EQ(books.bytes(), 0U);
+}
+
+TYPED_TEST(upstream, that_fails_is_reported_and_leaves_the_pool_usable) {
+    test::counting_upstream books;
+    test::failing_upstream failing(books);
+    typename TestFixture::pool_type pool({.upstream = &failing});
+    auto const first = pool.acquire();
+    failing.fail_always(true);
+    std::vector<std::shared_ptr<test::counted<>>> held;
+    for (auto p = pool.try_acquire(); p && held.size() < 100'000; p = pool.try_acquire())
+        held.push_back(std::move(p));
+    EXPECT_THROW(static_cast<void>(pool.acquire()), std::bad_alloc);
+    EXPECT_TRUE(test::is_valid(pool));
+    failing.fail_always(false);
+    EXPECT_TRUE(pool.acquire());
+}
+
+TYPED_TEST(upstream, that_fails_at_once_fails_the_constructor_and_leaves_nothing_behind) {
+    std::size_t const before = test::pools_alive();
+    test::counting_upstream books;
+    test::failing_upstream failing(books);
+    failing.fail_always(true);
+    EXPECT_THROW(typename TestFixture::pool_type({.upstream = &failing}), std::bad_alloc);
+    EXPECT_EQ(test::pools_alive(), before);
+}
+
+TYPED_TEST(upstream, pool_serves_several_object_pools_under_its_bound) {
+    pooled::pool shared({.max_bytes = std::size_t{4} << 20});
+    struct large {
+        std::array<std::byte, 8000> bytes;
+    };
+    typename TypeParam::template pool<large> a({.upstream = shared.resource()});
+    typename TypeParam::template pool<large> b({.upstream = shared.resource()});
+    auto const take_all = [](auto& pool) {
+        std::vector<std::shared_ptr<large>> taken;
+        for (auto p = pool.try_acquire(); p && taken.size() < 100'000; p = pool.try_acquire())
+            taken.push_back(std::move(p));
+        return taken;
+    };
+    std::size_t const alone = take_all(a).size();
+    EXPECT_GT(alone, 100U);
+    static_cast<void>(take_all(b));
+    EXPECT_LE(shared.stats().upstream_bytes, std::size_t{4} << 20);
+    a.trim();
+    b.trim();
+    EXPECT_EQ(take_all(b).size(), alone) << "what one gave back serves the other";
+    EXPECT_TRUE(test::is_valid(shared));
+}
+
+TYPED_TEST(upstream, pool_may_be_destroyed_before_the_objects) {
+    std::size_t const before = test::pools_alive();
+    std::optional<pooled::pool> below(std::in_place);
+    std::optional<typename TestFixture::pool_type> pool(
+        std::in_place, pooled::object_pool_options{.initial_objects = 3, .upstream = below->resource()});
+    auto a = pool->acquire();
+    auto b = pool->acquire_unique();
+    auto c = pool->acquire_rc();
+    pool.reset();
+    below.reset();
+    EXPECT_EQ(this->log.alive(), 3);
+    EXPECT_EQ(test::pools_alive(), before + 2);
+    a.reset();
+    b.reset();
+    c.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_EQ(test::pools_alive(), before) << "the last object takes both pools with it";
+}
+
+TYPED_TEST(upstream, pool_may_be_destroyed_before_an_object_pool_that_builds_no_more) {
+    std::size_t const before = test::pools_alive();
+    std::optional<pooled::pool> below(std::in_place);
+    {
+        typename TestFixture::pool_type pool(
+            {.initial_objects = 3, .growth = 0, .upstream = below->resource()});
+        below.reset();
+        for (int i = 0; i < 100; ++i) {
+            auto const a = pool.acquire();
+            auto const b = pool.acquire_unique();
+            auto const c = pool.acquire_rc();
+            EXPECT_FALSE(pool.try_acquire());
+        }
+        EXPECT_EQ(this->log.constructed(), 3);
+    }
+    EXPECT_EQ(test::pools_alive(), before);
+}
+
+TYPED_TEST(upstream, pool_serves_a_forked_child) {
+    pooled::pool below;
+    typename TestFixture::pool_type pool({.upstream = below.resource()});
+    auto const kept = pool.acquire();
+    auto const use = [&] {
+        std::vector<std::shared_ptr<test::counted<>>> held;
+        for (int i = 0; i < 5000; ++i)
+            held.push_back(pool.acquire());
+        held.clear();
+        return test::is_valid(pool) && test::is_valid(below) && pool.idle() == 5000;
+    };
+    EXPECT_EQ(test::in_child(use), 0);
+}
+
+TEST(shared_upstream, pool_gets_back_what_a_thread_that_ended_had_cached) {
+    test::life_log log;
+    pooled::pool below;
+    pooled::object_pool<test::counted<>> pool({.upstream = below.resource()});
+    std::shared_ptr<test::counted<>> handed_over;
+    std::thread([&] {
+        test::life_log::scope const scope(log);
+        std::vector<std::shared_ptr<test::counted<>>> held;
+        for (int i = 0; i < 2000; ++i)
+            held.push_back(pool.acquire());
+        handed_over = held.front();
+    }).join();
+    EXPECT_EQ(pool.idle(), 1999U);
+    EXPECT_EQ(pool.trim(), 1999U);
+    below.trim();
+    EXPECT_LT(below.stats().upstream_bytes, std::size_t{1} << 20);
+    handed_over.reset();
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_EQ(log.alive(), 1);
+}
+
+TEST(shared_upstream, pool_is_used_by_many_threads_at_once) {
+    pooled::pool below;
+    pooled::object_pool<std::array<int, 100>> a({.growth_factor = 2, .upstream = below.resource()});
+    pooled::object_pool<std::array<int, 300>> b({.growth = 16, .upstream = below.resource()});
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            for (int round = 0; round < 50; ++round) {
+                std::vector<std::shared_ptr<void>> held;
+                for (int i = 0; i < 50; ++i) {
+                    auto p = a.acquire();
+                    p->fill(t);
+                    auto q = b.acquire();
+                    q->fill(t);
+                    held.push_back(std::move(p));
+                    held.push_back(std::move(q));
+                }
+                if (round % 16 == t) a.trim();
+            }
+        });
+    for (std::thread& one : threads)
+        one.join();
+    EXPECT_TRUE(test::is_valid(a) && test::is_valid(b) && test::is_valid(below));
+    EXPECT_EQ(a.in_use() + b.in_use(), 0U);
+}
+
+// After an exception of a lifecycle the pool is as before, and no object is lost.
+
+struct refusal : std::runtime_error {
+    refusal() : std::runtime_error("refused") {}
+};
+
+// Throws at acquire, at release, or both, as the test says.
+struct may_throw {
+    test::life_log* log;
+    bool* refuses_acquire;
+    bool* refuses_release;
+    test::counted<>* create(void* where) const { return ::new (where) test::counted<>(*log); }
+    void on_acquire(test::counted<>&) const {
+        if (*refuses_acquire) throw refusal();
+    }
+    void on_release(test::counted<>&) const {
+        if (*refuses_release) throw refusal();
+    }
+};
+
+template <class Kind>
+class exception : public testing::Test {
+protected:
+    using pool_type = typename Kind::template pool<test::counted<>, may_throw>;
+
+    may_throw lifecycle() { return {&log, &refuses_acquire, &refuses_release}; }
+
+    test::life_log log;
+    bool refuses_acquire = false;
+    bool refuses_release = false;
+};
+TYPED_TEST_SUITE(exception, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(exception, from_create_leaves_the_pool_as_it_was) {
+    typename TestFixture::pool_type pool({.max_objects = 2}, this->lifecycle());
+    auto const a = pool.acquire();
+    this->log.throw_at(1);
+    EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
+    this->log.throw_at(1);
+    EXPECT_THROW(static_cast<void>(pool.try_acquire_unique()), test::constructor_failed);
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_EQ(pool.in_use(), 1U);
+    EXPECT_EQ(pool.high_water(), 1U);
+    EXPECT_TRUE(test::is_valid(pool));
+    EXPECT_TRUE(pool.try_acquire()) << "it no longer counts under the bound";
+    EXPECT_EQ(this->log.alive(), 2);
+}
+
+TYPED_TEST(exception, from_any_create_of_a_growth_undoes_all_of_it) {
+    for (int n = 1; n <= 8; ++n) {
+        typename TestFixture::pool_type pool({.growth = 8, .max_objects = 8}, this->lifecycle());
+        this->log.throw_at(n);
+        EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
+        EXPECT_EQ(pool.capacity(), 0U);
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_TRUE(test::is_valid(pool));
+        this->log.throw_at(0);
+        auto const a = pool.acquire();
+        EXPECT_EQ(pool.capacity(), 8U);
+    }
+    EXPECT_EQ(this->log.alive(), 0);
+}
+
+TYPED_TEST(exception, from_create_keeps_no_memory) {
+    std::size_t const before = test::pools_alive();
+    {
+        typename TestFixture::pool_type pool({}, this->lifecycle());
+        this->log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.acquire()), test::constructor_failed);
+        EXPECT_EQ(test::pools_alive(), before + 1);
+    }
+    EXPECT_EQ(test::pools_alive(), before) << "a block was not given back";
+}
+
+TYPED_TEST(exception, from_any_initial_object_leaves_nothing) {
+    std::size_t const before = test::pools_alive();
+    for (int n = 1; n <= 8; ++n) {
+        this->log.throw_at(n);
+        EXPECT_THROW(typename TestFixture::pool_type({.initial_objects = 8}, this->lifecycle()),
+                     test::constructor_failed);
+        EXPECT_EQ(this->log.alive(), 0);
+    }
+    EXPECT_EQ(test::pools_alive(), before);
+}
+
+TYPED_TEST(exception, from_a_factory_leaves_the_pool_as_it_was) {
+    bool refuses = true;
+    typename TypeParam::template pool<int> pool({.max_objects = 1}, [&] {
+        if (refuses) throw refusal();
+        return 3;
+    });
+    EXPECT_THROW(static_cast<void>(pool.acquire()), refusal);
+    EXPECT_EQ(pool.capacity(), 0U);
+    refuses = false;
+    EXPECT_EQ(*pool.acquire(), 3);
+}
+
+TYPED_TEST(exception, from_on_acquire_makes_the_object_idle_again) {
+    typename TestFixture::pool_type pool({.max_objects = 1}, this->lifecycle());
+    for (int i = 0; i < test::k_settling; ++i) {
+        this->refuses_acquire = true;
+        EXPECT_THROW(static_cast<void>(pool.acquire()), refusal);
+        EXPECT_THROW(static_cast<void>(pool.acquire_unique()), refusal);
+        this->refuses_acquire = false;
+        EXPECT_TRUE(pool.acquire());
+    }
+    EXPECT_EQ(this->log.constructed(), 1);
+    EXPECT_EQ(this->log.destroyed(), 0);
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(exception, from_on_acquire_is_not_followed_by_on_release) {
+    typename TestFixture::pool_type pool({}, this->lifecycle());
+    this->refuses_acquire = this->refuses_release = true;
+    EXPECT_THROW(static_cast<void>(pool.acquire()), refusal);
+    EXPECT_EQ(this->log.destroyed(), 0) << "which would have thrown, and destroyed the object";
+    this->refuses_release = false;
+}
+
+TYPED_TEST(exception, from_on_release_destroys_the_object_which_no_longer_counts) {
+    typename TestFixture::pool_type pool({.max_objects = 2}, this->lifecycle());
+    for (int i = 0; i < 100; ++i) {
+        auto a = pool.acquire();
+        auto b = pool.acquire_unique();
+        EXPECT_FALSE(pool.try_acquire());
+        this->refuses_release = true;
+        a.reset();
+        EXPECT_EQ(this->log.alive(), 1);
+        EXPECT_EQ(pool.capacity(), 1U);
+        b.reset();
+        this->refuses_release = false;
+        EXPECT_EQ(this->log.alive(), 0);
+        EXPECT_EQ(pool.capacity(), 0U);
+        EXPECT_TRUE(test::is_valid(pool));
+    }
+}
+
+TYPED_TEST(exception, from_on_release_lets_another_be_built_only_after_the_last_weak_ptr) {
+    typename TestFixture::pool_type pool({.max_objects = 1}, this->lifecycle());
+    auto a = pool.acquire();
+    std::weak_ptr<test::counted<>> watcher = a;
+    this->refuses_release = true;
+    a.reset();
+    this->refuses_release = false;
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_TRUE(watcher.expired());
+    EXPECT_FALSE(pool.try_acquire());
+    watcher.reset();
+    EXPECT_TRUE(pool.try_acquire());
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+// Lifecycle::validate: an object that cannot be used any more is replaced when it is acquired.
+
+struct connection {
+    bool is_open = true;
+    int acquired = 0;
+};
+
+struct world {
+    int created = 0;
+    int validated = 0;
+    bool create_fails = false;
+    bool validate_fails = false;
+};
+
+struct checked {
+    world* seen;
+    connection* create(void* where) const {
+        if (seen->create_fails) throw std::runtime_error("no connection");
+        ++seen->created;
+        return ::new (where) connection;
+    }
+    bool validate(connection& c) const {
+        if (seen->validate_fails) throw std::logic_error("cannot tell");
+        ++seen->validated;
+        return c.is_open;
+    }
+    void on_acquire(connection& c) const { ++c.acquired; }
+};
+
+template <class Kind>
+class validate : public testing::Test {
+protected:
+    using pool_type = typename Kind::template pool<connection, checked>;
+    world seen;
+};
+TYPED_TEST_SUITE(validate, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(validate, keeps_an_object_that_can_be_used) {
+    typename TestFixture::pool_type pool({}, {&this->seen});
+    connection const* const first = pool.acquire().get();
+    EXPECT_EQ(pool.acquire().get(), first);
+    EXPECT_EQ(this->seen.created, 1);
+    EXPECT_EQ(this->seen.validated, 2);
+    EXPECT_EQ(pool.acquire()->acquired, 3);
+}
+
+TYPED_TEST(validate, replaces_an_object_that_cannot_be_used) {
+    typename TestFixture::pool_type pool({.max_objects = 1}, {&this->seen});
+    for (int round = 1; round <= test::k_settling; ++round) {
+        pool.acquire()->is_open = false;
+        auto const fresh = pool.acquire_unique();
+        ASSERT_TRUE(fresh->is_open);
+        ASSERT_EQ(fresh->acquired, 1) << "on_acquire sees the new one";
+        ASSERT_EQ(this->seen.created, round + 1);
+        ASSERT_EQ(pool.capacity(), 1U);
+        fresh->is_open = true;
+    }
+    EXPECT_EQ(pool.stats().built, static_cast<std::size_t>(this->seen.created));
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(validate, loses_only_the_bad_object_when_no_other_can_be_built) {
+    typename TestFixture::pool_type pool({.max_objects = 2}, {&this->seen});
+    auto const kept = pool.acquire();
+    pool.acquire()->is_open = false;
+    this->seen.create_fails = true;
+    EXPECT_THROW(static_cast<void>(pool.acquire()), std::runtime_error);
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_EQ(pool.in_use(), 1U);
+    EXPECT_TRUE(test::is_valid(pool));
+    this->seen.create_fails = false;
+    EXPECT_TRUE(pool.try_acquire()) << "it no longer counts under the bound";
+}
+
+TYPED_TEST(validate, leaves_the_object_idle_when_it_throws) {
+    typename TestFixture::pool_type pool({.max_objects = 1}, {&this->seen});
+    static_cast<void>(pool.acquire());
+    this->seen.validate_fails = true;
+    EXPECT_THROW(static_cast<void>(pool.acquire()), std::logic_error);
+    EXPECT_EQ(pool.idle(), 1U);
+    this->seen.validate_fails = false;
+    EXPECT_TRUE(pool.acquire());
+    EXPECT_EQ(this->seen.created, 1);
+}
+
+TYPED_TEST(validate, replaces_objects_that_a_factory_built) {
+    typename TypeParam::template pool<connection, checked> pool({}, {&this->seen},
+                                                                [] { return connection{.acquired = 100}; });
+    pool.acquire()->is_open = false;
+    EXPECT_EQ(pool.acquire()->acquired, 101);
+    EXPECT_EQ(this->seen.created, 0);
+}
+
+TYPED_TEST(validate, is_a_function_chosen_at_run_time_too) {
+    struct functions {
+        std::function<bool(connection&)> validate{};
+    };
+    typename TypeParam::template pool<connection, functions> none;
+    none.acquire()->is_open = false;
+    EXPECT_FALSE(none.acquire()->is_open) << "an empty function is as none";
+    typename TypeParam::template pool<connection, functions> pool({},
+                                                                  {[](connection& c) { return c.is_open; }});
+    pool.acquire()->is_open = false;
+    EXPECT_TRUE(pool.acquire()->is_open);
+}
+
+TYPED_TEST(validate, lets_a_replaced_object_be_outdated_by_clear) {
+    typename TestFixture::pool_type pool({}, {&this->seen});
+    pool.acquire()->is_open = false;
+    auto fresh = pool.acquire();
+    pool.clear();
+    fresh.reset();
+    EXPECT_EQ(pool.capacity(), 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+// The statistics of an object pool.
+
+static_assert(std::is_aggregate_v<pooled::object_pool_stats>);
+
+template <class Kind>
+class object_pool_stats : public testing::Test {};
+TYPED_TEST_SUITE(object_pool_stats, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(object_pool_stats, agree_with_the_observers) {
+    typename TypeParam::template pool<int> pool({.name = "numbers", .initial_objects = 3, .max_objects = 9});
+    auto const a = pool.acquire();
+    auto b = pool.acquire_unique();
+    b.reset();
+    pooled::object_pool_stats const s = pool.stats();
+    EXPECT_EQ(s.name, "numbers");
+    EXPECT_EQ(s.capacity, 3U);
+    EXPECT_EQ(s.in_use, 1U);
+    EXPECT_EQ(s.idle, 2U);
+    EXPECT_EQ(s.high_water, 2U);
+    EXPECT_EQ(s.waiting, 0U);
+    EXPECT_EQ(s.max_objects, 9U);
+    EXPECT_EQ(s.built, 3U);
+    EXPECT_GE(s.slot_bytes, sizeof(int));
+    EXPECT_GE(s.upstream_bytes, 3 * s.slot_bytes);
+    EXPECT_GE(s.upstream_calls, 1U);
+}
+
+TYPED_TEST(object_pool_stats, count_objects_ever_built) {
+    typename TypeParam::template pool<int> pool({.initial_objects = 3});
+    pool.trim();
+    EXPECT_EQ(pool.stats().built, 3U);
+    EXPECT_EQ(pool.stats().capacity, 0U);
+    static_cast<void>(pool.acquire());
+    pool.reserve(4);
+    EXPECT_EQ(pool.stats().built, 7U);
+    EXPECT_EQ(pool.stats().capacity, 4U);
+}
+
+TYPED_TEST(object_pool_stats, say_zero_for_no_bound) {
+    typename TypeParam::template pool<int> pool;
+    EXPECT_EQ(pool.stats().max_objects, 0U);
+    typename TypeParam::template pool<int> fixed({.initial_objects = 4, .growth = 0});
+    EXPECT_EQ(fixed.stats().max_objects, 4U);
+}
+
+TEST(object_pool_stats_of_threads, count_those_that_wait) {
+    pooled::object_pool<int> pool({.max_objects = 1});
+    auto held = pool.acquire();
+    std::thread waiting([&] { EXPECT_TRUE(pool.acquire_for(std::chrono::hours(1))); });
+    while (pool.stats().waiting == 0)
+        std::this_thread::yield();
+    EXPECT_EQ(pool.stats().waiting, 1U);
+    held.reset();
+    waiting.join();
+    EXPECT_EQ(pool.stats().waiting, 0U);
+}
+
+TEST(object_pool_stats_text, is_one_json_object) {
+    pooled::object_pool_stats const s{.name = "a \"b\"\n",
+                                      .capacity = 1,
+                                      .in_use = 2,
+                                      .idle = 3,
+                                      .high_water = 4,
+                                      .waiting = 5,
+                                      .max_objects = 6,
+                                      .built = 7,
+                                      .slot_bytes = 8,
+                                      .upstream_bytes = 9,
+                                      .upstream_calls = 10};
+    EXPECT_EQ(s.to_json(),
+              R"({"name":"a \"b\"\u000a","capacity":1,"in_use":2,"idle":3,"high_water":4,"waiting":5,)"
+              R"("max_objects":6,"built":7,"slot_bytes":8,"upstream_bytes":9,"upstream_calls":10})");
+}
+
+TEST(object_pool_stats_text, is_a_line_for_people) {
+    std::ostringstream out;
+    out << pooled::object_pool_stats{.name = "x", .in_use = 2, .idle = 3, .max_objects = 6, .built = 5};
+    EXPECT_NE(out.str().find("object_pool 'x': 2 objects in use, 3 idle of at most 6"), std::string::npos)
+        << out.str();
+    EXPECT_EQ(out.str().find('\n'), std::string::npos);
+    std::ostringstream unbounded;
+    unbounded << pooled::object_pool_stats{};
+    EXPECT_EQ(unbounded.str().find("at most"), std::string::npos);
 }
 
 }  // namespace

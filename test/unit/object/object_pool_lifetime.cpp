@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
-// A pool may be destroyed before its objects: those in use stay valid, and are destroyed, not recycled, when they are
-// released.
+
+// How long objects live: beyond their pool (those in use stay valid, and are destroyed, not recycled, when they are released), as
+// long as weak pointers observe them, and on other threads.
 
 #include "pooled/pooled.hpp"
 
 #include "kinds.hpp"
+#include "support/internals.hpp"
 #include "support/lives.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -146,6 +149,270 @@ TEST(destroyed_object_pool, objects_may_be_released_by_other_threads) {
     mine.clear();
     other.join();
     EXPECT_EQ(log.alive(), 0);
+}
+
+// weak_ptrs and enable_shared_from_this: an object is idle only when nothing refers to it or its control block.
+
+template <class Kind>
+class watched : public testing::Test {};
+TYPED_TEST_SUITE(watched, test::object_pool_kinds, test::object_pool_kind_names);
+
+TYPED_TEST(watched, object_is_not_acquired_again_before_its_last_weak_ptr_is_gone) {
+    typename TypeParam::template pool<int> pool({.max_objects = 2});
+    test::settle(pool);
+    auto a = pool.acquire();
+    int const* const address = a.get();
+    std::weak_ptr<int> first = a;
+    std::weak_ptr<int> second = first;
+    a.reset();
+    EXPECT_TRUE(first.expired());
+    EXPECT_EQ(pool.in_use(), 1U);
+    {
+        auto const b = pool.acquire();
+        EXPECT_NE(b.get(), address);
+        EXPECT_FALSE(pool.try_acquire());
+    }
+    first.reset();
+    EXPECT_EQ(pool.in_use(), 1U);
+    second.reset();
+    EXPECT_EQ(pool.in_use(), 0U);
+    EXPECT_EQ(pool.acquire().get(), address);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(watched, object_is_never_seen_by_a_weak_ptr_of_an_earlier_use) {
+    typename TypeParam::template pool<int> pool;
+    std::vector<std::weak_ptr<int>> watchers;
+    for (int i = 0; i < 100; ++i)
+        watchers.emplace_back(pool.acquire());
+    auto const now = pool.acquire();
+    for (auto const& w : watchers) {
+        EXPECT_TRUE(w.expired());
+        EXPECT_EQ(w.lock(), nullptr);
+        EXPECT_TRUE(w.owner_before(now) || now.owner_before(w)) << "an earlier use is another owner";
+    }
+}
+
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
+    int uses = 0;
+};
+
+TYPED_TEST(watched, object_by_itself_is_recycled_without_growth) {
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
+    for (int i = 1; i <= test::k_settling; ++i) {
+        auto const a = pool.acquire();
+        EXPECT_EQ(++a->uses, i);
+        EXPECT_EQ(a->shared_from_this(), a);
+        EXPECT_EQ(a.use_count(), 1);
+    }
+    EXPECT_EQ(pool.capacity(), 1U);
+    EXPECT_EQ(pool.idle(), 1U);
+}
+
+TYPED_TEST(watched, object_by_itself_knows_its_owner_only_while_there_is_one) {
+    typename TypeParam::template pool<shares_itself> pool;
+    shares_itself* const object = pool.acquire().get();
+    EXPECT_TRUE(object->weak_from_this().expired());
+    auto const unique = pool.acquire_unique();
+    EXPECT_EQ(unique.get(), object);
+    EXPECT_THROW(static_cast<void>(unique->shared_from_this()), std::bad_weak_ptr);
+}
+
+TYPED_TEST(watched, object_by_itself_may_be_owned_in_turns_by_unique_and_shared_pointers) {
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_TRUE(pool.acquire()->shared_from_this());
+        EXPECT_TRUE(pool.acquire_unique());
+        std::shared_ptr<shares_itself> const converted = pool.acquire_unique();
+        EXPECT_EQ(converted->shared_from_this(), converted);
+    }
+    EXPECT_EQ(pool.idle(), 1U);
+}
+
+TYPED_TEST(watched, object_by_itself_and_by_others_is_idle_after_the_others) {
+    typename TypeParam::template pool<shares_itself> pool({.max_objects = 1});
+    std::weak_ptr<shares_itself> watcher = pool.acquire()->weak_from_this();
+    EXPECT_FALSE(pool.try_acquire());
+    watcher.reset();
+    EXPECT_TRUE(pool.try_acquire());
+}
+
+struct base : std::enable_shared_from_this<base> {
+    virtual ~base() = default;
+    int padding = 0;
+};
+struct first_base {
+    virtual ~first_base() = default;
+    int number = 0;
+};
+struct derived : first_base, base {};
+struct of_const : std::enable_shared_from_this<of_const const> {};
+
+TYPED_TEST(watched, object_by_a_base_of_itself_is_recycled_too) {
+    typename TypeParam::template pool<derived> pool({.max_objects = 1});
+    typename TypeParam::template pool<of_const> constant({.max_objects = 1});
+    for (int i = 0; i < 100; ++i) {
+        auto const a = pool.acquire();
+        EXPECT_EQ(a->shared_from_this(), a);
+        auto const b = constant.acquire();
+        EXPECT_EQ(b->shared_from_this(), b);
+    }
+    EXPECT_EQ(pool.idle(), 1U);
+    EXPECT_EQ(constant.idle(), 1U);
+}
+
+// std::shared_ptr finds none in either, so there is nothing to forget.
+struct secretive : private std::enable_shared_from_this<secretive> {};
+struct another_base : std::enable_shared_from_this<another_base> {};
+struct ambiguous : base, another_base {};
+
+TYPED_TEST(watched, object_by_a_base_that_shared_ptr_does_not_see_is_recycled) {
+    typename TypeParam::template pool<secretive> hidden({.max_objects = 1});
+    typename TypeParam::template pool<ambiguous> twice({.max_objects = 1});
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(hidden.try_acquire());
+        EXPECT_TRUE(twice.try_acquire());
+    }
+}
+
+// Objects and threads: idle objects in other threads' caches are found, a thread that ends returns all it cached, and an
+// object may be released by another thread than acquired it.
+
+template <class Pool>
+std::vector<std::shared_ptr<typename Pool::value_type>> take_all(Pool& pool) {
+    std::vector<std::shared_ptr<typename Pool::value_type>> all;
+    while (auto p = pool.try_acquire())
+        all.push_back(std::move(p));
+    return all;
+}
+
+TEST(idle_objects, in_other_threads_caches_are_found_before_exhausted_is_reported) {
+    constexpr std::size_t k_objects = 100;
+    pooled::object_pool<int> pool({.max_objects = k_objects});
+    std::vector<std::unique_ptr<test::sleeper>> sleepers;
+    for (int i = 0; i < 4; ++i) {
+        sleepers.push_back(std::make_unique<test::sleeper>());
+        sleepers.back()->run([&] {
+            test::settle(pool);
+            static_cast<void>(take_all(pool));
+            test::settle(pool);
+            auto const some = std::vector{pool.acquire(), pool.acquire(), pool.acquire()};
+        });
+    }
+    EXPECT_EQ(pool.idle(), k_objects);
+    EXPECT_EQ(take_all(pool).size(), k_objects);
+    EXPECT_EQ(pool.capacity(), k_objects);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(idle_objects, in_other_threads_caches_are_found_before_another_is_built) {
+    test::life_log log;
+    pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
+    for (int i = 0; i < 4; ++i) {
+        test::sleeper other;
+        other.run([&] { test::settle(pool); });
+        static_cast<void>(pool.acquire());
+        other.run([&] { test::settle(pool); });
+        static_cast<void>(pool.acquire());
+    }
+    EXPECT_EQ(log.constructed(), 1);
+    EXPECT_EQ(pool.high_water(), 1U);
+}
+
+TEST(idle_objects, of_a_thread_that_ended_are_available_to_all) {
+    pooled::object_pool<int> pool({.max_objects = 200});
+    std::thread([&] {
+        test::settle(pool);
+        static_cast<void>(take_all(pool));
+        test::settle(pool);
+    }).join();
+    EXPECT_EQ(pool.idle(), 200U);
+    EXPECT_EQ(take_all(pool).size(), 200U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(idle_objects, in_other_threads_caches_are_trimmed) {
+    test::life_log log;
+    pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
+    test::sleeper other;
+    std::shared_ptr<test::counted<>> kept;
+    other.run([&] {
+        test::settle(pool);
+        std::vector<std::shared_ptr<test::counted<>>> some;
+        for (int i = 0; i < 50; ++i)
+            some.push_back(pool.acquire());
+        kept = some.back();
+    });
+    EXPECT_EQ(pool.trim(), 49U);
+    EXPECT_EQ(log.alive(), 1);
+    other.run([&] { EXPECT_TRUE(pool.acquire()); });
+    EXPECT_EQ(log.alive(), 2);
+}
+
+TEST(idle_objects, in_other_threads_caches_are_cleared) {
+    test::life_log log;
+    pooled::object_pool<test::counted<>> pool({}, [&] { return test::counted<>(log); });
+    test::sleeper other;
+    std::shared_ptr<test::counted<>> kept;
+    other.run([&] {
+        test::settle(pool);
+        kept = pool.acquire();
+    });
+    auto mine = pool.acquire();
+    mine.reset();
+    EXPECT_EQ(pool.clear(), 1U);
+    other.run([&] {
+        test::settle(pool);
+        kept.reset();
+    });
+    EXPECT_EQ(log.alive(), 1) << "the one in use when the pool was cleared is not recycled";
+    EXPECT_EQ(pool.capacity(), 1U);
+}
+
+TEST(objects, acquired_by_one_thread_are_released_by_another) {
+    pooled::object_pool<int> pool({.max_objects = 300});
+    for (int round = 0; round < 5; ++round) {
+        test::settle(pool);
+        auto all = take_all(pool);
+        ASSERT_EQ(all.size(), 300U);
+        std::thread([&] { all.clear(); }).join();
+    }
+    EXPECT_EQ(pool.capacity(), 300U);
+    EXPECT_EQ(pool.idle(), 300U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(objects, are_released_by_destructors_of_thread_local_variables) {
+    pooled::object_pool<int> pool({.max_objects = 2});
+    std::thread([&] {
+        // Destroyed before the thread's caches. A destructor of a pthread key may run after them: see
+        // behaviour/object_pool_exit.cpp.
+        static thread_local std::shared_ptr<int> held;
+        test::settle(pool);
+        held = pool.acquire();
+    }).join();
+    EXPECT_EQ(pool.idle(), 1U);
+}
+
+TEST(objects, acquired_by_waiting_threads_are_counted_exactly) {
+    pooled::object_pool<int> pool({.max_objects = 2});
+    std::atomic<int> served{0};
+    {
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 6; ++i)
+            threads.emplace_back([&] {
+                for (int n = 0; n < 200; ++n)
+                    if (pool.acquire_for(std::chrono::hours(1))) ++served;
+            });
+        for (auto& t : threads)
+            t.join();
+    }
+    EXPECT_EQ(served, 1200);
+    EXPECT_EQ(pool.in_use(), 0U);
+    EXPECT_LE(pool.high_water(), 2U);
+    test::settle(pool);
+    EXPECT_TRUE(test::is_valid(pool));
+    EXPECT_EQ(take_all(pool).size(), 2U);
 }
 
 }  // namespace

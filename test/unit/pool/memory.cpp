@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: BSL-1.0
-// The memory of a pool alone, with two threads' caches made by hand: what a call does that a cache could not serve, and
-// that nothing free is overlooked before upstream is asked for more or "exhausted" is reported.
+
+// What pools do with their memory. First that memory alone, with two threads' caches made by hand: what a call does that a cache
+// could not serve, and that nothing free is overlooked before upstream is asked for more or "exhausted" is reported. Then large
+// blocks, reserve(), and when pages are given back.
 
 #include "pooled/impl/pool/memory.hpp"
 
+#include "pooled/pooled.hpp"
+
 #include "support/counting_upstream.hpp"
 #include "support/failing_upstream.hpp"
+#include "support/internals.hpp"
+#include "support/pool_kinds.hpp"
+#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
+#include <latch>
+#include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -186,6 +203,468 @@ TEST_F(pool_memory_test, has_a_slab_in_reserve_for_each_of_the_two_classes) {
         all.push_back(take(0, k_1500));
     give(0, k_48, small);
     give_all(0, k_1500, all);
+}
+
+// Blocks beyond the largest size class: an address of their own at any alignment, also when they come from a reservation
+// that was made for another; and the one that each thread keeps.
+
+TEST(large_blocks, of_zero_bytes_have_an_address_of_their_own_at_any_alignment) {
+    pooled::pool pool;
+    for (std::size_t align = 1; align <= (std::size_t{1} << 20); align *= 2) {
+        void* const p = pool.allocate(0, align);
+        EXPECT_TRUE(pool.owns(p)) << align;
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+        pool.deallocate(p, 0, align);
+    }
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TEST(large_blocks, from_a_reservation_at_another_alignment_are_not_too_short) {
+    pooled::pool pool;
+    pool.reserve_bytes(1, 80'000, 16384);
+    auto* const p = static_cast<std::byte*>(pool.allocate(98'000, 16));
+    EXPECT_TRUE(pool.owns(p + 97'999)) << "the block reaches beyond its region";
+    pool.deallocate(p, 98'000, 16);
+}
+
+TEST(large_blocks, from_a_reservation_at_another_alignment_are_aligned) {
+    pooled::pool pool;
+    pool.reserve_bytes(1, 98'000, 16);
+    void* const p = pool.allocate(80'000, 16384);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 16384, 0U);
+    pool.deallocate(p, 80'000, 16384);
+}
+
+TEST(large_blocks, that_were_reserved_stay_reserved_when_they_come_back) {
+    pooled::pool pool;
+    pool.reserve_bytes(2, 100'000);
+    auto const calls = pool.stats().upstream_calls;
+    for (int i = 0; i < 3; ++i) {
+        void* const a = pool.allocate(100'000);
+        void* const b = pool.allocate(100'000);
+        pool.deallocate(a, 100'000);
+        pool.deallocate(b, 100'000);
+    }
+    EXPECT_EQ(pool.stats().upstream_calls, calls);
+    pool.trim();
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+// Runs `work` on a thread that has its own cache, and does not end before `after`.
+template <class Work, class After>
+void on_a_thread_that_goes_on(Work&& work, After&& after) {
+    std::promise<void> done;
+    std::promise<void> end;
+    std::thread other([&] {
+        work();
+        done.set_value();
+        end.get_future().wait();
+    });
+    done.get_future().wait();
+    after();
+    end.set_value();
+    other.join();
+}
+
+TEST(large_blocks, that_a_thread_keeps_serve_its_next_request_of_that_size) {
+    pooled::pool pool;
+    void* const first = pool.allocate(100'000);
+    pool.deallocate(first, 100'000);
+    void* const second = pool.allocate(100'000);
+    EXPECT_EQ(second, first);
+    EXPECT_TRUE(pool.owns(second));
+    EXPECT_EQ(pool.stats().large_in_use, 1U);
+    pool.deallocate(second, 100'000);
+}
+
+TEST(large_blocks, that_a_thread_keeps_serve_any_alignment) {
+    pooled::pool pool;
+    for (std::size_t align = 1; align <= std::size_t{1} << 20; align *= 2) {
+        void* const p = pool.allocate(100'000, align);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+        pool.deallocate(p, 100'000, align);
+    }
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+}
+
+TEST(large_blocks, that_another_thread_keeps_are_used_before_upstream_is_asked) {
+    pooled::pool pool;
+    void* p = nullptr;
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 std::uint64_t const calls = pool.stats().upstream_calls;
+                                 p = pool.allocate(100'000);
+                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
+                             });
+    pool.deallocate(p, 100'000);
+}
+
+TEST(large_blocks, that_a_thread_keeps_are_returned_when_it_ends) {
+    pooled::pool pool;
+    std::thread([&] { pool.deallocate(pool.allocate(100'000), 100'000); }).join();
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+    EXPECT_GE(pool.trim(), 100'000U);
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+// What a burst of small blocks left free is used by the next burst: a large block that is freed meanwhile does not return it.
+TEST(large_blocks, that_are_freed_leave_a_pool_what_small_blocks_used) {
+    pooled::pool pool;
+    std::vector<void*> blocks(100'000);
+    for (void*& p : blocks)
+        p = pool.allocate(1500);
+    for (void* const p : blocks)
+        pool.deallocate(p, 1500);
+    std::size_t const before = pool.stats().upstream_bytes;
+    ASSERT_GT(before, 128U << 20);
+    for (int i = 0; i < 4; ++i) {
+        std::array<void*, 2> large{pool.allocate(3'200'000), pool.allocate(3'200'000)};  // one is cached
+        for (void* const p : large)
+            pool.deallocate(p, 3'200'000);
+    }
+    EXPECT_GE(pool.stats().upstream_bytes, before);
+}
+
+// What was in use when a thread ended is what the heap may keep: at most half of the most that ever was, in whole chunks.
+TEST(large_blocks, that_many_threads_keep_stay_within_the_heaps_bound_when_these_end) {
+    constexpr std::size_t k_threads = 64;
+    constexpr std::size_t k_bytes = std::size_t{12} << 20;
+    pooled::pool pool;
+    std::latch all_kept(k_threads);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < k_threads; ++i)
+        threads.emplace_back([&] {
+            void* const p = pool.allocate(k_bytes);
+            all_kept.arrive_and_wait();
+            pool.deallocate(p, k_bytes);
+        });
+    for (std::thread& t : threads)
+        t.join();
+    pooled::pool_stats const stats = pool.stats();
+    EXPECT_EQ(stats.large_in_use, 0U);
+    EXPECT_EQ(stats.large_cached_bytes, 0U) << "it is of no size any more";
+    EXPECT_LE(stats.upstream_bytes, (k_threads / 2 + 1) * k_bytes);
+    std::vector<void*> blocks;
+    while (blocks.size() * 200'000 < stats.upstream_bytes / 10 * 9)
+        blocks.push_back(pool.allocate(200'000));
+    EXPECT_EQ(pool.stats().upstream_bytes, stats.upstream_bytes) << "it serves any size";
+    for (void* const p : blocks)
+        pool.deallocate(p, 200'000);
+    pool.trim();
+    EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+}
+
+TEST(large_blocks, that_threads_keep_are_trimmed) {
+    pooled::pool pool;
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 pool.deallocate(pool.allocate(200'000), 200'000);
+                                 EXPECT_GE(pool.trim(), 300'000U);
+                                 EXPECT_EQ(pool.stats().upstream_bytes, 0U);
+                             });
+}
+
+TEST(large_blocks, that_are_reserved_are_found_by_every_thread) {
+    pooled::pool pool;
+    pool.reserve_bytes(1, 100'000);
+    on_a_thread_that_goes_on([&] { pool.deallocate(pool.allocate(100'000), 100'000); },
+                             [&] {
+                                 std::uint64_t const calls = pool.stats().upstream_calls;
+                                 pool.deallocate(pool.allocate(100'000), 100'000);
+                                 EXPECT_EQ(pool.stats().upstream_calls, calls);
+                             });
+}
+
+TEST(large_blocks, that_a_thread_keeps_do_not_hold_a_closed_pool) {
+    auto pool = std::make_unique<pooled::pool>();
+    void* const out = pool->allocate(100'000);
+    std::pmr::memory_resource* const resource = pool->resource();
+    on_a_thread_that_goes_on([&] { pool->deallocate(pool->allocate(100'000), 100'000); },
+                             [&] {
+                                 pool.reset();
+                                 resource->deallocate(out, 100'000);
+                             });
+}
+
+// After reserve, upstream is not asked again. (behaviour/zero_malloc.cpp counts mallocs and system calls.)
+
+struct empty {};
+struct empty_final final {};
+struct word {
+    std::uint64_t value = 1;
+};
+struct packet {
+    char bytes[1500];
+};
+struct big {
+    char bytes[30'000];
+};
+struct alignas(64) line {
+    char bytes[64];
+};
+struct alignas(2048) page_half {
+    char byte;
+};
+struct shares_itself : std::enable_shared_from_this<shares_itself> {
+    int value = 0;
+};
+struct polymorphic {
+    virtual ~polymorphic() = default;
+};
+
+template <class Pool>
+class reserved : public testing::Test {
+protected:
+    test::counting_upstream upstream;
+    Pool pool{{.upstream = &upstream}};
+
+    // Makes `count` objects after a reserve for them, drops them, makes them again.
+    template <class T>
+    void expect_no_call_for(std::size_t count) {
+        pool.template reserve<T>(count);
+        std::size_t const calls = upstream.allocations();
+        std::vector<std::shared_ptr<T>> all;
+        for (int round = 0; round < 2; ++round) {
+            for (std::size_t i = 0; i < count; ++i)
+                all.push_back(pool.template make_shared<T>());
+            all.clear();
+        }
+        EXPECT_EQ(upstream.allocations(), calls) << sizeof(T) << " bytes at " << alignof(T);
+    }
+};
+TYPED_TEST_SUITE(reserved, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(reserved, memory_is_enough_for_any_kind_of_object) {
+    this->template expect_no_call_for<char>(10'000);
+    this->template expect_no_call_for<empty>(10'000);
+    this->template expect_no_call_for<empty_final>(10'000);
+    this->template expect_no_call_for<word>(10'000);
+    this->template expect_no_call_for<word const>(10'000);
+    this->template expect_no_call_for<std::string>(10'000);
+    this->template expect_no_call_for<shares_itself>(10'000);
+    this->template expect_no_call_for<polymorphic>(10'000);
+    this->template expect_no_call_for<line>(10'000);
+    this->template expect_no_call_for<packet>(2'000);
+    this->template expect_no_call_for<page_half>(2'000);
+    this->template expect_no_call_for<big>(100);
+}
+
+TYPED_TEST(reserved, memory_is_exact_for_one_object_and_none) {
+    this->pool.template reserve<word>(0);
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+    this->template expect_no_call_for<word>(1);
+}
+
+TYPED_TEST(reserved, memory_counts_what_is_free_already) {
+    this->pool.template reserve<word>(10'000);
+    std::size_t const calls = this->upstream.allocations();
+    this->pool.template reserve<word>(10'000);
+    this->pool.template reserve<word>(5'000);
+    EXPECT_EQ(this->upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, memory_comes_on_top_of_what_is_in_use) {
+    std::vector<std::shared_ptr<word>> all;
+    for (int i = 0; i < 5000; ++i)
+        all.push_back(this->pool.template make_shared<word>());
+    this->pool.template reserve<word>(10'000);
+    std::size_t const calls = this->upstream.allocations();
+    for (int i = 0; i < 10'000; ++i)
+        all.push_back(this->pool.template make_shared<word>());
+    EXPECT_EQ(this->upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, blocks_are_enough_at_their_alignment) {
+    this->pool.reserve_bytes(1000, 100, 256);
+    std::size_t const calls = this->upstream.allocations();
+    std::vector<void*> blocks;
+    for (int i = 0; i < 1000; ++i)
+        blocks.push_back(this->pool.allocate(100, 256));
+    EXPECT_EQ(this->upstream.allocations(), calls);
+    for (void* const p : blocks)
+        this->pool.deallocate(p, 100, 256);
+}
+
+// As many of make_shared's blocks fill a slab at least: word and control block are 24, 32 or 64 bytes.
+std::size_t bytes_of_shared_word() {
+    return std::bit_ceil(pooled::detail::standard_control_block::k_bytes<word>);
+}
+
+TYPED_TEST(reserved, memory_fits_a_bound_exactly) {
+    std::size_t const blocks = (std::size_t{1} << 20) / bytes_of_shared_word();
+    TypeParam tight{{.max_bytes = std::size_t{1} << 20}};
+    tight.template reserve<word>(blocks);
+    std::vector<std::shared_ptr<word>> all;
+    for (std::size_t i = 0; i < blocks; ++i)
+        all.push_back(tight.template make_shared<word>());
+    EXPECT_TRUE(test::is_valid(tight));
+}
+
+TEST(reserved_pool, finds_free_blocks_in_a_sleeping_threads_cache_before_it_asks_upstream) {
+    test::counting_upstream upstream;
+    pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
+    pool.reserve<word>(10'000);
+    std::size_t const calls = upstream.allocations();
+    // To the last block of the last slab.
+    std::size_t const block_bytes = pooled::detail::standard_control_block::k_bytes<word>;
+    std::size_t const count =
+        upstream.bytes() / pooled::detail::k_slab_bytes * (pooled::detail::k_slab_bytes / block_bytes);
+    test::sleeper other;
+    other.run([&] {
+        std::vector<std::shared_ptr<word>> all;
+        for (std::size_t i = 0; i < count; ++i)
+            all.push_back(pool.make_shared<word>());
+    });
+    EXPECT_GT(pool.stats().cached, 0U) << "the other thread has cached nothing: the test shows nothing";
+    std::vector<std::shared_ptr<word>> all;
+    for (std::size_t i = 0; i < count; ++i)
+        all.push_back(pool.make_shared<word>());
+    EXPECT_EQ(upstream.allocations(), calls);
+}
+
+TYPED_TEST(reserved, memory_of_an_absurd_count_is_refused_before_upstream_is_asked) {
+    for (std::size_t const count : {~std::size_t{0}, ~std::size_t{0} / 2, ~std::size_t{0} / 24}) {
+        EXPECT_THROW(this->pool.template reserve<word>(count), std::bad_alloc) << count;
+        EXPECT_THROW(this->pool.reserve_bytes(count, 100'000), std::bad_alloc) << count;
+    }
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+}
+
+TYPED_TEST(reserved, memory_is_given_back_when_upstream_fails_on_the_way) {
+    for (std::size_t n = 1; n <= 5; ++n) {
+        test::counting_upstream books;
+        test::failing_upstream failing(books);  // one that fails once is asked for less
+        failing.fail_from(n);
+        TypeParam unlucky{{.chunk_bytes = 1, .upstream = &failing}};
+        EXPECT_THROW(unlucky.template reserve<word>(100'000), test::injected_failure);
+        EXPECT_EQ(books.bytes(), 0U) << n;
+        EXPECT_TRUE(test::is_valid(unlucky));
+        EXPECT_EQ(unlucky.stats().upstream_bytes, 0U);
+    }
+}
+
+TYPED_TEST(reserved, memory_beyond_what_the_machine_has_is_refused_at_once) {
+    TypeParam of_system{{.name = "of system"}};
+    void* const kept = of_system.allocate(48);
+    auto const before = of_system.stats();
+    for (auto const& [count, bytes] : {std::pair{std::size_t{1} << 40, std::size_t{48}},
+                                       {std::size_t{1} << 26, std::size_t{1} << 20},
+                                       {std::size_t{1} << 30, std::size_t{100'000}}}) {
+        try {
+            of_system.reserve_bytes(count, bytes);
+            ADD_FAILURE() << "reserved " << count << " * " << bytes;
+        } catch (std::bad_alloc const& e) {
+            EXPECT_NE(std::string(e.what()).find("cannot reserve"), std::string::npos) << e.what();
+        }
+    }
+    EXPECT_THROW(of_system.template reserve<word>(std::size_t{1} << 42), std::bad_alloc);
+    auto const after = of_system.stats();
+    EXPECT_EQ(after.upstream_calls, before.upstream_calls);
+    EXPECT_EQ(after.upstream_bytes, before.upstream_bytes);
+    of_system.deallocate(kept, 48);
+}
+
+TYPED_TEST(reserved, memory_beyond_the_bound_is_refused_before_upstream_is_asked) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 30, .upstream = &this->upstream}};
+    EXPECT_THROW(tight.template reserve<word>(std::size_t{1} << 26), pooled::exhausted);
+    EXPECT_THROW(tight.reserve_bytes(std::size_t{1} << 20, 2000), pooled::exhausted);
+    EXPECT_THROW(tight.reserve_bytes(20'000, 100'000), pooled::exhausted);
+    EXPECT_EQ(this->upstream.allocations(), 0U);
+}
+
+TYPED_TEST(reserved, memory_that_was_refused_leaves_slabs_in_use_to_other_sizes) {
+    TypeParam tight{{.name = "tight", .max_bytes = std::size_t{1} << 20}};
+    std::vector<void*> blocks;
+    for (int i = 0; i < 10; ++i)
+        blocks.push_back(tight.allocate(64));
+    EXPECT_THROW(tight.reserve_bytes((std::size_t{1} << 20) / 64 - 5, 64), pooled::exhausted);
+    for (void* const p : blocks)
+        tight.deallocate(p, 64);
+    void* const large = tight.try_allocate(std::size_t{1} << 20);
+    EXPECT_NE(large, nullptr) << "a slab is still reserved";
+    tight.deallocate(large, std::size_t{1} << 20);
+}
+
+// One of its blocks has the largest class, the other one is a large block.
+TYPED_TEST(reserved, memory_for_two_kinds_of_blocks_is_reserved_for_both_or_for_none) {
+    struct at_the_border {
+        char bytes[32'756];
+    };
+    this->template expect_no_call_for<at_the_border>(5);
+    for (std::size_t n = 1; n <= 10; ++n) {
+        test::counting_upstream books;
+        test::failing_upstream failing(books, n);
+        TypeParam unlucky{{.chunk_bytes = 1, .upstream = &failing}};
+        EXPECT_THROW(unlucky.template reserve<at_the_border>(10), test::injected_failure) << n;
+        EXPECT_EQ(books.bytes(), 0U) << n;
+    }
+}
+
+TEST(reserved_large_blocks, stay_reserved_when_other_sizes_exhaust_the_pool) {
+    pooled::pool pool{{.max_bytes = std::size_t{4} << 20}};
+    pool.reserve_bytes(4, 100'000);
+    std::vector<void*> others;
+    while (void* const p = pool.try_allocate(48))
+        others.push_back(p);
+    EXPECT_EQ(pool.try_allocate(300'000), nullptr);
+    std::vector<void*> reserved;
+    for (int i = 0; i < 4; ++i)
+        reserved.push_back(pool.try_allocate(100'000));
+    for (void* const p : reserved) {
+        EXPECT_NE(p, nullptr);
+        pool.deallocate(p, 100'000);
+    }
+    for (void* const p : others)
+        pool.deallocate(p, 48);
+}
+
+// When a pool looks for memory that it can return.
+
+using pooled::detail::release_clock;
+using std::chrono::milliseconds;
+
+bool is_due_within(release_clock& clock, std::chrono::seconds deadline) {
+    auto const end = std::chrono::steady_clock::now() + deadline;
+    while (std::chrono::steady_clock::now() < end) {
+        if (clock.is_due(0)) return true;
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    return false;
+}
+
+TEST(release_clock, is_due_when_a_period_that_began_with_a_call_is_over) {
+    release_clock clock(milliseconds(20));
+    EXPECT_FALSE(clock.is_due(0));
+    EXPECT_TRUE(is_due_within(clock, std::chrono::seconds(20)));
+    EXPECT_FALSE(clock.is_due(0)) << "once in a period";
+}
+
+TEST(release_clock, reads_the_time_at_every_32nd_call) {
+    release_clock clock(milliseconds(1));
+    EXPECT_FALSE(clock.is_due(0));
+    std::this_thread::sleep_for(milliseconds(30));
+    for (std::uint32_t calls = 1; calls < 32; ++calls)
+        EXPECT_FALSE(clock.is_due(calls));
+    EXPECT_TRUE(clock.is_due(32));
+}
+
+TEST(release_clock, without_a_period_is_never_due) {
+    for (milliseconds const period : {milliseconds(0), milliseconds(-5)}) {
+        release_clock clock(period);
+        EXPECT_FALSE(clock.is_due(0));
+        std::this_thread::sleep_for(milliseconds(10));
+        EXPECT_FALSE(clock.is_due(32));
+    }
+}
+
+TEST(release_clock, with_a_period_of_more_nanoseconds_than_64_bits_hold_is_not_due) {
+    for (milliseconds const period :
+         {milliseconds::max(), milliseconds(18'446'744'073'710)}) {  // 2^64 ns and 0.4 ms
+        release_clock clock(period);
+        EXPECT_FALSE(clock.is_due(0));
+        std::this_thread::sleep_for(milliseconds(10));
+        EXPECT_FALSE(clock.is_due(32));
+    }
 }
 
 }  // namespace

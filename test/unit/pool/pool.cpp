@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: BSL-1.0
-// Raw blocks: any size, any alignment, no overlap; membership; trimming.
+
+// A pool: raw blocks of any size and alignment without overlap, membership, trimming; then the default pool, options, its resource,
+// what is left after failures, and what outlives it.
 
 #include "pooled/pool.hpp"
 
+#include "pooled/pooled.hpp"
+
 #include "support/blocks.hpp"
 #include "support/counting_upstream.hpp"
+#include "support/failing_upstream.hpp"
 #include "support/internals.hpp"
+#include "support/lives.hpp"
 #include "support/pool_kinds.hpp"
 #include "support/sanitizer.hpp"
+#include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
 #include <memory>
 #include <memory_resource>
 #include <new>
+#include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -312,6 +326,518 @@ TYPED_TEST(any_pool, does_not_own_what_follows_its_memory) {
     EXPECT_TRUE(pool.owns(large));
     EXPECT_FALSE(pool.owns(behind_large));
     pool.deallocate(large, 40'000);
+}
+
+// The process-wide pool. What it does at exit is under behaviour/.
+
+std::shared_ptr<int> const g_made_before_main = pooled::make_shared<int>(41);
+
+TEST(default_pool, works_before_main) {
+    EXPECT_EQ(*g_made_before_main, 41);
+    EXPECT_TRUE(pooled::default_pool().owns(g_made_before_main.get()));
+}
+
+TEST(default_pool, is_the_same_on_every_thread) {
+    pooled::pool* other = nullptr;
+    std::thread([&] { other = &pooled::default_pool(); }).join();
+    EXPECT_EQ(other, &pooled::default_pool());
+    EXPECT_EQ(pooled::default_pool().name(), "default");
+}
+
+TEST(default_pool, cannot_be_configured_once_an_object_was_made) {
+    EXPECT_FALSE(pooled::configure_default_pool({.max_bytes = 1 << 20}));
+    EXPECT_EQ(pooled::default_pool().stats().max_bytes, 0U);
+}
+
+TEST(default_pool, can_be_trimmed_and_asked_like_any_other) {
+    pooled::pool& pool = pooled::default_pool();
+    auto large = pooled::make_shared<char[]>(1'000'000);
+    EXPECT_EQ(pool.stats().large_in_use, 1U);
+    large.reset();
+    EXPECT_EQ(pool.stats().large_in_use, 0U);
+    pool.trim();
+    EXPECT_TRUE(test::is_valid(pool));
+    pool.reserve<int>(1000);
+}
+
+TEST(default_pool, frees_on_a_thread_that_never_allocated) {
+    auto p = pooled::make_shared<int>(1);
+    auto const before = pooled::default_pool().stats().in_use;
+    std::thread([p = std::move(p)]() mutable { p.reset(); }).join();
+    EXPECT_EQ(pooled::default_pool().stats().in_use, before - 1);
+}
+
+// The options that a pool accepts.
+
+template <class Pool>
+class options_of : public testing::Test {};
+TYPED_TEST_SUITE(options_of, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(options_of, any_pool_are_an_aggregate_in_the_published_order) {
+    static_assert(std::is_aggregate_v<pooled::pool_options>);
+    test::counting_upstream upstream;
+    TypeParam pool{{.name = "all",
+                    .max_bytes = 1 << 20,
+                    .chunk_bytes = 1 << 16,
+                    .huge_pages = false,
+                    .upstream = &upstream,
+                    .teardown = pooled::teardown::immediate}};
+    EXPECT_EQ(pool.name(), "all");
+}
+
+TYPED_TEST(options_of, any_pool_have_a_name_by_default) { EXPECT_EQ(TypeParam{}.name(), "pool"); }
+
+TYPED_TEST(options_of, any_pool_need_the_name_only_for_the_call) {
+    std::string name = "short-lived";
+    TypeParam pool{{.name = name}};
+    name.assign("overwritten!");
+    EXPECT_EQ(pool.name(), "short-lived");
+}
+
+TYPED_TEST(options_of, chunk_bytes_are_what_upstream_is_asked_for_in_units_of_16_kib_and_a_slab_at_least) {
+    for (std::size_t const chunk : {1UL, 65536UL, 65537UL, 1UL << 20}) {
+        test::counting_upstream upstream;
+        TypeParam pool{{.chunk_bytes = chunk, .upstream = &upstream}};
+        void* const p = pool.allocate(48);
+        EXPECT_EQ(upstream.bytes(), std::max(65536UL, (chunk + 16383) / 16384 * 16384)) << chunk;
+        pool.deallocate(p, 48);
+    }
+}
+
+TYPED_TEST(options_of, chunk_bytes_may_be_over_the_bound) {
+    test::counting_upstream upstream;
+    TypeParam pool{{.max_bytes = 100'000, .chunk_bytes = std::size_t{1} << 30, .upstream = &upstream}};
+    void* const p = pool.allocate(48);
+    EXPECT_LE(upstream.bytes(), 100'000U);
+    pool.deallocate(p, 48);
+}
+
+TYPED_TEST(options_of, chunk_bytes_that_make_no_sense_are_refused) {
+    EXPECT_THROW((TypeParam{{.chunk_bytes = ~std::size_t{0}}}), std::invalid_argument);
+}
+
+TYPED_TEST(options_of, huge_pages_work_either_way) {
+    for (bool const huge : {false, true}) {
+        TypeParam pool{{.huge_pages = huge}};
+        std::vector<void*> blocks;
+        for (int i = 0; i < 300; ++i)
+            blocks.push_back(pool.allocate(32'768));
+        for (void* const p : blocks)
+            *static_cast<char*>(p) = 1;
+        for (void* const p : blocks)
+            pool.deallocate(p, 32'768);
+        EXPECT_TRUE(test::is_valid(pool));
+    }
+}
+
+// A pool as a std::pmr::memory_resource.
+
+template <class Pool>
+class resource_of : public testing::Test {};
+TYPED_TEST_SUITE(resource_of, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(resource_of, a_pool_serves_any_size_and_alignment_from_the_pool) {
+    TypeParam pool;
+    for (std::size_t bytes = 1; bytes < 100'000; bytes = bytes * 2 + 1)
+        for (std::size_t align = 1; align <= 65'536; align *= 4) {
+            void* const p = pool.resource()->allocate(bytes, align);
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % align, 0U);
+            EXPECT_TRUE(pool.owns(p));
+            pool.resource()->deallocate(p, bytes, align);
+        }
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(resource_of, a_pool_is_equal_to_itself_alone) {
+    TypeParam a;
+    TypeParam b;
+    EXPECT_EQ(*a.resource(), *a.resource());
+    EXPECT_NE(*a.resource(), *b.resource());
+    EXPECT_NE(*a.resource(), *std::pmr::new_delete_resource());
+}
+
+TYPED_TEST(resource_of, a_pool_works_under_other_resources) {
+    TypeParam pool;
+    {
+        std::pmr::unsynchronized_pool_resource inner(pool.resource());
+        std::pmr::monotonic_buffer_resource buffer(&inner);
+        std::pmr::vector<std::pmr::string> strings(&buffer);
+        for (int i = 0; i < 500; ++i)
+            strings.emplace_back(static_cast<std::size_t>(i), 'x');
+        EXPECT_GT(pool.stats().in_use, 0U);
+    }
+    EXPECT_EQ(pool.stats().in_use, 0U);
+}
+
+TYPED_TEST(resource_of, a_pool_and_its_own_functions_free_each_others_blocks) {
+    TypeParam pool;
+    pool.deallocate(pool.resource()->allocate(100, 8), 100, 8);
+    pool.resource()->deallocate(pool.allocate(100, 8), 100, 8);
+    EXPECT_EQ(pool.stats().in_use, 0U);
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+// Whatever fails, the pool is as it was: an upstream that throws at its n-th call, for every n, and constructors that
+// throw at each point.
+
+template <class Pool>
+class failure_in : public testing::Test {
+protected:
+    // Runs `scenario(pool, log)` with an upstream that fails at call 1, 2, 3 … until it does not fail any more.
+    template <class Scenario>
+    static void for_every_call(pooled::pool_options options, Scenario scenario) {
+        std::size_t n = 1;
+        for (bool has_failed = true; has_failed; ++n) {
+            ASSERT_LT(n, 500U) << "the scenario never ends";
+            test::counting_upstream books;
+            test::life_log log;
+            test::life_log::scope const scope(log);
+            {
+                test::failing_upstream upstream(books, n);
+                options.upstream = &upstream;
+                Pool pool{options};
+                bool has_thrown = false;
+                try {
+                    scenario(pool);
+                } catch (test::injected_failure const&) {
+                    has_thrown = true;
+                }
+                has_failed = upstream.has_failed();
+                // The pool may have found space elsewhere; another exception than upstream's would not be caught here.
+                ASSERT_TRUE(has_failed || !has_thrown);
+                EXPECT_TRUE(test::is_valid(pool)) << "after failure " << n;
+                EXPECT_EQ(pool.stats().in_use, 0U) << "after failure " << n;
+                EXPECT_EQ(pool.stats().upstream_bytes, books.bytes()) << "after failure " << n;
+                EXPECT_EQ(log.alive(), 0) << "after failure " << n;
+                if (has_thrown) {
+                    EXPECT_NO_THROW(scenario(pool)) << "the pool must work on after failure " << n;
+                }
+                pool.trim();
+                EXPECT_EQ(books.bytes(), 0U) << "after failure " << n;
+            }
+            EXPECT_EQ(books.blocks(), 0U);
+        }
+        EXPECT_GT(n, 2U) << "the scenario never called upstream";
+    }
+};
+TYPED_TEST_SUITE(failure_in, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(failure_in, upstream_loses_no_raw_block) {
+    this->for_every_call({.chunk_bytes = 1}, [](TypeParam& pool) {
+        struct held {
+            TypeParam& from;
+            std::vector<std::pair<void*, std::size_t>> blocks{};
+            ~held() {
+                for (auto const& [p, bytes] : blocks)
+                    from.deallocate(p, bytes);
+            }
+        } all{pool};
+        all.blocks.reserve(4000);
+        for (std::size_t i = 0; i < 300; ++i) {
+            std::size_t const bytes = i * i * 7 % 40'000;
+            all.blocks.emplace_back(pool.allocate(bytes), bytes);
+        }
+    });
+}
+
+TYPED_TEST(failure_in, upstream_loses_nothing_of_a_mixed_program) {
+    this->for_every_call({.chunk_bytes = 1}, [](TypeParam& pool) {
+        using counted = test::counted<100>;
+        using pair = std::pair<int const, counted>;
+        std::vector<std::shared_ptr<counted>> shared;
+        for (int i = 0; i < 1500; ++i)
+            shared.push_back(pool.template make_shared<counted>());
+        auto const array = pool.template make_shared<counted[]>(500);
+        auto const unique = pool.template make_unique<counted>();
+        auto const unique_array = pool.template make_unique<counted[]>(1000);
+        auto const aligned = pool.template make_shared<test::counted<10, 1024>>();
+        auto const large = pool.template make_shared<test::counted<100'000>>();
+        pooled::pool_allocator<pair, TypeParam> const alloc(pool);
+        std::map<int, counted, std::less<>, pooled::pool_allocator<pair, TypeParam>> map(alloc);
+        for (int i = 0; i < 500; ++i)
+            map.try_emplace(i);
+        std::pmr::vector<std::pmr::string> strings(pool.resource());
+        for (int i = 0; i < 200; ++i)
+            strings.emplace_back(static_cast<std::size_t>(i * 3), 'x');
+        std::list<counted, pooled::pool_allocator<counted, TypeParam>> list(alloc);
+        for (int i = 0; i < 100; ++i)
+            list.emplace_back();
+    });
+}
+
+TYPED_TEST(failure_in, upstream_loses_nothing_in_a_bounded_pool) {
+    this->for_every_call({.max_bytes = 1 << 20}, [](TypeParam& pool) {
+        for (std::size_t const bytes : {48UL, 1500UL, 20'000UL, 300'000UL}) {
+            struct held {
+                TypeParam& from;
+                std::size_t bytes;
+                std::vector<void*> blocks{};
+                ~held() {
+                    for (void* const p : blocks)
+                        from.deallocate(p, bytes);
+                }
+            } all{pool, bytes};
+            all.blocks.reserve(10'000);
+            for (std::size_t total = 0; total + 2 * bytes < 500'000; total += bytes)
+                all.blocks.push_back(pool.allocate(bytes));
+        }
+    });
+}
+
+TYPED_TEST(failure_in, upstream_is_passed_on_as_it_is_and_null_from_try_allocate) {
+    test::counting_upstream books;
+    test::failing_upstream upstream(books);
+    TypeParam pool{{.upstream = &upstream}};
+    upstream.fail_always(true);
+    EXPECT_THROW(static_cast<void>(pool.allocate(48)), test::injected_failure);
+    EXPECT_THROW(static_cast<void>(pool.allocate(1 << 20)), test::injected_failure);
+    EXPECT_EQ(pool.try_allocate(48), nullptr);
+    EXPECT_EQ(pool.try_allocate(1 << 20), nullptr);
+    upstream.fail_always(false);
+    void* const p = pool.allocate(48);
+    upstream.fail_always(true);
+    EXPECT_NO_THROW(pool.deallocate(p, 48));
+    EXPECT_TRUE(test::is_valid(pool));
+}
+
+TYPED_TEST(failure_in, constructor_that_runs_the_same_pool_dry_is_not_taken_for_exhaustion) {
+    struct child {
+        char bytes[200];
+    };
+    struct parent {
+        explicit parent(TypeParam& pool) : mine(pool.template make_shared<child>()) {}
+        std::shared_ptr<child> mine;
+    };
+    TypeParam pool{{.max_bytes = 64 << 10}};
+    // One of each while there is space: their slabs then have blocks for more parents, but there are no more children.
+    auto const shared = pool.template make_shared<parent>(pool);
+    auto const unique = pool.template make_unique<parent>(pool);
+    std::vector<std::shared_ptr<child>> all;
+    while (auto one = pool.template try_make_shared<child>())
+        all.push_back(std::move(one));
+    auto const before = pool.stats().in_use;
+    EXPECT_THROW(static_cast<void>(pool.template try_make_shared<parent>(pool)), pooled::exhausted);
+    EXPECT_THROW(static_cast<void>(pool.template try_make_unique<parent>(pool)), pooled::exhausted);
+    EXPECT_EQ(pool.stats().in_use, before);
+}
+
+TEST(failure, of_upstream_is_survived_by_free_blocks_in_a_sleeping_thread) {
+    test::counting_upstream books;
+    test::failing_upstream upstream(books);
+    pooled::pool pool{{.chunk_bytes = 1, .upstream = &upstream}};
+    test::sleeper other;
+    other.run([&] {
+        std::vector<void*> all;
+        for (int i = 0; i < 40; ++i)
+            all.push_back(pool.allocate(1500));
+        for (void* p : all)
+            pool.deallocate(p, 1500);
+    });
+    upstream.fail_always(true);
+    EXPECT_NO_THROW(pool.deallocate(pool.allocate(1500), 1500));
+}
+
+// A pool may be destroyed before its blocks: memory lives until the last one is returned, and is then released.
+
+template <class Pool>
+class destroyed : public testing::Test {
+protected:
+    test::counting_upstream upstream;
+    std::optional<Pool> pool{std::in_place, pooled::pool_options{.upstream = &upstream}};
+    test::life_log log;
+};
+TYPED_TEST_SUITE(destroyed, test::pool_kinds, test::pool_kind_names);
+
+TYPED_TEST(destroyed, pool_keeps_the_memory_of_a_shared_ptr) {
+    auto p = this->pool->template make_shared<test::counted<>>(this->log);
+    std::weak_ptr<test::counted<>> const weak = p;
+    this->pool.reset();
+    EXPECT_EQ(this->log.alive(), 1);
+    EXPECT_TRUE(this->upstream.contains(p.get()));
+    auto copy = p;
+    p.reset();
+    EXPECT_EQ(weak.lock(), copy);
+    copy.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_GT(this->upstream.bytes(), 0U) << "a weak_ptr counts as out";
+}
+
+TYPED_TEST(destroyed, pool_goes_with_the_last_unique_ptr) {
+    auto one = this->pool->template make_unique<test::counted<>>(this->log);
+    test::life_log::scope const scope(this->log);
+    auto many = this->pool->template make_unique<test::counted<>[]>(100);
+    this->pool.reset();
+    one.reset();
+    EXPECT_GT(this->upstream.bytes(), 0U);
+    many.reset();
+    EXPECT_EQ(this->log.alive(), 0);
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_goes_with_the_last_large_block) {
+    auto large = this->pool->template make_shared<test::counted<100'000>>(this->log);
+    auto small = this->pool->template make_shared<test::counted<>>(this->log);
+    this->pool.reset();
+    small.reset();
+    EXPECT_GT(this->upstream.bytes(), 0U);
+    large.reset();
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_is_outlived_by_pmr_containers) {
+    {
+        std::pmr::map<int, std::pmr::string> map(this->pool->resource());
+        for (int i = 0; i < 1000; ++i)
+            map.emplace(i, std::string(static_cast<std::size_t>(i % 200), 'x'));
+        this->pool.reset();
+        EXPECT_EQ(map.at(199).size(), 199U);
+        map.erase(7);
+        EXPECT_GT(this->upstream.bytes(), 0U);
+    }
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_is_outlived_by_containers_with_its_allocator) {
+    using alloc = pooled::pool_allocator<int, TypeParam>;
+    {
+        std::list<int, alloc> list{alloc(*this->pool)};
+        std::vector<int, alloc> vector{alloc(*this->pool)};
+        std::vector<int, alloc> const empty{alloc(*this->pool)};
+        for (int i = 0; i < 50'000; ++i) {
+            list.push_back(i);
+            vector.push_back(i);
+        }
+        this->pool.reset();
+        EXPECT_EQ(list.back(), 49'999);
+        EXPECT_EQ(vector.back(), 49'999);
+        list.pop_front();
+    }
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_may_be_destroyed_by_its_own_object) {
+    struct owner {
+        std::unique_ptr<TypeParam> pool;
+    };
+    auto own = std::make_unique<TypeParam>(pooled::pool_options{.upstream = &this->upstream});
+    TypeParam& from = *own;
+    auto p = from.template make_shared<owner>(std::move(own));
+    p.reset();
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_leaves_its_number_to_a_new_one_without_confusion) {
+    for (int i = 0; i < 300; ++i) {
+        TypeParam next{{.upstream = &this->upstream}};
+        auto p = next.template make_shared<int>(i);
+        EXPECT_TRUE(next.owns(p.get()));
+        EXPECT_FALSE(this->pool->owns(p.get()));
+        EXPECT_EQ(*p, i);
+    }
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TYPED_TEST(destroyed, pool_with_blocks_out_keeps_its_number_from_new_ones) {
+    auto old = this->pool->template make_shared<int>(1);
+    this->pool.reset();
+    for (int i = 0; i < 100; ++i) {
+        TypeParam next;
+        auto p = next.template make_shared<int>(i);
+        ASSERT_FALSE(next.owns(old.get()));
+    }
+    EXPECT_EQ(*old, 1);
+    old.reset();
+    EXPECT_EQ(this->upstream.bytes(), 0U);
+}
+
+TEST(many_pools, live_side_by_side_and_keep_their_blocks_apart) {
+    std::size_t const count = test::k_sanitized ? 1000 : 3000;
+    test::counting_upstream upstream;
+    std::vector<std::unique_ptr<pooled::pool>> pools;
+    std::vector<std::shared_ptr<std::size_t>> objects;
+    for (std::size_t i = 0; i < count; ++i) {
+        pools.push_back(std::make_unique<pooled::pool>(
+            pooled::pool_options{.max_bytes = 16 << 10, .upstream = &upstream}));
+        objects.push_back(pools.back()->make_shared<std::size_t>(i));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(*objects[i], i);
+        ASSERT_TRUE(pools[i]->owns(objects[i].get()));
+        ASSERT_FALSE(pools[(i + 1) % count]->owns(objects[i].get()));
+        ASSERT_EQ(pools[i]->stats().in_use, 1U);
+    }
+    // Another thread, whose table of pools starts empty, uses them from the last to the first.
+    std::thread([&] {
+        for (std::size_t i = count; i-- != 0;) {
+            objects[i].reset();
+            ASSERT_EQ(*pools[i]->make_shared<std::size_t>(i), i);
+        }
+    }).join();
+    for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(pools[i]->stats().in_use, 0U) << i;
+    pools.clear();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST(many_pools, die_in_any_order_and_their_numbers_are_used_again_by_every_thread) {
+    test::sleeper other;
+    std::vector<std::unique_ptr<pooled::pool>> pools(100);
+    for (int round = 0; round < 20; ++round) {
+        for (std::size_t i = static_cast<std::size_t>(round) % 3; i < pools.size(); i += 3)
+            pools[i] = std::make_unique<pooled::pool>();
+        auto const use = [&] {
+            for (auto const& pool : pools) {
+                if (pool == nullptr) continue;
+                auto const p = pool->make_shared<int>(1);
+                ASSERT_TRUE(pool->owns(p.get()));
+            }
+        };
+        use();
+        other.run(use);
+        for (auto const& pool : pools) {
+            if (pool == nullptr) continue;
+            ASSERT_EQ(pool->stats().in_use, 0U);
+            ASSERT_EQ(pool->stats().threads, 2U);
+        }
+    }
+}
+
+TEST(destroyed_pool, takes_blocks_home_from_any_thread_awake_asleep_or_ended) {
+    test::counting_upstream upstream;
+    std::optional<pooled::pool> pool(std::in_place, pooled::pool_options{.upstream = &upstream});
+    test::sleeper asleep;
+    test::sleeper other;
+    std::vector<std::shared_ptr<int>> objects;
+    asleep.run([&] {
+        for (int i = 0; i < 1000; ++i)
+            objects.push_back(pool->make_shared<int>(i));
+    });
+    std::thread([&] { objects.push_back(pool->make_shared<int>(1)); }).join();
+    pool.reset();
+    other.run([&] { objects.resize(500); });
+    asleep.run([&] { objects.resize(100); });
+    std::thread([&] { objects.resize(50); }).join();
+    EXPECT_GT(upstream.bytes(), 0U);
+    objects.clear();
+    EXPECT_EQ(upstream.bytes(), 0U);
+}
+
+TEST(destroyed_pool, takes_a_block_home_from_a_thread_local_destructor) {
+    struct keeper {
+        std::shared_ptr<int> p;
+    };
+    test::counting_upstream upstream;
+    {
+        pooled::pool pool{{.upstream = &upstream}};
+        std::thread([&] {
+            static thread_local keeper late;  // its destructor runs after the thread's last statement
+            late.p = pool.make_shared<int>(1);
+            auto const early = pool.make_shared<int>(2);
+        }).join();
+        EXPECT_EQ(pool.stats().in_use, 0U);
+        EXPECT_EQ(pool.stats().cached, 0U);
+    }
+    EXPECT_EQ(upstream.bytes(), 0U);
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ POOLED_HIDDEN inline constinit std::atomic<std::uint32_t> g_is_pinned{0};
 
 // The files that the dynamic loader has in memory: dl_iterate_phdr, declared under a name of the library's own. <link.h> would
 // include <elf.h>, with 2000 macros and 500 lines, in every user's code, and <dlfcn.h> is 75 lines. These declarations are the
-// binary interface of every 64-bit ELF system; test/unit/os/loaded_files.cpp compares them with both headers.
+// binary interface of every 64-bit ELF system; test/unit/os/copies.cpp compares them with both headers.
 
 // Elf64_Phdr.
 struct program_header {
