@@ -12,7 +12,7 @@
 // must be ordered. Nothing reads or writes a free chunk, so a write after free cannot corrupt the pool, and a shuffled free waits
 // for no memory.
 //
-// Invariant: a chunk is in use, recent, or marked. m_recent has space for all chunks, and is empty when a region is added.
+// Invariant: a chunk is in use, recent, or marked. free() never fails: a chunk for which m_recent cannot grow is marked.
 // O(1), but: marking a recent chunk and is_from() O(log regions); rows O(listed groups + length / 64); release_memory()
 // O(chunks / 64).
 //
@@ -93,7 +93,12 @@ public:
     // A chunk, or contiguous chunks for `n` times the requested size; null when there is no memory, and for n = 0. Contiguous
     // chunks may be freed together or one by one. The ordered_ forms are the same as the others here.
     POOLED_ALWAYS_INLINE void*(malloc)() {
-        if (m_top != m_recent) return *--m_top;
+        if (m_top != m_recent) {
+            void* const recent = *--m_top;
+            if (recent == nullptr)
+                __builtin_unreachable();  // so a free() in the same function does not compare
+            return recent;
+        }
         std::uint64_t const free = m_head->free;
         if (free == 0) [[unlikely]]
             return allocate_from_next();
@@ -116,7 +121,10 @@ public:
         POOLED_EXPENSIVE_CHECK(
             chunk == nullptr || is_in_use(chunk),
             "pooled::compat: free() of an address that is not a chunk in use of this pool");
-        if (chunk != nullptr) *m_top++ = chunk;
+        if (chunk == nullptr) return;
+        if (m_top == m_limit) [[unlikely]]
+            return free_beyond(chunk);
+        *m_top++ = chunk;
     }
     void ordered_free(void* chunk) noexcept { (free)(chunk); }
     void(free)(void* chunks, size_type n) noexcept {
@@ -230,6 +238,20 @@ private:
         g->next = before->next;
         return before->next = g;
     }
+    // When m_recent is full.
+    POOLED_NOINLINE void free_beyond(void* chunk) noexcept {
+        auto const size = static_cast<std::size_t>(m_top - m_recent);
+        std::size_t const capacity = 2 * size + 64;
+        void* const grown = (std::realloc)(m_recent, capacity * sizeof(void*));
+        if (grown == nullptr) {
+            region const& r = region_of(chunk);
+            return mark(r, index(r, chunk), 1, true);
+        }
+        m_recent = static_cast<void**>(grown);
+        m_top = m_recent + size;
+        m_limit = m_recent + capacity;
+        *m_top++ = chunk;
+    }
     // Marks the recent chunks. Whether there were any.
     POOLED_NOINLINE bool settle() noexcept {
         bool const is_any = m_top != m_recent;
@@ -314,16 +336,15 @@ private:
         std::size_t const bytes =
             pooled::detail::saturating_add(count * m_bytes, groups * sizeof(group) + m_align);
         if (bytes >= (std::min)(k_most_bytes, pooled::detail::k_size_max / 2)) return false;
+        if (m_region_count == m_region_capacity) {
+            std::size_t const capacity = 2 * m_region_capacity + 8;
+            void* const grown = (std::realloc)(m_regions, capacity * sizeof(region));
+            if (grown == nullptr) return false;
+            m_near = m_regions = static_cast<region*>(grown);
+            m_region_capacity = capacity;
+        }
         char* const raw = (UserAllocator::malloc)(static_cast<size_type>(bytes));
         if (raw == nullptr) return false;
-        bool const has_space = reserve(m_regions, m_region_capacity, m_region_count + 1) &&
-                               reserve(m_recent, m_recent_capacity, m_chunk_count + count);
-        m_near = m_regions;
-        m_top = m_recent;
-        if (!has_space) {
-            (UserAllocator::free)(raw);
-            return false;
-        }
         group* const first = reinterpret_cast<group*>(raw);
         for (std::size_t i = 0; i != groups; ++i)
             ::new (first + i) group{};
@@ -334,23 +355,10 @@ private:
         region* const place = first_above(raw);
         std::copy_backward(place, m_regions + m_region_count, m_regions + m_region_count + 1);
         ++m_region_count;
-        m_chunk_count += count;
         m_near = ::new (place) region{first, begin, begin + count * m_bytes};
         mark(*place, 0, count, true);
         return true;
     }
-    // Memory for at least `least` elements; the first ones are kept.
-    template <class T>
-    [[nodiscard]] static bool reserve(T*& array, std::size_t& capacity, std::size_t least) noexcept {
-        if (least <= capacity) return true;
-        std::size_t const wanted = (std::max)(2 * capacity, least);
-        void* const grown = (std::realloc)(array, wanted * sizeof(T));
-        if (grown == nullptr) return false;
-        array = static_cast<T*>(grown);
-        capacity = wanted;
-        return true;
-    }
-
     // Requires that no chunk is recent. Returns all regions, or those that have no chunk in use. Whether there were any.
     bool release(bool is_all) noexcept {
         m_none.next = m_head = &m_none;
@@ -366,7 +374,6 @@ private:
             }
             if (is_all || in_use == 0) {
                 m_none.next = listed;
-                m_chunk_count -= chunks;
                 (UserAllocator::free)(reinterpret_cast<char*>(r.groups));
             } else {
                 m_regions[m_region_count++] = r;
@@ -375,8 +382,8 @@ private:
         if (m_region_count == 0) {
             (std::free)(std::exchange(m_regions, nullptr));
             (std::free)(std::exchange(m_recent, nullptr));
-            m_top = nullptr;
-            m_region_capacity = m_recent_capacity = 0;
+            m_top = m_limit = nullptr;
+            m_region_capacity = 0;
         }
         m_next_size = m_start_size;
         return m_region_count != before;
@@ -397,6 +404,7 @@ private:
 
     void** m_top = nullptr;
     void** m_recent = nullptr;
+    void** m_limit = nullptr;
     group* m_head = &m_none;  // listed, even if it has no free chunk
     std::byte* m_head_chunks = nullptr;
     std::size_t m_bytes;
@@ -406,8 +414,6 @@ private:
     region* m_regions = nullptr;
     std::size_t m_region_count = 0;
     std::size_t m_region_capacity = 0;
-    std::size_t m_chunk_count = 0;      // of all regions
-    std::size_t m_recent_capacity = 0;  // at least as many
     std::size_t m_align;
     std::size_t m_requested;
     std::size_t m_next_size = 0;
