@@ -92,7 +92,7 @@ LINES = {
     "teardown": 1423,
     "smart": 2864,
     "object": 2248,
-    "compat": 2149,
+    "compat": 2155,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
