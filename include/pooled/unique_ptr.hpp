@@ -62,15 +62,15 @@ struct deleter {
         detail::instrument::drop(header);
         auto& counts = *static_cast<detail::count_header*>(header);
         std::uint64_t const word = counts.word.load(std::memory_order_relaxed);
-#if POOLED_CHECKED
-        // The block of a deferred object is still in use: its header records the drop, by a strong count that no unique_ptr has. The
-        // weak count stays, for an object that observes itself.
-        POOLED_CHECK(
-            detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
-            "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "
-            "a second owner");
-        counts.word.store(word | detail::count_header::k_strong_mask, std::memory_order_relaxed);
-#endif
+        if constexpr (POOLED_CHECKED != 0) {
+            // The block of a deferred object is still in use: its header records the drop, by a strong count that no unique_ptr has.
+            // The weak count stays, for an object that observes itself.
+            POOLED_CHECK(
+                detail::number_if(word, detail::count_header::k_unique) < detail::k_type_numbers,
+                "pooled: a unique_ptr does not own its object: it was dropped before (double free); look for "
+                "a second owner");
+            counts.word.store(word | detail::count_header::k_strong_mask, std::memory_order_relaxed);
+        }
         if constexpr (std::is_trivially_destructible_v<T>)
             static_cast<void>(counts.retires(word, detail::count_header::k_unique));
         else

@@ -53,9 +53,7 @@ public:
         // The control block's destructor ran, so MemorySanitizer considers its bytes, which include the object, uninitialized.
         sanitizer::unpoison(block, control::k_bytes<T>);
         deferred const d(block, std::exchange(state.awaited, k_no_type), false);
-#if POOLED_CHECKED
-        if constexpr (fill::k_is_on) detail::write_stale_owner(block);  // a second drop is reported
-#endif
+        if (POOLED_SANITIZE == 0) detail::write_stale_owner(block);  // a second drop is reported
         defer(d, object_in(block));
         return true;
     }
@@ -104,9 +102,8 @@ private:
         Origin::deallocate(block, control::k_bytes<T>, control::k_align<T>);
     }
     static void finish_observed(void* block) noexcept {
-#if POOLED_CHECKED
-        if (!control::is_only_weak(block)) detail::fail_stale_owner(block, "std::shared_ptr");
-#endif
+        if (POOLED_CHECKED != 0 && !control::is_only_weak(block))
+            detail::fail_stale_owner(block, "std::shared_ptr");
         std::destroy_at(object_in(block));
         control::release_weak(block);
     }

@@ -74,11 +74,9 @@ struct count_header {
     // deferred.
     [[nodiscard]] POOLED_ALWAYS_INLINE bool retires(std::uint64_t now, std::uint64_t counts) noexcept {
         std::uint64_t const number = number_if(now, counts);
-#if POOLED_CHECKED
         // The block of a deferred object is still in use: its header records the drop.
-        if (counts == k_sole && number < k_type_numbers)
+        if (POOLED_CHECKED != 0 && counts == k_sole && number < k_type_numbers)
             word.store(now - k_strong_one, std::memory_order_relaxed);
-#endif
         if (number < k_plain_numbers)
             detail::deallocate(detail::in_default_pool{}, static_cast<class_index>(number), this);
         else if (number < k_type_numbers) [[likely]]

@@ -176,10 +176,9 @@ public:
     }
 
     POOLED_ALWAYS_INLINE ~counted_ptr() {
-#if POOLED_CHECKED
-        if (!m_handle.empty()) instrument::drop(&m_handle.header(), count_header::k_strong_mask);
-#endif
-        if (!m_handle.empty()) Counting::release_strong(m_handle.header());
+        if (m_handle.empty()) return;
+        instrument::drop_counted(&m_handle.header(), count_header::k_strong_mask);
+        Counting::release_strong(m_handle.header());
     }
 
     counted_ptr& operator=(counted_ptr const& other) noexcept {
@@ -275,10 +274,9 @@ public:
         : weak_counted_ptr(other.lock()) {}
 
     ~weak_counted_ptr() {
-#if POOLED_CHECKED
-        if (!m_handle.empty()) instrument::drop(&m_handle.header(), count_header::k_weak_mask);
-#endif
-        if (!m_handle.empty()) m_handle.header().release_weak();
+        if (m_handle.empty()) return;
+        instrument::drop_counted(&m_handle.header(), count_header::k_weak_mask);
+        m_handle.header().release_weak();
     }
 
     weak_counted_ptr& operator=(weak_counted_ptr const& other) noexcept {

@@ -230,21 +230,6 @@ class stale_owner final : public std::_Sp_counted_base<> {
 struct stale_owner {};
 #endif
 
-// Once, before the first block is freed.
-inline void choose_free_head(name_of_block name_of) noexcept {
-    g_name_of_block = name_of;
-    if constexpr (std::is_polymorphic_v<stale_owner>) {
-        static_assert(sizeof(stale_owner) <= fill::free_head::k_most_bytes);
-        static_assert(alignof(stale_owner) == sizeof(void*));
-        alignas(stale_owner) std::array<std::byte, sizeof(stale_owner)> memory;
-        // Its members are a pointer to a table of functions, two counts, and for some processors a mutex that is all zero bytes: a
-        // copy of its bytes is another one.
-        static_cast<void>(std::construct_at(reinterpret_cast<stale_owner*>(memory.data())));
-        std::memcpy(fill::g_free_head.bytes.data(), memory.data(), memory.size());
-        fill::g_free_head.count = memory.size();
-    }
-}
-
 // In a block in use, for a control block that nothing owns: one that reports its drop.
 inline void write_stale_owner(void* control) noexcept {
     std::memcpy(control, fill::g_free_head.bytes.data(), fill::g_free_head.count);
@@ -436,6 +421,22 @@ inline void local_users::create_hook() noexcept {
     });
 }
 
+// Once, before the first pool.
+inline void start_checks(name_of_block name_of) noexcept {
+    g_local_users.create_hook();
+    g_name_of_block = name_of;
+    if constexpr (std::is_polymorphic_v<stale_owner>) {
+        static_assert(sizeof(stale_owner) <= fill::free_head::k_most_bytes);
+        static_assert(alignof(stale_owner) == sizeof(void*));
+        alignas(stale_owner) std::array<std::byte, sizeof(stale_owner)> memory;
+        // Its members are a pointer to a table of functions, two counts, and for some processors a mutex that is all zero bytes: a
+        // copy of its bytes is another one.
+        static_cast<void>(std::construct_at(reinterpret_cast<stale_owner*>(memory.data())));
+        std::memcpy(fill::g_free_head.bytes.data(), memory.data(), memory.size());
+        fill::g_free_head.count = memory.size();
+    }
+}
+
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
@@ -445,6 +446,7 @@ inline void local_users::create_hook() noexcept {
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 struct stale_owner {};
+inline void fail_stale_owner(void const*, char const*) noexcept {}
 inline void write_stale_owner(void*) noexcept {}
 inline void expect_stale_owner(void const*, void const*) noexcept {}
 struct frees_control_block {
@@ -468,6 +470,8 @@ struct dead_pools {
     }
 };
 inline constexpr dead_pools g_dead_pools;
+
+inline void start_checks(char const* (*)(void const* block) noexcept) noexcept {}
 
 #endif
 

@@ -21,9 +21,10 @@ POOLED_ALWAYS_INLINE void drop_array(void const* block) noexcept {
     checks::on_deallocate_found(malloc_blocks::behind(block));
 }
 
-// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
 #if POOLED_CHECKED
-inline void drop(void const* header, std::uint64_t count = 0) noexcept {
+
+// `count`: the bits of the header's word of which one must be set; 0: the caller checks them.
+inline void drop_counted(void const* header, std::uint64_t count) noexcept {
     checks::on_deallocate_found(malloc_blocks::behind(header));
     std::uint64_t const word = __atomic_load_n(static_cast<std::uint64_t const*>(header), __ATOMIC_RELAXED);
     map_entry const entry = malloc_blocks::find(header);
@@ -36,10 +37,14 @@ inline void drop(void const* header, std::uint64_t count = 0) noexcept {
                        "object_pool, or points into an object: look for a second owner",
                        0, checks::bytes_of(entry));
 }
+inline void drop(void const* header) noexcept { drop_counted(header, 0); }
+
 #else
-POOLED_ALWAYS_INLINE void drop(void const* header, std::uint64_t = 0) noexcept {
-    instrument::expect_in_use(header);
-}
+
+POOLED_ALWAYS_INLINE void drop(void const* header) noexcept { instrument::expect_in_use(header); }
+// Counting::release_strong() and release_weak() verify it.
+POOLED_ALWAYS_INLINE void drop_counted(void const*, std::uint64_t) noexcept {}
+
 #endif
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::instrument

@@ -216,11 +216,8 @@ inline void registry::prepare() {
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
     m_exit_hook.create(on_thread_exit);
     if constexpr (k_hardened) free_mark::choose();
-#if POOLED_CHECKED
-    g_local_users.create_hook();
-    detail::choose_free_head(
+    detail::start_checks(
         [](void const* block) noexcept { return g_registry.name_of(g_page_map.find(block).pool_id()); });
-#endif
     auto const retire_dead = [](thread_cache& cache) noexcept {
         cache.core->retire(cache);
         g_metadata.deallocate(&cache, sizeof(thread_cache));
