@@ -86,11 +86,11 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS.values()) for part in par
 LINES = {
     "base": 709,
     "os": 1391,
-    "heap": 2420,
+    "heap": 2424,
     "cache": 1564,
-    "pool": 3123,
+    "pool": 3120,
     "teardown": 1423,
-    "smart": 2864,
+    "smart": 2862,
     "object": 2248,
     "compat": 2155,
 }
