@@ -5,6 +5,7 @@
 // before main, in static and thread-local destructors, and in atexit handlers.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/pool/registry.hpp"
@@ -19,7 +20,7 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 namespace detail {
 
-POOLED_STATE(std::atomic<pool*>, g_default_pool, {nullptr});
+POOLED_STATE(atomic<pool*>, g_default_pool, {nullptr});
 
 // Its destructor never runs.
 struct default_pool_access {

@@ -24,9 +24,67 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
+// What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB.
+template <class T>
+class atomic {
+public:
+    constexpr atomic() noexcept = default;
+    constexpr atomic(T value) noexcept : m_value(value) {}  // NOLINT: as std::atomic converts
+    atomic(atomic const&) = delete;
+    atomic& operator=(atomic const&) = delete;
+
+    [[nodiscard]] T load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
+        return __atomic_load_n(&m_value, static_cast<int>(order));
+    }
+    void store(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        __atomic_store_n(&m_value, value, static_cast<int>(order));
+    }
+    T exchange(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        return __atomic_exchange_n(&m_value, value, static_cast<int>(order));
+    }
+    T fetch_add(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        return __atomic_fetch_add(&m_value, value, static_cast<int>(order));
+    }
+    T fetch_sub(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        return __atomic_fetch_sub(&m_value, value, static_cast<int>(order));
+    }
+    T fetch_and(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        return __atomic_fetch_and(&m_value, value, static_cast<int>(order));
+    }
+    T fetch_or(T value, std::memory_order order = std::memory_order_seq_cst) noexcept {
+        return __atomic_fetch_or(&m_value, value, static_cast<int>(order));
+    }
+    // The second order, or what the first one means for a load, is that of a failure.
+    bool compare_exchange_strong(T& known, T value, std::memory_order order,
+                                 std::memory_order failure) noexcept {
+        return __atomic_compare_exchange_n(&m_value, &known, value, false, static_cast<int>(order),
+                                           static_cast<int>(failure));
+    }
+    bool compare_exchange_strong(T& known, T value, std::memory_order order) noexcept {
+        return compare_exchange_strong(known, value, order, as_load(order));
+    }
+    bool compare_exchange_weak(T& known, T value, std::memory_order order,
+                               std::memory_order failure) noexcept {
+        return __atomic_compare_exchange_n(&m_value, &known, value, true, static_cast<int>(order),
+                                           static_cast<int>(failure));
+    }
+    bool compare_exchange_weak(T& known, T value, std::memory_order order) noexcept {
+        return compare_exchange_weak(known, value, order, as_load(order));
+    }
+
+private:
+    [[nodiscard]] static constexpr std::memory_order as_load(std::memory_order order) noexcept {
+        return order == std::memory_order_acq_rel   ? std::memory_order_acquire
+               : order == std::memory_order_release ? std::memory_order_relaxed
+                                                    : order;
+    }
+
+    T m_value{};
+};
+
 struct std_atomics {
     template <class T>
-    using atomic = std::atomic<T>;
+    using atomic = detail::atomic<T>;
     template <class T>
     using plain = T;
 
@@ -50,11 +108,11 @@ public:
     constexpr observed(observed const& other) noexcept : m_value(T(other)) {}
     observed& operator=(observed const& other) noexcept { return *this = T(other); }
     observed& operator=(T value) noexcept {
-        m_value.store(value, std::memory_order_relaxed);
+        __atomic_store_n(&m_value, value, __ATOMIC_RELAXED);
         return *this;
     }
     operator T() const noexcept {
-        return m_value.load(std::memory_order_relaxed);
+        return __atomic_load_n(&m_value, __ATOMIC_RELAXED);
     }  // NOLINT: reads as the value
     POOLED_ALWAYS_INLINE void add(T amount) noexcept { *this = static_cast<T>(*this + amount); }
     POOLED_ALWAYS_INLINE void subtract(T amount) noexcept { *this = static_cast<T>(*this - amount); }
@@ -62,7 +120,7 @@ public:
     void clear(T bits) noexcept { *this = static_cast<T>(*this & ~bits); }
 
 private:
-    std::atomic<T> m_value{};
+    T m_value{};
 };
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

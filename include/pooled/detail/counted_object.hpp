@@ -17,6 +17,7 @@
 #include "pooled/config.hpp"
 #include "pooled/destroy_in_place.hpp"
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -49,7 +50,7 @@ struct count_header {
     static constexpr std::uint64_t k_strong_limit = k_strong_mask - (std::uint64_t{1} << 20);
     static constexpr std::uint64_t k_weak_limit = k_weak_mask - (std::uint64_t{1} << 20) * k_weak_one;
 
-    std::atomic<std::uint64_t> word;
+    atomic<std::uint64_t> word;
 
     [[nodiscard]] static bool is_sole(std::uint64_t word) noexcept {
         return (word & (k_strong_mask | k_weak_mask)) == k_sole;

@@ -19,6 +19,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/address_map.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 
@@ -132,7 +133,7 @@ public:
 private:
     static constexpr unsigned k_leaf_span_bits = 32;
     static constexpr std::size_t k_leaf_entries = (std::size_t{1} << k_leaf_span_bits) / k_granule_bytes;
-    using leaf = std::array<std::atomic<std::uint64_t>, k_leaf_entries>;
+    using leaf = std::array<atomic<std::uint64_t>, k_leaf_entries>;
 
     [[nodiscard]] static std::size_t granule_of(std::uintptr_t address) noexcept {
         static_assert(k_leaf_span_bits == 32);
@@ -140,16 +141,16 @@ private:
     }
 
 #if POOLED_HAS_CODE
-    static void raise(std::atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
+    static void raise(atomic<std::uintptr_t>& bound, std::uintptr_t to) noexcept {
         std::uintptr_t known = bound.load(std::memory_order_relaxed);
         while (to > known && !bound.compare_exchange_weak(known, to, std::memory_order_relaxed)) {}
     }
 #endif
 
     address_map<leaf, k_leaf_span_bits> m_leaves;
-    std::atomic<std::uintptr_t> m_complement_of_first{
+    atomic<std::uintptr_t> m_complement_of_first{
         0};  // all zero until used, so it takes no space in a program's file
-    std::atomic<std::uintptr_t> m_end{0};
+    atomic<std::uintptr_t> m_end{0};
 };
 
 POOLED_STATE(page_map, g_page_map);

@@ -28,7 +28,7 @@ struct alignas(8) recycle_node {
     static constexpr std::uint32_t k_step = 8;       // from one to the next
 
     std::uint32_t generation = k_no_object;
-    std::atomic<std::uint32_t> count{0};
+    atomic<std::uint32_t> count{0};
 
     void set(std::uint32_t count_now, std::uint32_t generation_now) noexcept {
         generation = generation_now;

@@ -181,14 +181,14 @@ struct late_increment : pooled::detail::platform_atomics {
     static inline std::latch* s_begins = nullptr;
     static inline std::latch* s_goes_on = nullptr;
     template <class T>
-    struct atomic : std::atomic<T> {
-        using std::atomic<T>::atomic;
+    struct atomic : pooled::detail::atomic<T> {
+        using pooled::detail::atomic<T>::atomic;
         T fetch_add(T value, std::memory_order order) noexcept {
             if (std::latch* const begins = std::exchange(s_begins, nullptr)) {
                 begins->count_down();
                 s_goes_on->wait();
             }
-            return std::atomic<T>::fetch_add(value, order);
+            return pooled::detail::atomic<T>::fetch_add(value, order);
         }
     };
 };

@@ -138,12 +138,12 @@ TEST(platform, takes_no_huge_page_for_a_while_after_a_slow_one) {
     for (bool const was_slow : {true, false}) {
         void* const p = platform::map_pages(k_bytes, k_bytes);
         ASSERT_NE(p, nullptr);
-        platform::g_small_pages_until = was_slow ? platform::coarse_time() + 60'000'000'000 : 0;
+        platform::g_small_pages_until.store(was_slow ? platform::coarse_time() + 60'000'000'000 : 0);
         platform::take_huge_pages(p, k_bytes);
         EXPECT_EQ(test::resident_pages(p, platform::k_page_bytes), was_slow ? 0U : 1U);
         EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
     }
-    platform::g_small_pages_until = before;
+    platform::g_small_pages_until.store(before);
 }
 
 TEST(platform, maps_memory_beside_what_it_mapped_before) {

@@ -36,7 +36,7 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
     auto const numbers = std::make_unique<copy_directory>();
     std::set<type_tag> seen;
     for (std::size_t i = 0; i < 16'256; ++i) {
-        std::atomic<type_tag> tag{pooled::detail::k_no_type};
+        pooled::detail::atomic<type_tag> tag{pooled::detail::k_no_type};
         type_tag const given = table->add(k_any, tag, *numbers);
         ASSERT_NE(given, pooled::detail::k_no_type);
         ASSERT_EQ(tag.load(), given);
@@ -45,7 +45,7 @@ TEST(the_table_of_block_types, takes_16256_and_then_says_no) {
     EXPECT_EQ(seen.size(), 16'256U);
     EXPECT_EQ(*seen.rbegin() >> pooled::detail::k_type_shift, 16'383U);
     for (int i = 0; i < 3; ++i) {
-        std::atomic<type_tag> tag{pooled::detail::k_no_type};
+        pooled::detail::atomic<type_tag> tag{pooled::detail::k_no_type};
         EXPECT_EQ(table->add(k_any, tag, *numbers), pooled::detail::k_no_type);
         EXPECT_EQ(tag.load(), pooled::detail::k_no_type);
     }

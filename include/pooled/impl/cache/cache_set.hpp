@@ -41,9 +41,9 @@ inline void wait_until_idle(gate<> const& one) noexcept {
 
 // A forked child has only one of its parent's threads. The caches of the others are retired when a thread next uses the list of
 // a pool's caches. Written only in the child, before any other thread runs there.
-POOLED_STATE(std::atomic<thread_state const*>, g_fork_survivor, {nullptr});
+POOLED_STATE(atomic<thread_state const*>, g_fork_survivor, {nullptr});
 POOLED_STATE(observed<std::uint32_t>, g_forks_survived, {});
-POOLED_STATE(std::atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
+POOLED_STATE(atomic<void (*)(thread_cache&) noexcept>, g_retire_dead, {nullptr});
 
 class cache_set {
 public:

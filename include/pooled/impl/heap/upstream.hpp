@@ -9,6 +9,7 @@
 // besides what the resource takes.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -260,10 +261,10 @@ private:
 
     std::pmr::memory_resource* m_resource;
     std::size_t m_max;
-    std::atomic<std::size_t> m_used{0};
-    std::atomic<std::uint64_t> m_calls{0};
-    std::atomic<std::int32_t> m_under_way{0};
-    std::atomic<std::uint64_t> m_calls_ended{0};
+    atomic<std::size_t> m_used{0};
+    atomic<std::uint64_t> m_calls{0};
+    atomic<std::int32_t> m_under_way{0};
+    atomic<std::uint64_t> m_calls_ended{0};
     bool m_huge_pages;
     char const* m_pool_name;
 

@@ -48,6 +48,7 @@
 
 #if POOLED_CHECKED
 #include "pooled/detail/address_map.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/misuse.hpp"
@@ -92,7 +93,7 @@ public:
 private:
     static constexpr unsigned k_leaf_bits = 32;  // 32 MiB of bits
     static constexpr std::size_t k_word_bytes = 64 * k_min_block_bytes;
-    using word = std::atomic<std::uint64_t>;
+    using word = atomic<std::uint64_t>;
     using leaf = std::array<word, (std::size_t{1} << k_leaf_bits) / k_word_bytes>;
 
     // Null: not prepared.
@@ -400,7 +401,7 @@ private:
     void on_end(std::uint32_t number) noexcept {
         bit_of(number).fetch_or(mask_of(number), std::memory_order_release);
     }
-    [[nodiscard]] std::atomic<std::uint64_t>& bit_of(std::uint32_t number) noexcept {
+    [[nodiscard]] atomic<std::uint64_t>& bit_of(std::uint32_t number) noexcept {
         return m_ended[number % k_threads / 64];
     }
     [[nodiscard]] static constexpr std::uint64_t mask_of(std::uint32_t number) noexcept {
@@ -408,9 +409,9 @@ private:
     }
 
     platform::thread_exit_hook m_hook;
-    std::atomic<std::uint32_t> m_last{0};
-    std::array<std::atomic<std::uint64_t>, k_threads / 64> m_ended{};
-    std::array<std::atomic<std::uint32_t>, k_max_pools> m_users{};  // numbers of threads
+    atomic<std::uint32_t> m_last{0};
+    std::array<atomic<std::uint64_t>, k_threads / 64> m_ended{};
+    std::array<atomic<std::uint32_t>, k_max_pools> m_users{};  // numbers of threads
 };
 
 POOLED_STATE(local_users, g_local_users);

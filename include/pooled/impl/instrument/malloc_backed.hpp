@@ -30,6 +30,7 @@
 
 #if POOLED_SANITIZE
 #include "pooled/detail/address_map.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/impl/heap/slab.hpp"
 
@@ -89,7 +90,7 @@ private:
     };
     static constexpr std::size_t k_unit_bytes = 16;  // the alignment of malloc
     static constexpr unsigned k_leaf_bits = 28;
-    using leaf = std::array<std::atomic<std::uintptr_t>, (std::size_t{1} << k_leaf_bits) / k_unit_bytes>;
+    using leaf = std::array<atomic<std::uintptr_t>, (std::size_t{1} << k_leaf_bits) / k_unit_bytes>;
 
     [[nodiscard]] static record const& record_of(void const* stand_in) noexcept {
         return *std::launder(static_cast<record const*>(stand_in));

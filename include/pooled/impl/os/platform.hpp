@@ -74,7 +74,7 @@ struct page_range {
 #if POOLED_HAS_CODE
 // Where map_pages() looks first: below what it mapped last, or where something was unmapped since. Mappings that touch are one to
 // the kernel, which allows a process 65,530.
-POOLED_STATE(std::atomic<std::uintptr_t>, g_map_hint, {0});
+POOLED_STATE(atomic<std::uintptr_t>, g_map_hint, {0});
 inline constexpr std::size_t k_hinted_align = std::size_t{2} << 20;
 
 // Fresh zero pages of `bytes` at a multiple of `align`, a power of two; null when the system has no more. The pages are not
@@ -169,7 +169,7 @@ POOLED_CODE bool may_map(std::size_t bytes) noexcept {
 }
 
 // 1: the system allows heavy_barrier; -1: it does not; 0: not asked yet. Not a guarded static: a fork may happen at any moment.
-POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
+POOLED_STATE(atomic<int>, g_has_heavy_barrier, {0});
 
 // Called before the first heavy_barrier. False where the kernel or a sandbox does not allow the barrier: threads then keep no
 // caches, and every call takes a lock. Only the first call asks, which takes microseconds.
@@ -210,8 +210,8 @@ POOLED_STATE(std::atomic<int>, g_has_heavy_barrier, {0});
 // The first touch of a huge page takes 0.2 ms, which 512 small ones exceed. But it takes 5 ms where a hypervisor had taken the memory
 // back and must supply 512 small pages again. So each huge page that the library asks for is timed. After a slow one, small pages are used
 // for twenty times as long: slow ones take at most a twentieth of the time. The state is the machine's: one for all pools.
-POOLED_STATE(std::atomic<std::int64_t>, g_small_pages_until, {0});
-POOLED_STATE(std::atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
+POOLED_STATE(atomic<std::int64_t>, g_small_pages_until, {0});
+POOLED_STATE(atomic<bool>, g_has_huge_pages, {false});  // the system has provided one
 inline constexpr std::int64_t k_slow_huge_page = 1'500'000;
 inline constexpr std::int64_t k_least_huge_page = 20'000;  // a small one takes 2 µs at most
 
@@ -265,7 +265,7 @@ inline void sleep(long nanoseconds) noexcept {
 
 // Set permanently when the system refuses the barrier that it allowed before, because a seccomp filter was installed meanwhile.
 // From then on, no stopped cache is resumed and none is created: threads keep no caches, and every call takes a lock.
-POOLED_STATE(std::atomic<bool>, g_is_barrier_refused, {false});
+POOLED_STATE(atomic<bool>, g_is_barrier_refused, {false});
 [[nodiscard]] inline bool is_barrier_refused() noexcept {
     return g_is_barrier_refused.load(std::memory_order_relaxed);
 }
@@ -312,7 +312,7 @@ private:
 }
 
 // Sleeps while `state` is `value`, for at most `nanoseconds`, under 10^9 times 2^31; negative: without an end. May return early.
-inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
+inline void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
                        std::int64_t nanoseconds = -1) noexcept {
 #if defined(__linux__)
     timespec const at_most{static_cast<time_t>(nanoseconds / 1'000'000'000),
@@ -325,7 +325,7 @@ inline void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
 #endif
 }
 
-inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
+inline void wake_one(atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
     ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
 #else
@@ -333,7 +333,7 @@ inline void wake_one(std::atomic<std::uint32_t>& state) noexcept {
 #endif
 }
 
-inline void wake_all(std::atomic<std::uint32_t>& state) noexcept {
+inline void wake_all(atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
     ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
 #else
@@ -384,7 +384,7 @@ inline void pause(unsigned attempt) noexcept {
 }
 
 // 1: allowed; -1: not; 0: not read yet. Not a guarded static: a fork may happen at any moment.
-POOLED_STATE(std::atomic<int>, g_allows_huge_pages, {0});
+POOLED_STATE(atomic<int>, g_allows_huge_pages, {0});
 // Whether a pool may ask for huge pages, as the variable POOLED_HUGE_PAGES says to a program that runs already: 0 turns them off, 1 is the
 // default. Read once, when the first pool is made.
 [[nodiscard]] inline bool allows_huge_pages() noexcept {
@@ -432,12 +432,12 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 // The policy of detail/atomics.hpp, extended by functions of the system.
 struct platform_atomics : std_atomics {
     static void heavy_barrier() noexcept { platform::heavy_barrier(); }
-    static void wait_while(std::atomic<std::uint32_t>& state, std::uint32_t value,
+    static void wait_while(detail::atomic<std::uint32_t>& state, std::uint32_t value,
                            std::int64_t timeout_ns = -1) noexcept {
         platform::wait_while(state, value, timeout_ns);
     }
-    static void wake_one(std::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }
-    static void wake_all(std::atomic<std::uint32_t>& state) noexcept { platform::wake_all(state); }
+    static void wake_one(detail::atomic<std::uint32_t>& state) noexcept { platform::wake_one(state); }
+    static void wake_all(detail::atomic<std::uint32_t>& state) noexcept { platform::wake_all(state); }
     static void relax() noexcept { platform::relax(); }
     [[nodiscard]] static std::int64_t time() noexcept { return platform::time(); }
     static void pause(unsigned attempt) noexcept { platform::pause(attempt); }

@@ -17,6 +17,7 @@
 // directory stays loaded (pin_this_library()).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/size_class.hpp"
 
 #include <array>
@@ -61,11 +62,11 @@ struct block_type {
 
 // All zero in every file; the first copy that needs it makes its own the directory of the process.
 struct copy_directory {
-    std::atomic<memory_copy*> memory_copies{nullptr};
-    std::atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far
-    std::array<std::atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
-    std::atomic<std::uint32_t> type_count{0};
-    std::array<std::atomic<block_type const*>, k_type_numbers> types{};
+    atomic<memory_copy*> memory_copies{nullptr};
+    atomic<std::uint64_t> regions{0};  // number of regions that came from upstream so far
+    std::array<atomic<std::uint64_t>, k_max_pools / 64> pool_ids{};
+    atomic<std::uint32_t> type_count{0};
+    std::array<atomic<block_type const*>, k_type_numbers> types{};
 
     // acquire: pairs with the release in add(); the record is seen.
     [[nodiscard]] memory_copy* first() const noexcept {
@@ -140,14 +141,14 @@ struct copy_directory {
 
 // The note points to this. Null until this file has found the directory.
 struct copy_link {
-    std::atomic<copy_directory*> directory{nullptr};
+    atomic<copy_directory*> directory{nullptr};
 };
 
 // Hidden, so every executable and shared library has its own, whatever else they share.
 POOLED_HIDDEN POOLED_USED inline constinit copy_link
     g_copy_link POOLED_SYMBOL("pooled_link_" POOLED_ABI_NAME){};
 POOLED_HIDDEN inline constinit copy_directory g_own_directory;
-POOLED_HIDDEN inline constinit std::atomic<std::uint32_t> g_is_pinned{0};
+POOLED_HIDDEN inline constinit atomic<std::uint32_t> g_is_pinned{0};
 
 #if defined(__ELF__)
 

@@ -7,6 +7,7 @@
 // A pool has at most one extension. The pool does not own it.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -53,7 +54,7 @@ protected:
 // Called when a pool has no free block, before it reports exhaustion: destroys some deferred objects. False when there are
 // none; `seen` is as in relieve(). No lock is held. Null until the teardown layer defers an object for the first time.
 using pressure_hook = bool (*)(pool_core& core, std::uint64_t& seen) noexcept;
-POOLED_STATE(std::atomic<pressure_hook>, g_pressure_hook, {nullptr});
+POOLED_STATE(atomic<pressure_hook>, g_pressure_hook, {nullptr});
 
 // The result of `allocate`; while that is null, deferred objects are destroyed, if there are any, and it is called again.
 template <class Allocate>
@@ -76,6 +77,6 @@ template <class Allocate>
 }
 
 // Called at exit(), after the static objects that are younger than the first pool were destroyed. Null until then as well.
-POOLED_STATE(std::atomic<void (*)() noexcept>, g_exit_hook, {nullptr});
+POOLED_STATE(atomic<void (*)() noexcept>, g_exit_hook, {nullptr});
 
 }  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail

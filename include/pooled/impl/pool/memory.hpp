@@ -16,6 +16,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/duration.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -60,7 +61,7 @@ private:
     static constexpr std::chrono::milliseconds k_longest = std::chrono::hours(24 * 365);  // no sum overflows
 
     std::int64_t m_period;
-    std::atomic<std::int64_t> m_end{0};
+    atomic<std::int64_t> m_end{0};
 };
 
 class pool_memory {
@@ -262,7 +263,7 @@ private:
     slab_heap m_slabs;
     cache_set m_caches;
     release_clock m_release_clock;
-    std::atomic<std::size_t> m_left_free{
+    atomic<std::size_t> m_left_free{
         0};                        // bytes of large blocks that were freed and not requested again; a hint
     std::uint32_t m_searches = 0;  // in progress: guarded by the lock of the caches
     bool m_touches_reserved;

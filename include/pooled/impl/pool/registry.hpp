@@ -15,6 +15,7 @@
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -142,13 +143,13 @@ private:
 
     detail::mutex m_mutex;
     // All zero bytes until used: no page of a program's file.
-    std::atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
+    atomic<bool> m_is_ready{false};  // barrier, exit hook and record of this copy are set up
     intrusive_list<far_array> m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    std::atomic<users> m_users{users::unknown};
+    atomic<users> m_users{users::unknown};
     std::uint32_t m_end = 0;  // no core has a higher id
-    std::array<std::atomic<pool_core*>, k_max_pools> m_cores{};
+    std::array<atomic<pool_core*>, k_max_pools> m_cores{};
 };
 
 POOLED_STATE(registry, g_registry);

@@ -20,6 +20,7 @@
 //   128 ... 16383   types
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/plugins/copies.hpp"
@@ -75,7 +76,7 @@ public:
 
     // The tag of `type`, which is also stored in `tag`; k_no_type when all numbers are taken. If several threads do this for
     // one type, they agree on one tag; the other numbers are lost. `all`: the directory that assigns numbers.
-    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, std::atomic<type_tag>& tag,
+    [[nodiscard]] POOLED_NOINLINE type_tag add(block_type const& type, atomic<type_tag>& tag,
                                                copy_directory& all) noexcept {
         std::uint64_t const number = all.add_type(type);
         if (number == 0) return k_no_type;
@@ -94,7 +95,7 @@ public:
 private:
     // All zero until used, so it takes no space in a program's file.
     block_type m_foreign{};
-    std::array<std::atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
+    std::array<atomic<std::uintptr_t>, k_type_numbers> m_offsets{};
 };
 
 POOLED_STATE(block_types, g_block_types);
@@ -129,11 +130,11 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::reti
 
 // Hidden: a file whose code runs with the state of several libpooled must not share it between them.
 template <block_type const& Type>
-POOLED_HIDDEN inline constinit std::atomic<type_tag> g_tag_of{k_no_type};
+POOLED_HIDDEN inline constinit atomic<type_tag> g_tag_of{k_no_type};
 
 // From now on, the table refers to the calling library.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,
-                                                       std::atomic<type_tag>& tag) noexcept {
+                                                       atomic<type_tag>& tag) noexcept {
     return g_block_types.add(type, tag, detail::directory());
 }
 

@@ -76,11 +76,11 @@ class deferred_objects;
 struct thread_deferred {
     detail::gate<> gate;
     deferred_objects* pool = nullptr;
-    deferred_batch* batch = nullptr;               // inside the gate
-    observed<std::size_t> size;                    // of the batch
-    std::atomic<std::uint64_t> in_destruction{0};  // owner writes; more than one when a destructor allocates
-    std::atomic<std::uint64_t> destroyed{0};       // owner writes
-    std::atomic<bool> is_blocked{false};  // the owner waits for other threads, so they must not wait for it
+    deferred_batch* batch = nullptr;          // inside the gate
+    observed<std::size_t> size;               // of the batch
+    atomic<std::uint64_t> in_destruction{0};  // owner writes; more than one when a destructor allocates
+    atomic<std::uint64_t> destroyed{0};       // owner writes
+    atomic<bool> is_blocked{false};  // the owner waits for other threads, so they must not wait for it
     bool is_on_stack = false;
     void const* owner = nullptr;
     list_links<thread_deferred> owned;  // the owner's list: owner only
@@ -459,7 +459,7 @@ private:
     observed<deferred_batch*> m_kept;  // of threads that have ended, or collected by a drain
     std::size_t m_references = 1;      // the pool's, and one for each thread_deferred
     std::uint64_t m_destroyed = 0;     // by threads that have ended
-    std::atomic<bool> m_is_closed{false};
+    atomic<bool> m_is_closed{false};
 };
 
 // Out of line, because a fibre that runs it may move to another thread in a destructor.

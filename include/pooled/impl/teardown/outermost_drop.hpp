@@ -13,6 +13,7 @@
 // Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
 
 #include "pooled/config.hpp"
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
@@ -119,7 +120,7 @@ private:
         }
     }
 
-    std::atomic<std::uint32_t> m_survives_fork{0};
+    atomic<std::uint32_t> m_survives_fork{0};
     std::array<shard, k_shards> m_shards{};
 };
 

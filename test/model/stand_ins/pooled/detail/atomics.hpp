@@ -95,6 +95,10 @@ private:
     T m_value;
 };
 
+// What the policy does not name is not simulated.
+template <class T>
+using atomic = std::atomic<T>;
+
 struct std_atomics {
     template <class T>
     using atomic = simulated_atomic<T>;
