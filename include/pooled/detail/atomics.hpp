@@ -24,7 +24,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB.
+// What the library uses of std::atomic, whose 60 members the debug information of a source repeats for each T: 100 KB. T: an integer or a pointer.
 template <class T>
 class atomic {
 public:

@@ -147,7 +147,7 @@ private:
     intrusive_list<far_array> m_far_arrays;
     platform::thread_exit_hook m_exit_hook;
     memory_copy m_copy;
-    atomic<users> m_users{users::unknown};
+    std::atomic<users> m_users{users::unknown};
     std::uint32_t m_end = 0;  // no core has a higher id
     std::array<atomic<pool_core*>, k_max_pools> m_cores{};
 };
