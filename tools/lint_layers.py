@@ -92,7 +92,7 @@ LINES = {
     "teardown": 1425,
     "smart": 2864,
     "object": 2248,
-    "compat": 2155,
+    "compat": 2154,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]

@@ -48,9 +48,8 @@ inline constexpr std::size_t k_unlimited = (std::numeric_limits<std::size_t>::ma
 // `step` 0: at most `initial` items. `most` 0: no limit.
 [[nodiscard]] inline pooled::detail::recycle_limits limits_of(std::size_t initial, std::size_t step,
                                                               std::size_t most) noexcept {
-    return {.bound = step == 0                                  ? initial
-                     : most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most
-                                                                : k_unlimited,
+    std::size_t const limit = most != BOOST_INTRUSIVE_POOL_NO_MAX_SIZE ? most : k_unlimited;
+    return {.bound = step != 0 ? limit : initial,
             .growth = step,
             .initial = initial,
             .grows_early = true,
