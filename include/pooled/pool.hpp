@@ -56,7 +56,7 @@ public:
 
     // `bytes` at `align`, a power of two; 0 bytes are allowed. Throws exhausted when max_bytes is reached and no free
     // block is found in any thread's cache, else std::bad_alloc or what upstream throws; the pool is then as before. O(1).
-    [[nodiscard]] POOLED_TRACKED_ENTRY void*
+    [[nodiscard]] POOLED_INLINE_ENTRY void*
     allocate(std::size_t bytes, std::size_t align = alignof(std::max_align_t) POOLED_CALLER) {
         POOLED_ACQUISITION_AT_CALLER;
         return allocate_bytes_or_throw(in_pool<Sharing>(*m_core), bytes, align);
@@ -70,7 +70,8 @@ public:
     }
 
     // Requires a block of this pool, with the size and alignment it was allocated with; null is ignored. O(1).
-    void deallocate(void* p, std::size_t bytes, std::size_t align = alignof(std::max_align_t)) noexcept {
+    POOLED_ALWAYS_INLINE void deallocate(void* p, std::size_t bytes,
+                                         std::size_t align = alignof(std::max_align_t)) noexcept {
         if (p != nullptr) deallocate_bytes(in_pool<Sharing>(*m_core), p, bytes, align);
     }
 
@@ -106,8 +107,7 @@ public:
         return above != nullptr ? above->drain(budget) : 0;
     }
 
-    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in
-    // pending.hpp.
+    // All deferred objects of an incremental pool, for another thread to destroy. O(threads). Defined in pending.hpp.
     [[nodiscard]] pending take_pending() noexcept;
 
     [[nodiscard]] pool_stats stats() const { return m_core->stats(); }

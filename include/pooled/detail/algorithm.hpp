@@ -64,10 +64,6 @@ public:
     [[nodiscard]] constexpr T& front() const noexcept { return *m_data; }
     // Requires i < size().
     [[nodiscard]] constexpr T& operator[](std::size_t i) const noexcept { return m_data[i]; }
-    // Requires skipped <= size().
-    [[nodiscard]] constexpr span subspan(std::size_t skipped) const noexcept {
-        return {m_data + skipped, m_size - skipped};
-    }
 
 private:
     T* m_data = nullptr;

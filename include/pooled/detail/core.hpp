@@ -104,14 +104,12 @@ public:
     [[nodiscard]] POOLED_API bool may_give(std::size_t bytes) const;
     [[noreturn]] POOLED_API void throw_exhausted(std::size_t bytes) const;
 
-    // acquire: pairs with the releases below; the constructed extension is seen.
+    // acquire: pairs with the release below; the constructed extension is seen.
     [[nodiscard]] pool_extension* extension() const noexcept {
         return m_extension.load(std::memory_order_acquire);
     }
-    // Both take the lock of the caches, so that the extension does not change during a fork.
-    POOLED_API void set_extension(pool_extension* one) noexcept;
-    // False when the pool has an extension already.
-    [[nodiscard]] POOLED_API bool set_extension_if_none(pool_extension& one) noexcept;
+    // False when the pool has another extension than `old`. Takes the lock of the caches, so that it does not change during a fork.
+    POOLED_API bool exchange_extension(pool_extension* old, pool_extension* one) noexcept;
 
     // Called when the owner of the cache has ended, or does not exist in this process. Requires the lock of the caches.
     void retire(thread_cache& cache) noexcept;
@@ -214,14 +212,10 @@ POOLED_CODE void pool_core::throw_exhausted(std::size_t bytes) const {
     POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
 }
 
-POOLED_CODE void pool_core::set_extension(pool_extension* one) noexcept {
+POOLED_CODE bool pool_core::exchange_extension(pool_extension* old, pool_extension* one) noexcept {
     scoped_lock const lock(caches());
+    if (extension() != old) return false;
     m_extension.store(one, std::memory_order_release);
-}
-POOLED_CODE bool pool_core::set_extension_if_none(pool_extension& one) noexcept {
-    scoped_lock const lock(caches());
-    if (extension() != nullptr) return false;
-    m_extension.store(&one, std::memory_order_release);
     return true;
 }
 

@@ -195,13 +195,14 @@ POOLED_ALWAYS_INLINE void deallocate(Place const& place, class_index c, void* p,
     detail::deallocate_object(place, c, p, bytes);
 }
 
-// Any size.
+// Any size. Always inlined, so that a constant size is a class known at compile time: GCC 12 does it or not, depending on the rest of the
+// source, and Clang does not.
 template <class Place>
-[[nodiscard]] inline void* allocate_bytes(Place const& place, std::size_t bytes, std::size_t align) {
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes(Place const& place, std::size_t bytes,
+                                                        std::size_t align) {
     class_index const c = class_for(bytes, align);
-    if (c != k_large) [[likely]]
-        return detail::allocate(place, c, bytes, align);
-    return allocate_slow(place.known_core(), c, bytes, align);
+    void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
+    return block != nullptr ? block : allocate_slow(place.known_core(), c, bytes, align);
 }
 
 // The same; null also when upstream has no more memory.
@@ -212,15 +213,16 @@ template <class Place>
 }
 
 template <class Place>
-[[nodiscard]] inline void* allocate_bytes_or_throw(Place const& place, std::size_t bytes, std::size_t align) {
-    void* const p = detail::allocate_bytes(place, bytes, align);
-    if (p == nullptr) [[unlikely]]
-        place.core().throw_exhausted(bytes);
-    return p;
+[[nodiscard]] POOLED_ALWAYS_INLINE void* allocate_bytes_or_throw(Place const& place, std::size_t bytes,
+                                                                 std::size_t align) {
+    class_index const c = class_for(bytes, align);
+    void* const block = c != k_large ? detail::take_cached(place, c) : nullptr;
+    return block != nullptr ? block : allocate_slow_or_throw(place.known_core(), c, bytes, align);
 }
 
 template <class Place>
-inline void deallocate_bytes(Place const& place, void* p, std::size_t bytes, std::size_t align) noexcept {
+POOLED_ALWAYS_INLINE void deallocate_bytes(Place const& place, void* p, std::size_t bytes,
+                                           std::size_t align) noexcept {
     class_index const c = class_for(bytes, align);
     if (c == k_large) [[unlikely]]
         return deallocate_slow(place.id(), c, p, bytes);

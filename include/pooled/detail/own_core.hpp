@@ -31,14 +31,14 @@ struct own_core {
             POOLED_THROW(std::bad_alloc());
         }
         auto& made = *::new (memory) Extension(core, std::forward<Arguments>(arguments)...);
-        core.set_extension(std::addressof(made));
+        core.exchange_extension(nullptr, std::addressof(made));
         return made;
     }
 
     // Requires that no other thread can refer to it.
     template <class Extension>
     static void destroy(Extension& one, pool_core& core) noexcept {
-        core.set_extension(nullptr);
+        core.exchange_extension(std::addressof(one), nullptr);
         one.~Extension();
         detail::deallocate_bytes(in_pool<Sharing>(core), std::addressof(one), sizeof(Extension),
                                  alignof(Extension));

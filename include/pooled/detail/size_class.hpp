@@ -206,7 +206,8 @@ inline constexpr std::size_t k_guard_bytes =
 
 // The smallest class whose blocks hold `bytes` at `align`, and the guard, or k_large. Any power of two is an alignment.
 // O(1): classes of a larger alignment are few steps apart.
-[[nodiscard]] constexpr class_index class_for(std::size_t bytes, std::size_t align) noexcept {
+[[nodiscard]] POOLED_ALWAYS_INLINE constexpr class_index class_for(std::size_t bytes,
+                                                                   std::size_t align) noexcept {
     // An alignment of 0 wraps around: no class serves it.
     if (bytes > k_max_block_bytes - k_guard_bytes || align - 1 >= k_max_class_align) return k_large;
     bytes += k_guard_bytes;

@@ -113,7 +113,7 @@ TEST_F(slab_test, takes_back_neighbours_in_ascending_and_in_descending_order) {
         EXPECT_EQ(put(blocks), 100U);
         EXPECT_EQ(one.error_of(blocks[100]), slab::k_already_free);
         EXPECT_TRUE(one.is_valid());
-        EXPECT_EQ(put(span<void* const>(blocks).subspan(101)), blocks.size() - 101);
+        EXPECT_EQ(put(span<void* const>(blocks.data() + 101, blocks.size() - 101)), blocks.size() - 101);
         EXPECT_TRUE(one.is_empty());
         EXPECT_TRUE(one.is_valid());
         one.unassign();

@@ -245,31 +245,24 @@ public:
 
     // The older half of a full cache.
     void flush_half(class_cache& cache) noexcept {
-        span<void* const> const oldest = cache.oldest(cache.capacity() / 2);
-        flush(oldest);
-        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(oldest.size())));
+        flush_oldest(cache, cache.capacity() / 2);
         m_flushes.add(1);
     }
 
     // Takes the blocks that the cache's owner did not need since the last exchange: the oldest ones.
     void flush_unused(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        span<void* const> const unused = cache.oldest(cache.least_held());
-        flush(unused);
-        gave(cache, cache.drop_oldest(static_cast<std::uint32_t>(unused.size())));
+        flush_oldest(cache, cache.least_held());
     }
 
     // Takes everything out of a cache whose owner has ended or is stopped.
     void collect(class_cache& cache) noexcept {
         note_high_water(cache.least_held());
-        span<void* const> const all = cache.oldest(k_max_cached_blocks);
-        flush(all);
-        std::uint32_t count = cache.drop_oldest(static_cast<std::uint32_t>(all.size()));
-        if (void* const hot = cache.pop_hot()) {
-            flush({&hot, 1});
-            ++count;
-        }
-        gave(cache, count);
+        flush_oldest(cache, k_max_cached_blocks);
+        void* const hot = cache.pop_hot();
+        if (hot == nullptr) return;
+        flush({&hot, 1});
+        cache.add_net_taken(-1);
     }
 
     // Whether nearly all blocks of a large class came back: those of two caches at most are outside, after those of 64. The blocks
@@ -383,8 +376,10 @@ private:
         fail_deallocation(m_pool.pool_name, block, error != nullptr ? error : slab::k_not_a_block);
     }
 
-    void gave(class_cache& cache, std::uint32_t count) noexcept {
-        cache.add_net_taken(-std::int64_t{count});
+    void flush_oldest(class_cache& cache, std::uint32_t count) noexcept {
+        span<void* const> const oldest = cache.oldest(count);
+        flush(oldest);
+        cache.add_net_taken(-std::int64_t{cache.drop_oldest(static_cast<std::uint32_t>(oldest.size()))});
         cache.begin_interval();
     }
 

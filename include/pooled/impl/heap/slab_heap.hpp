@@ -408,10 +408,7 @@ private:
         taken.owner->held += static_cast<std::uint32_t>(count);
         return taken;
     }
-    void note_gain() noexcept {
-        m_gains.add(1);
-        if (m_gains == 0) m_gains.add(1);
-    }
+    void note_gain() noexcept { m_gains.add(2); }
     void make_free(slab& s) noexcept {
         note_gain();
         if (s.reserved_for != nullptr) return s.reserved_for->free.push_front(s);
@@ -571,7 +568,7 @@ private:
     intrusive_list<reservation> m_reservations;  // the latest first
     observed<std::size_t> m_reserved;            // spans
     observed<std::size_t> m_empty_chunks;        // held == 0
-    observed<std::uint32_t> m_gains{1};
+    observed<std::uint32_t> m_gains{1};          // odd
     exact_counts m_exact;
 };
 

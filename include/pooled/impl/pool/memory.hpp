@@ -244,6 +244,12 @@ private:
     [[nodiscard]] void* allocate_exact(large_shape what);
     [[nodiscard]] unsigned deallocate_large(class_index c, thread_cache* cache, void* block) noexcept;
     [[nodiscard]] bool reserve_exact(large_shape what, std::size_t count);
+    // If the bound does not allow it, once more after what is free was returned.
+    [[nodiscard]] bool reserve_spans(slab_heap::attempt& by, slab_heap::request const& what,
+                                     std::size_t count) {
+        auto const attempt = [&] { return m_slabs.reserve(by, what, count, m_touches_reserved); };
+        return attempt() || (release_free() != 0 && attempt());
+    }
     std::size_t release_free() noexcept;
     [[nodiscard]] bool may_reserve(std::size_t bytes, std::size_t count) const;
 
@@ -345,13 +351,10 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
     std::size_t wanted = least;
     if (std::size_t const per_slab = m_slabs.blocks_of_slab(larger); least != 0 && smaller != larger)
         wanted = ((wanted + per_slab - 2) / per_slab + 1) * per_slab;
-    auto const reserve_slabs = [&](std::size_t n) {
-        return m_slabs.reserve(mine, m_slabs.request_for(larger), n, m_touches_reserved);
-    };
     // If all objects are of one class, a bound that is just large enough for them suffices.
-    bool const is_reserved = reserve_slabs(wanted) || (release_free() != 0 && reserve_slabs(wanted)) ||
-                             (wanted != least && reserve_slabs(least));
-    if (!is_reserved) return false;
+    slab_heap::request const what = m_slabs.request_for(larger);
+    if (!reserve_spans(mine, what, wanted) && (wanted == least || !reserve_spans(mine, what, least)))
+        return false;
     if ((a == k_exact || b == k_exact) && !reserve_exact(large, count)) return false;
     mine.settle();
     return true;
@@ -360,10 +363,7 @@ inline bool pool_memory::reserve(class_index a, class_index b, std::size_t count
 inline bool pool_memory::reserve_exact(large_shape what, std::size_t count) {
     if (!may_reserve(what.bytes, count)) return false;
     slab_heap::attempt mine(m_slabs, {k_exact, k_exact});
-    auto const reserve_blocks = [&] {
-        return m_slabs.reserve(mine, slab_heap::request_for(what), count, m_touches_reserved);
-    };
-    if (!reserve_blocks() && (release_free() == 0 || !reserve_blocks())) return false;
+    if (!reserve_spans(mine, slab_heap::request_for(what), count)) return false;
     mine.settle();
     return true;
 }

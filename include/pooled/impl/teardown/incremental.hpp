@@ -136,7 +136,7 @@ public:
         g_metadata.reserve(sizeof(thread_deferred), 1);  // so that a thread's first drop makes no system call
         g_metadata.reserve(sizeof(deferred_batch), 1);
         deferred_objects& made = make();
-        if (!core.set_extension_if_none(made)) made.on_destroy();
+        if (!core.exchange_extension(nullptr, &made)) made.on_destroy();
     }
     deferred_objects(deferred_objects const&) = delete;
     deferred_objects& operator=(deferred_objects const&) = delete;
