@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+
 // What compat/boost_pool.hpp promises beyond Boost: threads, odd user allocators, bad input, misuse from within.
 
 #include "pooled/compat/boost_pool.hpp"
@@ -20,9 +21,13 @@
 #include <cstdint>
 #include <cstring>
 #include <latch>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -472,6 +477,482 @@ TEST(our_object_pool, frees_in_any_order_what_it_gave) {
                 pool.destroy(std::exchange(out[i], nullptr));
     }
     EXPECT_EQ(log.alive(), 0);
+}
+
+// simple_segregated_storage, beside Boost's.
+
+constexpr std::size_t k_chunk = 16;
+constexpr std::size_t k_chunks = 8;
+
+template <class Side>
+class boost_storage : public testing::Test {
+protected:
+    using storage = typename Side::template simple_segregated_storage<std::size_t>;
+
+    [[nodiscard]] void* chunk(std::size_t i) { return m_block.data() + i * k_chunk; }
+    // The indices of all that the storage gives.
+    [[nodiscard]] std::vector<std::size_t> drained(storage& from) {
+        std::vector<std::size_t> given;
+        while (!from.empty())
+            given.push_back(
+                static_cast<std::size_t>(static_cast<std::byte*>((from.malloc)()) - m_block.data()) /
+                k_chunk);
+        return given;
+    }
+    using order = std::vector<std::size_t>;
+
+    alignas(void*) std::array<std::byte, k_chunk * k_chunks> m_block;
+};
+TYPED_TEST_SUITE(boost_storage, test::pool_sides, test::pool_side_names);
+
+TYPED_TEST(boost_storage, is_empty_at_first_and_is_not_copied) {
+    typename TestFixture::storage const nothing;
+    EXPECT_TRUE(nothing.empty());
+    static_assert(!std::is_copy_constructible_v<typename TestFixture::storage>);
+    static_assert(std::is_same_v<typename TestFixture::storage::size_type, std::size_t>);
+}
+
+TYPED_TEST(boost_storage, divides_a_block_into_chunks_in_ascending_order) {
+    typename TestFixture::storage all;
+    all.add_block(this->chunk(4), 3 * k_chunk + 8, k_chunk);
+    all.add_block(this->chunk(0), k_chunk, k_chunk);
+    EXPECT_EQ(this->drained(all), (typename TestFixture::order{0, 4, 5, 6}));
+}
+
+TYPED_TEST(boost_storage, segregate_links_chunks_and_ends_where_it_is_told) {
+    void* const first = TestFixture::storage::segregate(this->chunk(0), 3 * k_chunk, k_chunk, this->chunk(7));
+    EXPECT_EQ(first, this->chunk(0));
+    EXPECT_EQ(*static_cast<void**>(this->chunk(1)), this->chunk(2));
+    EXPECT_EQ(*static_cast<void**>(this->chunk(2)), this->chunk(7));
+    TestFixture::storage::segregate(this->chunk(3), k_chunk, k_chunk);
+    EXPECT_EQ(*static_cast<void**>(this->chunk(3)), nullptr);
+}
+
+TYPED_TEST(boost_storage, adds_an_ordered_block_where_it_belongs) {
+    typename TestFixture::storage all;
+    for (std::size_t const at : {4U, 0U, 6U, 2U})
+        all.add_ordered_block(this->chunk(at), 2 * k_chunk, k_chunk);
+    EXPECT_EQ(this->drained(all), (typename TestFixture::order{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TYPED_TEST(boost_storage, gives_the_chunk_freed_last_first_or_keeps_the_order) {
+    typename TestFixture::storage all;
+    for (std::size_t const at : {2U, 0U, 1U})
+        (all.free)(this->chunk(at));
+    EXPECT_EQ(this->drained(all), (typename TestFixture::order{1, 0, 2}));
+    for (std::size_t const at : {2U, 0U, 3U, 1U})
+        all.ordered_free(this->chunk(at));
+    EXPECT_EQ(this->drained(all), (typename TestFixture::order{0, 1, 2, 3}));
+}
+
+TYPED_TEST(boost_storage, gives_chunks_side_by_side_if_the_list_has_them_so) {
+    typename TestFixture::storage all;
+    for (std::size_t const at : {0U, 2U, 3U, 5U, 6U, 7U})
+        all.ordered_free(this->chunk(at));
+    EXPECT_EQ(all.malloc_n(0, k_chunk), nullptr);
+    EXPECT_EQ(all.malloc_n(4, k_chunk), nullptr);
+    EXPECT_EQ(all.malloc_n(3, k_chunk), this->chunk(5));
+    EXPECT_EQ(all.malloc_n(2, k_chunk), this->chunk(2));
+    EXPECT_EQ(all.malloc_n(1, k_chunk), this->chunk(0));
+    EXPECT_EQ(all.malloc_n(1, k_chunk), nullptr);
+    (all.free)(this->chunk(0));
+    (all.free)(this->chunk(1));
+    EXPECT_EQ(all.malloc_n(2, k_chunk), nullptr) << "the list is not ordered";
+}
+
+TYPED_TEST(boost_storage, takes_chunks_back_together) {
+    typename TestFixture::storage all;
+    all.free_n(this->chunk(4), 3, k_chunk);
+    all.free_n(this->chunk(0), 0, k_chunk);
+    all.ordered_free_n(this->chunk(0), 2, k_chunk);
+    all.ordered_free_n(this->chunk(2), 0, k_chunk);
+    EXPECT_EQ(this->drained(all), (typename TestFixture::order{0, 1, 4, 5, 6}));
+}
+
+TYPED_TEST(boost_storage, shows_its_list_to_a_class_that_derives_from_it) {
+    struct open : TestFixture::storage {
+        using TestFixture::storage::find_prev;
+        using TestFixture::storage::nextof;
+        [[nodiscard]] void* begin() const { return this->first; }
+    } all;
+    all.add_block(this->chunk(2), 2 * k_chunk, k_chunk);
+    EXPECT_EQ(all.begin(), this->chunk(2));
+    EXPECT_EQ(open::nextof(all.begin()), this->chunk(3));
+    EXPECT_EQ(all.find_prev(this->chunk(0)), nullptr);
+    EXPECT_EQ(all.find_prev(nullptr), nullptr);
+    EXPECT_EQ(all.find_prev(this->chunk(2)), this->chunk(2));
+    EXPECT_EQ(all.find_prev(this->chunk(5)), this->chunk(3));
+}
+
+#ifdef POOLED_TEST_HAS_BOOST_POOL
+TEST(our_storage, does_at_random_what_boosts_does) {
+    constexpr std::size_t k_count = 64;
+    struct side {
+        alignas(void*) std::array<std::byte, k_chunk * k_count> block;
+        [[nodiscard]] void* at(std::size_t i) { return block.data() + i * k_chunk; }
+        [[nodiscard]] std::size_t index(void* p) const {
+            return p == nullptr
+                       ? k_count
+                       : static_cast<std::size_t>(static_cast<std::byte*>(p) - block.data()) / k_chunk;
+        }
+    } a;
+    side b;
+    pooled::compat::simple_segregated_storage<std::size_t> ours;
+    boost::simple_segregated_storage<std::size_t> boosts;
+    ours.add_block(a.at(0), sizeof(a.block), k_chunk);
+    boosts.add_block(b.at(0), sizeof(b.block), k_chunk);
+    std::vector<bool> is_out(k_count);
+    std::mt19937 random(1);
+    for (int step = 0; step < 20'000; ++step) {
+        std::size_t const n = random() % 5 + 1;
+        if (random() % 2 == 0) {
+            std::size_t const at = a.index(ours.malloc_n(n, k_chunk));
+            ASSERT_EQ(at, b.index(boosts.malloc_n(n, k_chunk))) << step;
+            for (std::size_t i = 0; at != k_count && i < n; ++i)
+                is_out[at + i] = true;
+            continue;
+        }
+        std::size_t const at = random() % k_count;
+        if (!is_out[at]) continue;
+        std::size_t row = 1;
+        while (row < n && at + row < k_count && is_out[at + row])
+            ++row;
+        for (std::size_t i = 0; i < row; ++i)
+            is_out[at + i] = false;
+        if (step / 1000 % 2 == 0) {  // then the list loses its order for a while
+            ours.ordered_free_n(a.at(at), row, k_chunk);
+            boosts.ordered_free_n(b.at(at), row, k_chunk);
+        } else {
+            ours.free_n(a.at(at), row, k_chunk);
+            boosts.free_n(b.at(at), row, k_chunk);
+        }
+    }
+}
+#endif
+
+// pool, object_pool and singleton_pool, beside those of Boost.
+
+template <class Side>
+class boost_pools : public testing::Test {
+protected:
+    using user = test::booked_user_allocator<boost_pools>;
+    boost_pools() { user::open() = {}; }
+    ~boost_pools() override {
+        EXPECT_EQ(user::open().out.size(), 0U) << "memory was not given back to the user's allocator";
+        EXPECT_EQ(user::open().errors, 0U) << "what was given back was not out";
+    }
+};
+TYPED_TEST_SUITE(boost_pools, test::pool_sides, test::pool_side_names);
+
+// The sizes that it can be asked for are small ones.
+template <class UserAllocator>
+struct small_user_allocator : UserAllocator {
+    using size_type = std::uint32_t;
+    using difference_type = std::int32_t;
+    static char* malloc(size_type bytes) { return UserAllocator::malloc(bytes); }
+};
+
+// pool.
+
+TYPED_TEST(boost_pools, pool_gives_distinct_chunks_of_the_requested_size) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(20);
+    EXPECT_EQ(pool.get_requested_size(), 20U);
+    std::vector<unsigned char*> chunks;
+    for (int i = 0; i < 1000; ++i) {
+        auto* const p = static_cast<unsigned char*>(pool.ordered_malloc());
+        ASSERT_NE(p, nullptr);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignof(void*), 0U);
+        EXPECT_TRUE(pool.is_from(p));
+        std::memset(p, i, 20);
+        chunks.push_back(p);
+    }
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+        for (int b = 0; b < 20; ++b)
+            ASSERT_EQ(chunks[i][b], static_cast<unsigned char>(i));
+    int on_the_stack = 0;
+    EXPECT_FALSE(pool.is_from(&on_the_stack));
+    EXPECT_FALSE(pool.release_memory()) << "every chunk is in use";
+    for (unsigned char* p : chunks)
+        pool.ordered_free(p);
+    EXPECT_TRUE(pool.release_memory());
+    EXPECT_FALSE(pool.release_memory());
+}
+
+TYPED_TEST(boost_pools, pool_gives_its_memory_back_when_it_dies_whatever_is_out) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(48);
+    for (int i = 0; i < 10'000; ++i)
+        ASSERT_NE(pool.malloc(), nullptr);
+    ASSERT_NE(pool.ordered_malloc(5000), nullptr);
+    EXPECT_GT(TestFixture::user::open().out.size(), 0U);
+}
+
+TYPED_TEST(boost_pools, pool_gives_chunks_in_a_row) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(16);
+    for (std::size_t n : {1U, 2U, 10U, 100U, 5000U}) {
+        auto* const p = static_cast<unsigned char*>(pool.ordered_malloc(n));
+        ASSERT_NE(p, nullptr);
+        std::memset(p, 1, 16 * n);
+        EXPECT_TRUE(pool.is_from(p + 16 * n - 1));
+        pool.ordered_free(p, n);
+        pool.free(pool.ordered_malloc(n), n);
+    }
+    EXPECT_EQ(pool.ordered_malloc(0), nullptr);
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
+    EXPECT_EQ(pool.ordered_malloc(std::numeric_limits<std::size_t>::max() / 16 + 2), nullptr);
+    EXPECT_EQ(pool.ordered_malloc(std::numeric_limits<std::size_t>::max()), nullptr);
+}
+
+TYPED_TEST(boost_pools, pool_grows_as_it_is_told) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(1024, 128, 500);
+    auto const& books = TestFixture::user::open();
+    EXPECT_EQ(pool.get_next_size(), 128U);
+    EXPECT_EQ(pool.get_max_size(), 500U);
+    ASSERT_NE(pool.malloc(), nullptr);
+    EXPECT_GE(books.smallest, 128U * 1024);
+    EXPECT_EQ(pool.get_next_size(), 256U);
+    for (int i = 0; i < 4000; ++i)
+        ASSERT_NE(pool.malloc(), nullptr);
+    EXPECT_EQ(pool.get_next_size(), 500U);
+    EXPECT_GE(books.largest, 448U * 1024);
+    EXPECT_LE(books.largest, 500U * 1024 + 17 * 1024);
+    pool.set_next_size(100);
+    EXPECT_EQ(pool.get_next_size(), 100U);
+    pool.set_max_size(200);
+    EXPECT_EQ(pool.get_max_size(), 200U);
+}
+
+TYPED_TEST(boost_pools, pool_gives_null_when_the_user_allocator_has_no_more_and_recovers) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(64);
+    TestFixture::user::open().most_bytes = 0;
+    EXPECT_EQ(pool.malloc(), nullptr);
+    EXPECT_EQ(pool.ordered_malloc(), nullptr);
+    EXPECT_EQ(pool.ordered_malloc(3), nullptr);
+    TestFixture::user::open().most_bytes = std::numeric_limits<std::size_t>::max();
+    void* const p = pool.malloc();
+    ASSERT_NE(p, nullptr);
+    pool.free(p);
+}
+
+TYPED_TEST(boost_pools, pool_asks_for_less_when_much_is_refused) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(1024, 512);
+    TestFixture::user::open().most_bytes = 300 * 1024;
+    EXPECT_NE(pool.malloc(), nullptr);
+    EXPECT_EQ(TestFixture::user::open().out.size(), 1U);
+}
+
+TYPED_TEST(boost_pools, pool_of_chunks_larger_than_a_slab_keeps_them) {
+    typename TypeParam::template pool<typename TestFixture::user> pool(100'000, 4);
+    std::vector<void*> chunks(20);
+    for (int round = 0; round < 3; ++round) {
+        for (void*& p : chunks) {
+            p = pool.malloc();
+            ASSERT_NE(p, nullptr);
+            std::memset(p, round, 100'000);
+        }
+        for (void* p : chunks)
+            pool.free(p);
+    }
+    EXPECT_LE(TestFixture::user::open().calls, 3U);
+    ASSERT_NE(pool.malloc(), nullptr);
+}
+
+// object_pool.
+
+TYPED_TEST(boost_pools, object_pool_destroys_what_is_out_when_it_dies) {
+    test::life_log log;
+    {
+        typename TypeParam::template object_pool<test::counted<>, typename TestFixture::user> pool;
+        for (int i = 0; i < 1000; ++i)
+            ASSERT_NE(pool.construct(log), nullptr);
+        test::counted<>* const gone = pool.construct(log);
+        EXPECT_TRUE(pool.is_from(gone));
+        pool.destroy(gone);
+        EXPECT_EQ(log.alive(), 1000);
+    }
+    EXPECT_EQ(log.alive(), 0);
+    EXPECT_EQ(log.constructed(), 1001);
+}
+
+TYPED_TEST(boost_pools, object_pool_passes_arguments_on) {
+    struct triple {
+        triple() = default;
+        triple(int x, std::string const& y, double z) : a(x), b(y), c(z) {}
+        int a = 0;
+        std::string b;
+        double c = 0;
+    };
+    typename TypeParam::template object_pool<triple, typename TestFixture::user> pool;
+    EXPECT_EQ(pool.construct()->a, 0);
+    std::string text = "two";
+    triple const* const p = pool.construct(1, text, 3.0);
+    EXPECT_EQ(p->a, 1);
+    EXPECT_EQ(p->b, "two");
+    EXPECT_EQ(p->c, 3.0);
+    EXPECT_EQ(text, "two");
+    typename TypeParam::template object_pool<std::string> strings;
+    EXPECT_EQ(*strings.construct(5U, 'x'), "xxxxx");
+}
+
+TYPED_TEST(boost_pools, object_pool_gives_raw_memory) {
+    test::life_log log;
+    {
+        typename TypeParam::template object_pool<test::counted<>, typename TestFixture::user> pool;
+        test::counted<>* const back = pool.malloc();
+        pool.free(back);
+        test::counted<>* const used = pool.malloc();
+        EXPECT_TRUE(pool.is_from(used));
+        ::new (static_cast<void*>(used)) test::counted<>(log);
+    }
+    EXPECT_EQ(log.constructed(), 1);
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TYPED_TEST(boost_pools, object_pool_is_as_before_when_a_constructor_throws) {
+    test::life_log log;
+    {
+        typename TypeParam::template object_pool<test::counted<>, typename TestFixture::user> pool;
+        pool.construct(log);
+        log.throw_at(1);
+        EXPECT_THROW(static_cast<void>(pool.construct(log)), test::constructor_failed);
+        log.throw_at(0);
+        EXPECT_EQ(log.alive(), 1);
+        pool.construct(log);
+    }
+    EXPECT_EQ(log.alive(), 0);
+}
+
+TYPED_TEST(boost_pools, object_pool_gives_null_when_the_user_allocator_has_no_more) {
+    typename TypeParam::template object_pool<std::string, typename TestFixture::user> pool;
+    TestFixture::user::open().most_bytes = 0;
+    EXPECT_EQ(pool.construct(), nullptr);
+    EXPECT_EQ(pool.malloc(), nullptr);
+    TestFixture::user::open().most_bytes = std::numeric_limits<std::size_t>::max();
+    EXPECT_NE(pool.construct(), nullptr);
+}
+
+TYPED_TEST(boost_pools, object_pool_grows_as_it_is_told) {
+    typename TypeParam::template object_pool<std::string, typename TestFixture::user> pool(64);
+    EXPECT_EQ(pool.get_next_size(), 64U);
+    pool.set_next_size(16'384);
+    static_cast<void>(pool.construct());
+    EXPECT_GE(TestFixture::user::open().largest, 16'384 * sizeof(std::string));
+    EXPECT_EQ(pool.get_next_size(), 32'768U);
+    typename TypeParam::template object_pool<std::string, typename TestFixture::user> limited(64, 128);
+    static_cast<void>(limited.construct());
+    EXPECT_EQ(limited.get_next_size(), 128U);
+}
+
+TYPED_TEST(boost_pools, object_pool_tells_its_own_objects) {
+    typename TypeParam::template object_pool<int> pool;
+    typename TypeParam::template object_pool<int> other;
+    EXPECT_TRUE(pool.is_from(pool.construct(1)));
+    EXPECT_FALSE(pool.is_from(other.construct(1)));
+    int on_the_stack = 0;
+    EXPECT_FALSE(pool.is_from(&on_the_stack));
+}
+
+// singleton_pool.
+
+TYPED_TEST(boost_pools, singleton_pool_publishes_what_it_was_made_with) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 24>;
+    static_assert(std::is_same_v<typename pool::tag, one>);
+    static_assert(pool::requested_size == 24 && pool::next_size == 32);
+    static_assert(
+        std::is_same_v<typename pool::user_allocator, typename TypeParam::default_user_allocator_new_delete>);
+    static_assert(std::is_same_v<typename pool::mutex, typename TypeParam::default_mutex>);
+    static_assert(std::is_same_v<typename pool::size_type, std::size_t>);
+    static_assert(std::is_same_v<typename pool::difference_type, std::ptrdiff_t>);
+}
+
+TYPED_TEST(boost_pools, singleton_pools_of_two_tags_are_two) {
+    struct one;
+    struct two;
+    using first = typename TypeParam::template singleton_pool<one, 40, typename TestFixture::user>;
+    using second = typename TypeParam::template singleton_pool<two, 40, typename TestFixture::user>;
+    void* const p = first::malloc();
+    void* const q = second::malloc();
+    EXPECT_TRUE(first::is_from(p));
+    EXPECT_FALSE(first::is_from(q));
+    EXPECT_FALSE(second::is_from(p));
+    EXPECT_FALSE(first::is_from(nullptr));
+    first::free(p);
+    second::ordered_free(q);
+    EXPECT_TRUE(first::release_memory());
+    EXPECT_TRUE(second::purge_memory());
+}
+
+TYPED_TEST(boost_pools, singleton_pool_releases_what_has_no_chunk_in_use) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 56, typename TestFixture::user>;
+    EXPECT_FALSE(pool::release_memory());
+    void* const p = pool::ordered_malloc();
+    void* const q = pool::ordered_malloc(3);
+    EXPECT_FALSE(pool::release_memory());
+    pool::ordered_free(p);
+    pool::ordered_free(q, 3);
+    EXPECT_TRUE(pool::release_memory());
+    EXPECT_FALSE(pool::release_memory());
+    EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+}
+
+TYPED_TEST(boost_pools, singleton_pool_purges_chunks_in_use_and_works_on) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 80, typename TestFixture::user>;
+    EXPECT_FALSE(pool::purge_memory());
+    for (int round = 0; round < 5; ++round) {
+        for (int i = 0; i < 3000; ++i) {
+            void* const p = pool::malloc();
+            ASSERT_NE(p, nullptr);
+            std::memset(p, 0xab, 80);
+            if (i % 3 == 0) pool::free(p);
+        }
+        for (std::size_t n : {2U, 17U, 500U, 2000U}) {
+            void* const p = pool::ordered_malloc(n);
+            ASSERT_NE(p, nullptr);
+            std::memset(p, 0xcd, 80 * n);
+            if (n == 17) pool::ordered_free(p, n);
+        }
+        EXPECT_TRUE(pool::purge_memory());
+        EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+        EXPECT_FALSE(pool::purge_memory());
+    }
+}
+
+TYPED_TEST(boost_pools, singleton_pool_purges_chunks_larger_than_a_slab) {
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 70'000, typename TestFixture::user,
+                                                             typename TypeParam::default_mutex, 3>;
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 10; ++i)
+            ASSERT_NE(pool::malloc(), nullptr);
+        pool::free(pool::malloc());
+        ASSERT_NE(pool::ordered_malloc(4), nullptr);
+        EXPECT_TRUE(pool::purge_memory());
+        EXPECT_EQ(TestFixture::user::open().out.size(), 0U);
+    }
+}
+
+TYPED_TEST(boost_pools, singleton_pool_serves_a_user_allocator_with_small_sizes) {
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
+    struct one;
+    using pool =
+        typename TypeParam::template singleton_pool<one, 32,
+                                                    small_user_allocator<typename TestFixture::user>>;
+    void* const p = pool::malloc();
+    ASSERT_NE(p, nullptr);
+    pool::free(p);
+    EXPECT_EQ(pool::ordered_malloc(std::numeric_limits<std::uint32_t>::max()), nullptr);
+    EXPECT_TRUE(pool::release_memory());
+}
+
+TYPED_TEST(boost_pools, singleton_pool_refuses_none_and_what_no_address_space_holds) {
+    if (test::k_checks_nothing<TypeParam>) GTEST_SKIP() << "Boost before 1.81";
+    struct one;
+    using pool = typename TypeParam::template singleton_pool<one, 32>;
+    EXPECT_EQ(pool::ordered_malloc(0), nullptr);
+    EXPECT_EQ(pool::ordered_malloc(std::numeric_limits<std::size_t>::max() / 32 + 2), nullptr);
+    EXPECT_EQ(pool::ordered_malloc(std::numeric_limits<std::size_t>::max()), nullptr);
 }
 
 }  // namespace
