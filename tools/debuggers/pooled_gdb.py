@@ -28,10 +28,10 @@ def member(value, name):
 
 
 def number(atomic):
-    """What a std::atomic of libstdc++ or libc++ holds; a plain number as it is."""
+    """What an atomic holds: the library's own, or that of libstdc++ or libc++; a plain number as it is."""
     if atomic.type.strip_typedefs().code == gdb.TYPE_CODE_INT:
         return int(atomic)
-    for path in (("_M_i",), ("__a_", "__a_value")):
+    for path in (("m_value",), ("_M_i",), ("__a_", "__a_value")):
         try:
             inner = atomic
             for name in path:
@@ -39,7 +39,7 @@ def number(atomic):
             return int(inner)
         except gdb.error:
             continue
-    raise gdb.error("std::atomic has an unknown layout")
+    raise gdb.error("an atomic has an unknown layout")
 
 
 def pool_of(core):

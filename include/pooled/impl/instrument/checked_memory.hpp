@@ -41,20 +41,19 @@
 // Any thread may call; O(1). The patterns: for a block that no other thread has; O(bytes). Empty in other builds.
 
 #include "pooled/config.hpp"
-#include "pooled/impl/os/metadata.hpp"
-
-#include <array>
-#include <cstddef>
-
-#if POOLED_CHECKED
 #include "pooled/detail/address_map.hpp"
 #include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/impl/heap/misuse.hpp"
+#include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 
+#include <array>
+#include <cstddef>
+
+#if POOLED_CHECKED
 #include <atomic>
 #include <cstdint>
 #include <cstring>

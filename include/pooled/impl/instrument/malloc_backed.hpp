@@ -18,6 +18,9 @@
 // Any thread may call; without a lock. The words of a block belong to its owner. O(bytes / 16); find: O(1). Empty in other builds.
 
 #include "pooled/config.hpp"
+#include "pooled/detail/address_map.hpp"
+#include "pooled/detail/atomics.hpp"
+#include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
@@ -29,9 +32,6 @@
 #include <cstdlib>
 
 #if POOLED_SANITIZE
-#include "pooled/detail/address_map.hpp"
-#include "pooled/detail/atomics.hpp"
-#include "pooled/detail/bits.hpp"
 #include "pooled/impl/heap/slab.hpp"
 
 #include <array>
