@@ -48,6 +48,22 @@ template <class T, class... Args>
     return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(),
                                                                  std::forward<Args>(args)...);
 }
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+    return detail::make<detail::by_shared, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+    return detail::make<detail::by_unique, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY rc_ptr<T> make_rc(std::size_t count) {
+    return detail::make<detail::by_rc<detail::among_threads>, T>(detail::in_default_pool(), count);
+}
+template <detail::unbounded_array T>
+[[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+    return detail::make<detail::by_rc<detail::on_one_thread>, T>(detail::in_default_pool(), count);
+}
 
 // An array of copies of `value`. Throws the same.
 template <detail::unbounded_array T>
@@ -142,6 +158,10 @@ template <class T, detail::pool_type Pool, class... Args>
     requires detail::made_from<T, Args...>
 [[nodiscard]] POOLED_INLINE_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, Args&&... args) {
     return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), std::forward<Args>(args)...);
+}
+template <detail::unbounded_array T, detail::pool_type Pool>
+[[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count) {
+    return detail::make<detail::by_shared, T>(detail::pool_access::place(pool), count);
 }
 template <detail::unbounded_array T, detail::pool_type Pool>
 [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> allocate_shared(Pool& pool, std::size_t count,

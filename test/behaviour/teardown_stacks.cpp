@@ -316,6 +316,59 @@ TEST(on_a_fibre, a_drop_does_not_wait_for_another_fibre) {
     }).join();
 }
 
+// A thread that has ended drains as a guest on the stack of the call. Another fibre of it must not use that guest.
+ucontext_t g_ended, g_first, g_second;
+pooled::pool* g_incremental = nullptr;
+std::size_t g_first_drained = 0;
+std::size_t g_second_drained = 0;
+struct switching : lives {
+    explicit switching(int i) : number(i) {}
+    ~switching() {
+        if (number == 0) ::swapcontext(&g_first, &g_second);
+        if (number == 1) ::swapcontext(&g_second, &g_first);
+    }
+    int number;
+};
+void drain_on_two_fibres(void*) {
+    static std::vector<char> first(256 << 10);
+    static std::vector<char> second(256 << 10);
+    auto const prepare = [](ucontext_t& one, std::vector<char>& stack, void (*run)()) {
+        ::getcontext(&one);
+        one.uc_stack.ss_sp = stack.data();
+        one.uc_stack.ss_size = stack.size();
+        one.uc_link = &g_ended;
+        ::makecontext(&one, run, 0);
+    };
+    prepare(g_first, first, [] {
+        g_first_drained = g_incremental->drain(1);
+        ::swapcontext(&g_first, &g_second);
+    });
+    prepare(g_second, second, [] { g_second_drained = g_incremental->drain(2); });
+    ::swapcontext(&g_ended, &g_first);
+}
+
+TEST(on_fibres, of_a_thread_that_has_ended_two_can_drain_one_pool) {
+    pooled::pool pool{{.name = "incremental", .teardown = pooled::teardown::incremental}};
+    g_incremental = &pool;
+    std::vector<std::shared_ptr<switching>> objects;
+    for (int i = 0; i < 4; ++i)
+        objects.push_back(pool.make_shared<switching>(i));
+    objects.clear();
+    static pthread_key_t key;  // younger than the library's key: its function runs after the library's
+    ASSERT_EQ(::pthread_key_create(&key, drain_on_two_fibres), 0);
+    std::thread([&] {
+        struct with_destructor {
+            ~with_destructor() {}
+        };
+        static_cast<void>(pool.make_shared<with_destructor>());
+        ::pthread_setspecific(key, &key);
+    }).join();
+    EXPECT_EQ(g_first_drained, 1U);
+    EXPECT_EQ(g_second_drained, 2U);
+    pool.drain();
+    EXPECT_EQ(g_alive, 0U);
+}
+
 #endif
 
 // Run by the test below, in a process whose main thread has 256 KiB.

@@ -287,6 +287,21 @@ TEST(hardened_pool, gives_addresses_in_another_order_in_each_process) {
     }
     EXPECT_GE(orders.size(), 3U);  // one in 4096 is equal by chance
 }
+// Both pools mark a free block with the same word when it starts at the same address.
+TEST(hardened_pool, takes_back_the_chunks_of_a_pool_on_top_of_it) {
+    pooled::pool outer{{.name = "outer"}};
+    pooled::pool inner{{.name = "inner", .upstream = outer.resource()}};
+    for (int round = 0; round < 3; ++round) {
+        std::vector<void*> blocks;
+        for (int i = 0; i < 3'000; ++i)
+            blocks.push_back(inner.allocate(64));
+        for (void* const each : blocks)
+            inner.deallocate(each, 64);
+        inner.trim();
+    }
+    EXPECT_EQ(outer.stats().in_use, inner.stats().upstream_bytes);
+}
+
 TEST(hardened_pool, DISABLED_prints_the_order) { std::printf("order: %s\n", order_of_addresses().c_str()); }
 
 }  // namespace

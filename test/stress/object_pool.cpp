@@ -298,6 +298,22 @@ TEST_F(object_pool_stress, pools_are_destroyed_while_objects_are_released) {
 // be usable: all that was idle can be acquired, no thread waits, and the pool stays valid. Not under ThreadSanitizer, which
 // does not support threads in a child of a process with threads.
 
+// One thread alone acquires, so that the list's only user does not take its lock.
+TEST(object_pool_stress_of_one_user, is_counted_by_another_thread_while_it_grows) {
+    pooled::object_pool<int> pool{{.growth = 4}};
+    std::atomic<bool> is_over{false};
+    std::thread other([&] {
+        while (!is_over.load(std::memory_order_relaxed))
+            static_cast<void>(pool.capacity());
+    });
+    std::vector<std::shared_ptr<int>> held;
+    for (int i = 0; i < 20'000; ++i)
+        held.push_back(pool.acquire());
+    is_over.store(true, std::memory_order_relaxed);
+    other.join();
+    EXPECT_GE(pool.capacity(), 20'000U);
+}
+
 TEST(object_pool_fork_stress, a_child_can_use_the_pool) {
     if (POOLED_STRESS_TSAN)
         GTEST_SKIP() << "ThreadSanitizer does not support a fork of a process with threads";

@@ -56,7 +56,9 @@ def test_what_is_not_supported_is_refused_in_words(compilers, flags, error):
 
 
 def test_another_system_is_accepted_when_asked_for():
-    assert "pooled" not in first_error(GCC, "-std=c++20", *NOT_LINUX, "-DPOOLED_UNTESTED_PLATFORM=1")
+    flags = ["-std=c++20", *NOT_LINUX, "-DPOOLED_UNTESTED_PLATFORM=1"]
+    assert "pooled" not in first_error(GCC, *flags)
+    assert "error" not in said(GCC, *flags, header="pooled")
 
 
 @pytest.mark.parametrize("compiler", [GCC, CLANG])

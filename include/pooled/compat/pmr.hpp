@@ -38,6 +38,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <new>
 #include <type_traits>
 #endif
@@ -279,8 +280,15 @@ private:
     // A size beyond the address space is requested, too: the standard lets a pool resource throw only what upstream throws.
     [[nodiscard]] void* take_piece(std::size_t bytes, std::size_t align) {
         std::size_t const record_at = record_offset(bytes);
-        align = pooled::detail::larger(align, alignof(piece));
-        void* const p = m_upstream->allocate(pooled::detail::saturating_add(record_at, sizeof(piece)), align);
+        std::size_t const all = pooled::detail::saturating_add(record_at, sizeof(piece));
+        bool const is_beyond = all == pooled::detail::k_size_max;
+        // No upstream can grant the largest alignment; many would grant the size, as it wraps in them.
+        align = is_beyond ? std::bit_floor(all) : pooled::detail::larger(align, alignof(piece));
+        void* const p = m_upstream->allocate(all, align);
+        if (is_beyond) {
+            m_upstream->deallocate(p, all, align);
+            POOLED_THROW_OR(std::bad_alloc(), nullptr);
+        }
         m_pieces.push_front(*::new (static_cast<std::byte*>(p) + record_at) piece{{}, bytes, align});
         return p;
     }

@@ -44,14 +44,15 @@ concept unbounded_array = std::is_unbounded_array_v<T>;
 template <class T>
 concept bounded_array = std::is_bounded_array_v<T>;
 
-// What makes a T: arguments of its constructor, nothing for a T[N], its length for a T[].
+// What makes a T: arguments of its constructor, nothing for a T[N]. The length of a T[] is a parameter of type std::size_t, because a bit-field
+// or a braced value binds to no reference.
 template <class T, class... Args>
-concept made_from =
-    !std::is_array_v<T> || (bounded_array<T> && sizeof...(Args) == 0) ||
-    (unbounded_array<T> && sizeof...(Args) == 1 && (std::convertible_to<Args, std::size_t> && ...));
-// The same for one that is default-initialised.
+concept made_from = !std::is_array_v<T> || (bounded_array<T> && sizeof...(Args) == 0);
+// What makes a T that is default-initialised: nothing, or the length of a T[].
 template <class T, class... Count>
-concept made_of_length = made_from<T, Count...> && (std::is_array_v<T> || sizeof...(Count) == 0);
+concept made_of_length =
+    (!unbounded_array<T> && sizeof...(Count) == 0) ||
+    (unbounded_array<T> && sizeof...(Count) == 1 && (std::convertible_to<Count, std::size_t> && ...));
 template <class T>
 using row_of = std::remove_extent_t<T>;
 
@@ -79,10 +80,10 @@ template <class Element, on_failure OnFailure, class Place>
                                       std::size_t align) {
     bytes = saturating_add(bytes, saturating_multiply(count, sizeof(Element)));
     if constexpr (OnFailure == on_failure::throws) {
-        if (bytes == k_size_max) POOLED_THROW(std::bad_array_new_length());
+        if (bytes > k_size_max / 2) POOLED_THROW(std::bad_array_new_length());
         return detail::allocate_bytes_or_throw(place, bytes, align);
     } else {
-        return bytes != k_size_max ? detail::try_allocate_bytes(place, bytes, align) : nullptr;
+        return bytes <= k_size_max / 2 ? detail::try_allocate_bytes(place, bytes, align) : nullptr;
     }
 }
 
@@ -103,7 +104,8 @@ struct block_for<Place, tail_length<Row, Initial>, Args...> {
     template <std::size_t Bytes, std::size_t Align, on_failure OnFailure>
     [[nodiscard]] static void* allocate(Place const& place, tail_length<Row, Initial> const& tail,
                                         Args const&...) {
-        return detail::allocate_elements<Row, OnFailure>(place, Bytes, tail.count, Align);
+        return detail::allocate_elements<std::remove_all_extents_t<Row>, OnFailure>(place, Bytes, tail.count,
+                                                                                    Align);
     }
 };
 
@@ -145,7 +147,7 @@ struct by_shared {
     template <class T, on_failure OnFailure, class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_object(Place const& place,
                                                                              Args&&... args) {
-        using origin = typename block_for<Place, std::remove_cvref_t<Args>...>::origin;
+        using origin = typename block_for<Place, std::remove_reference_t<Args>...>::origin;
         if constexpr (std::is_same_v<origin, from_default>) {
             return std::allocate_shared<T>(control_block_allocator<std::remove_cv_t<T>, from_default>(),
                                            std::forward<Args>(args)...);
@@ -174,7 +176,7 @@ private:
     [[nodiscard]] POOLED_ALWAYS_INLINE static std::shared_ptr<T> make_in(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
         using control = standard_control_block;
-        t_given_block = block_for<Place, std::remove_cvref_t<Args>...>::template allocate<
+        t_given_block = block_for<Place, std::remove_reference_t<Args>...>::template allocate<
             control::k_bytes<object>, control::k_align<object>, OnFailure>(place, args...);
         if constexpr (OnFailure == on_failure::returns_empty)
             if (t_given_block == nullptr) return {};
@@ -189,7 +191,7 @@ struct by_counted : Owner {
     template <class T, on_failure OnFailure, class Place, class... Args>
     [[nodiscard]] POOLED_ALWAYS_INLINE static auto make_object(Place const& place, Args&&... args) {
         using object = std::remove_cv_t<T>;
-        using block_for = detail::block_for<Place, std::remove_cvref_t<Args>...>;
+        using block_for = detail::block_for<Place, std::remove_reference_t<Args>...>;
         using origin = typename block_for::origin;
         using counted = counted_object<object, origin>;
         type_tag const type = by_counted::tag<object, origin>(place);

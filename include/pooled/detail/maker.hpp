@@ -47,6 +47,22 @@ public:
     [[nodiscard]] POOLED_INLINE_ENTRY local_rc_ptr<T> make_local_rc(Args&&... args) {
         return detail::make<by_rc<on_one_thread>, T>(place(), std::forward<Args>(args)...);
     }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> make_shared(std::size_t count) {
+        return detail::make<by_shared, T>(place(), count);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> make_unique(std::size_t count) {
+        return detail::make<by_unique, T>(place(), count);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> make_rc(std::size_t count) {
+        return detail::make<by_own_rc, T>(place(), count);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY local_rc_ptr<T> make_local_rc(std::size_t count) {
+        return detail::make<by_rc<on_one_thread>, T>(place(), count);
+    }
 
     // An array of copies of `value`.
     template <unbounded_array T>
@@ -145,6 +161,18 @@ public:
         requires made_from<T, Args...>
     [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(Args&&... args) {
         return detail::make<by_own_rc, T, returns_empty>(place(), std::forward<Args>(args)...);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(std::size_t count) {
+        return detail::make<by_shared, T, returns_empty>(place(), count);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY unique_ptr<T> try_make_unique(std::size_t count) {
+        return detail::make<by_unique, T, returns_empty>(place(), count);
+    }
+    template <unbounded_array T>
+    [[nodiscard]] POOLED_TRACKED_ENTRY own_rc_ptr<T> try_make_rc(std::size_t count) {
+        return detail::make<by_own_rc, T, returns_empty>(place(), count);
     }
     template <unbounded_array T>
     [[nodiscard]] POOLED_TRACKED_ENTRY std::shared_ptr<T> try_make_shared(std::size_t count,

@@ -245,7 +245,7 @@ private:
     observed<std::size_t> m_high_water;
     observed<std::uint64_t> m_built;  // ever
     std::size_t m_orphans = 0;        // disowned objects in use
-    std::size_t m_steps = 0;
+    observed<std::size_t> m_steps;
     recycle_stack m_idle;
     recycle_stack m_fresh;
     wait_queue m_waiters;

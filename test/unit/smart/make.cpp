@@ -489,6 +489,45 @@ TEST(allocate_shared, makes_a_smaller_block_than_with_an_allocator) {
               bytes_of([&] { return std::allocate_shared<words>(pooled::pool_allocator<words>(pool)); }));
 }
 
+TEST(make_shared, of_rows_takes_the_bytes_of_its_elements_once) {
+    pooled::pool pool;
+    auto const rows = pool.make_shared<double[][1000]>(100);
+    EXPECT_LT(pool.stats().bytes_in_use, 2 * 100 * sizeof(double[1000]));
+}
+
+// A length is a parameter of type std::size_t, as with the standard's functions: these bind to no reference.
+TEST(make_array, takes_a_bit_field_a_packed_member_and_a_braced_value_as_its_length) {
+    struct [[gnu::packed]] header {
+        std::uint8_t kind;
+        std::uint32_t length : 12;
+        std::uint16_t count;
+    };
+    header const from{1, 3, 5};
+    EXPECT_NE(pooled::make_shared<int[]>(from.length), nullptr);
+    EXPECT_NE(pooled::make_unique<int[]>(from.count), nullptr);
+    EXPECT_NE(pooled::make_rc<int[]>({5}), nullptr);
+    EXPECT_NE(pooled::make_local_rc<int[]>(from.length), nullptr);
+    pooled::pool pool;
+    EXPECT_NE(pool.make_shared<int[]>(from.length), nullptr);
+    EXPECT_NE(pool.try_make_unique<int[]>(from.count), nullptr);
+    EXPECT_NE(pool.try_make_rc<int[]>({5}), nullptr);
+    EXPECT_NE(pooled::allocate_shared<int[]>(pool, from.length), nullptr);
+}
+
+TEST(make_shared, passes_a_volatile_object_on) {
+    struct registers {
+        int value = 3;
+    };
+    struct reader {
+        explicit reader(registers volatile& from) : value(from.value) {}
+        int value;
+    };
+    registers volatile device;
+    pooled::pool pool;
+    EXPECT_EQ(pool.make_shared<reader>(device)->value, 3);
+    EXPECT_EQ(pooled::make_rc<reader>(device)->value, 3);
+}
+
 TEST(reserve_of_a_type, covers_each_form_of_make) {
     struct object {
         std::byte bytes[48];

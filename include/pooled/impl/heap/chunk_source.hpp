@@ -12,6 +12,7 @@
 #include "pooled/impl/heap/slab.hpp"
 #include "pooled/impl/heap/upstream.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
+#include "pooled/impl/instrument/free_mark.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 
@@ -84,6 +85,8 @@ public:
     [[nodiscard]] bool deallocate(chunk& c, upstream::call& under_way) noexcept {
         g_page_map.assign(c.base, c.bytes, c.outer);  // before another thread can get the memory
         checked_memory::set_live(c.base, c.was_live);
+        if constexpr (k_hardened)
+            if (!m_upstream.is_system()) free_mark::take_off(c.base);  // a pool there has the same mark
         if (!m_upstream.deallocate(c.base, c.bytes, std::size_t{1} << c.align_log, under_way)) {
             assign(c.records()[0]);
             return false;

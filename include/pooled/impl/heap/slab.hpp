@@ -148,12 +148,14 @@ struct alignas(k_cache_line) slab {
 
     // Sets k_any_purged as the records say. O(granules).
     void note_purged() noexcept {
-        purged.clear(k_any_purged);
-        for (std::uint32_t i = 0; i < granules; ++i)
-            if (this[i].purged != 0) {
-                purged.set(k_any_purged);
-                return;
-            }
+        std::uint32_t i = 0;
+        while (i < granules && (this[i].purged & ~k_any_purged) == 0)
+            ++i;
+        // One store: hardened builds read it under no lock.
+        if (i == granules)
+            purged.clear(k_any_purged);
+        else
+            purged.set(k_any_purged);
     }
     // The pages of granule `i` that lie within [first, end): one bit for each.
     [[nodiscard]] static constexpr std::uint8_t pages_in(std::size_t i, std::size_t first,

@@ -295,7 +295,7 @@ POOLED_CODE void recycle_list::add(recycle_stack&& built, std::size_t missing) n
             is_done = !grant_first_of(built, missing, to_wake);
             if (is_done) {
                 m_built.add(built.size());
-                if (built.size() != 0) ++m_steps;
+                if (built.size() != 0) m_steps.add(1);
                 m_objects.subtract(missing);
                 recycle_stack& to = m_limits.grows_early ? m_idle : m_fresh;
                 while (recycle_node* const n = built.pop())

@@ -319,7 +319,7 @@ inline void wait_while(atomic<std::uint32_t>& state, std::uint32_t value,
                            static_cast<long>(nanoseconds % 1'000'000'000)};
     ::syscall(__NR_futex, &state, k_futex_wait, value, nanoseconds < 0 ? nullptr : &at_most, nullptr, 0);
 #else
-    if (nanoseconds < 0) return state.wait(value, std::memory_order_relaxed);
+    if (nanoseconds < 0) return std::atomic_ref(state.word()).wait(value, std::memory_order_relaxed);
     if (state.load(std::memory_order_relaxed) != value) return;
     platform::sleep(static_cast<long>(nanoseconds < 1'000'000 ? nanoseconds : 1'000'000));
 #endif
@@ -329,7 +329,7 @@ inline void wake_one(atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
     ::syscall(__NR_futex, &state, k_futex_wake, 1, nullptr, nullptr, 0);
 #else
-    state.notify_one();
+    std::atomic_ref(state.word()).notify_one();
 #endif
 }
 
@@ -337,7 +337,7 @@ inline void wake_all(atomic<std::uint32_t>& state) noexcept {
 #if defined(__linux__)
     ::syscall(__NR_futex, &state, k_futex_wake, INT_MAX, nullptr, nullptr, 0);
 #else
-    state.notify_all();
+    std::atomic_ref(state.word()).notify_all();
 #endif
 }
 

@@ -115,10 +115,13 @@ void hand_over(void* header) noexcept {
     if (type == nullptr) POOLED_FAIL("pooled: no object starts at the address that a pooled pointer holds");
     (type->*Operation)(header);
 }
+inline void refuse_deferred(void*) noexcept {
+    POOLED_FAIL("pooled: an object that one shared library deferred is to be destroyed by another one");
+}
 inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::retire>,
                                            .retire_observed = hand_over<&block_type::retire_observed>,
-                                           .finish = hand_over<&block_type::finish>,
-                                           .finish_observed = hand_over<&block_type::finish_observed>,
+                                           .finish = refuse_deferred,
+                                           .finish_observed = refuse_deferred,
                                            .free = hand_over<&block_type::free>,
                                            .object_offset = 0,
                                            .object_bytes = 0};
@@ -128,9 +131,15 @@ inline constexpr block_type k_foreign_type{.retire = hand_over<&block_type::reti
     g_block_types.set_foreign(k_foreign_type);
 }
 
-// Hidden: a file whose code runs with the state of several libpooled must not share it between them.
+// Files that share a state share it, too. With libpooled each file has its own: the dynamic linker may share such a variable between
+// the users of two.
+#if POOLED_IS_COMPILED
 template <block_type const& Type>
 POOLED_HIDDEN inline constinit atomic<type_tag> g_tag_of{k_no_type};
+#else
+template <block_type const& Type>
+POOLED_EXPORT inline constinit atomic<type_tag> g_tag_of{k_no_type};
+#endif
 
 // From now on, the table refers to the calling library.
 POOLED_HIDDEN POOLED_NOINLINE inline type_tag add_type(block_type const& type,

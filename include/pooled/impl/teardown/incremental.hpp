@@ -251,7 +251,9 @@ public:
     }
 
     std::size_t drain(std::size_t budget) noexcept override {
-        if (thread_deferred* const mine = own_or_made()) return drain_as(*mine, budget);
+        // A guest serves the call that made it, which may end while another fibre of the thread is still in a destructor.
+        thread_deferred* const mine = own_or_made();
+        if (mine != nullptr && !mine->is_on_stack) return drain_as(*mine, budget);
         thread_deferred guest;
         guest.is_on_stack = true;
         if (!enroll(guest)) return 0;
