@@ -62,7 +62,7 @@ ROWS = {
         ("a MiB of JSON documents", "e14_programs json", TIME, ""),
         ("steady replacement: 99.9th percentile of a drop", "e12_latency steady", "drop_p999_ns", ""),
         ("99.99th percentile", "e12_latency steady", "drop_p9999_ns", ""),
-        ("a node of a tree of a million", "e8_teardown tree live=1000000", TIME, ""),
+        ("a node of a tree of two million", "e8_teardown tree live=2000000", TIME, ""),
         ("create and drop with `make_rc`", "create_drop loop payload=48", TIME, "", "pooled_rc"),
     ],
 }  # fmt: skip

@@ -70,7 +70,7 @@ LAYERS = {
         *within("impl/instrument/", "drop"),
         *within("detail/", "control_block counted_elements counted_object counted_ptr"),
         *within("detail/", "make maker origin"),
-        *within("detail/", "standard_control_block"),
+        *within("detail/", "standard_control_block tailed"),
     ],
     "object": [
         "impl/object",
@@ -88,9 +88,9 @@ LINES = {
     "os": 1392,
     "heap": 2428,
     "cache": 1559,
-    "pool": 3120,
+    "pool": 3123,
     "teardown": 1436,
-    "smart": 2914,
+    "smart": 2935,
     "object": 2248,
     "compat": 2162,
 }

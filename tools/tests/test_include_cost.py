@@ -16,7 +16,7 @@ TOOLCHAINS = [["g++-12"], ["clang++-19", "-stdlib=libc++"]]
 MOST_LINES = {
     "pooled/pooled.hpp": (56_000, 65_700),
     "pooled/fwd.hpp": (35_900, 20_900),
-    "pooled/options.hpp": (30_800, 36_700),
+    "pooled/options.hpp": (30_800, 37_200),  # those of object_pool, too
     "pooled/stats.hpp": (21_800, 36_000),
     "pooled/pool.hpp": (52_200, 46_200),
     "pooled/allocator.hpp": (52_300, 46_300),

@@ -21,12 +21,12 @@
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/origin.hpp"
 #include "pooled/detail/standard_control_block.hpp"
+#include "pooled/detail/tailed.hpp"
 #include "pooled/fwd.hpp"
 #include "pooled/impl/instrument/tracked.hpp"
 #include "pooled/impl/teardown/block_type.hpp"
 #include "pooled/rc_from_this.hpp"
 #include "pooled/rc_ptr.hpp"
-#include "pooled/tail.hpp"
 #include "pooled/unique_ptr.hpp"
 
 #include <concepts>

@@ -496,7 +496,7 @@ TEST(make_shared, of_rows_takes_the_bytes_of_its_elements_once) {
 }
 
 // A length is a parameter of type std::size_t, as with the standard's functions: these bind to no reference.
-TEST(make_array, takes_a_bit_field_a_packed_member_and_a_braced_value_as_its_length) {
+TEST(make_array, takes_a_bit_field_and_a_packed_member_as_its_length) {
     struct [[gnu::packed]] header {
         std::uint8_t kind;
         std::uint32_t length : 12;
@@ -505,12 +505,12 @@ TEST(make_array, takes_a_bit_field_a_packed_member_and_a_braced_value_as_its_len
     header const from{1, 3, 5};
     EXPECT_NE(pooled::make_shared<int[]>(from.length), nullptr);
     EXPECT_NE(pooled::make_unique<int[]>(from.count), nullptr);
-    EXPECT_NE(pooled::make_rc<int[]>({5}), nullptr);
+    EXPECT_NE(pooled::make_rc<int[]>(from.count), nullptr);
     EXPECT_NE(pooled::make_local_rc<int[]>(from.length), nullptr);
     pooled::pool pool;
     EXPECT_NE(pool.make_shared<int[]>(from.length), nullptr);
     EXPECT_NE(pool.try_make_unique<int[]>(from.count), nullptr);
-    EXPECT_NE(pool.try_make_rc<int[]>({5}), nullptr);
+    EXPECT_NE(pool.try_make_rc<int[]>(from.length), nullptr);
     EXPECT_NE(pooled::allocate_shared<int[]>(pool, from.length), nullptr);
 }
 

@@ -59,11 +59,14 @@ POOLED_CODE void* allocate_slow_or_throw(pool_core* known, class_index c, std::s
     return block;
 }
 
-POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* p, std::size_t bytes) noexcept {
+// cold: GCC otherwise guesses which class the virtual function is of, and each source that drops objects contains the heap.
+[[gnu::cold]] POOLED_CODE void deallocate_slow(std::uint32_t pool_id, class_index c, void* p,
+                                               std::size_t bytes) noexcept {
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->deallocate_block(c, p, bytes) : deallocate_elsewhere(p);
 }
-POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c, void* block) noexcept {
+[[gnu::cold]] POOLED_CODE void deallocate_past_cache(std::uint32_t pool_id, class_index c,
+                                                     void* block) noexcept {
     pool_core* const core = find_core(pool_id);
     core != nullptr ? core->put(c, block) : deallocate_elsewhere(block);
 }
