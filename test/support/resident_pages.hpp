@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace test {
 
@@ -24,9 +25,8 @@ namespace test {
 
 // The system's pages are of 4 KiB, and those that it reports as resident are.
 [[nodiscard]] inline bool can_count_resident_pages() {
-    namespace platform = pooled::detail::platform;
-    std::size_t const page = platform::k_page_bytes;
-    if (platform::page_bytes() != page) return false;
+    constexpr std::size_t page = pooled::detail::platform::k_page_bytes;
+    if (::sysconf(_SC_PAGESIZE) != static_cast<long>(page)) return false;
     void* const p = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
     bool is_done = false;

@@ -72,9 +72,6 @@ public:
         return compare_exchange_weak(known, value, order, as_load(order));
     }
 
-    // For the system's calls that wait and wake.
-    [[nodiscard]] T& word() noexcept { return m_value; }
-
 private:
     [[nodiscard]] static constexpr std::memory_order as_load(std::memory_order order) noexcept {
         return order == std::memory_order_acq_rel   ? std::memory_order_acquire

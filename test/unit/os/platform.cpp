@@ -98,7 +98,7 @@ TEST(platform, arms_no_hook_that_was_never_created) {
 }
 
 TEST(platform, has_an_answer_about_the_barrier_that_does_not_change) {
-    EXPECT_EQ(platform::has_heavy_barrier(), platform::enable_heavy_barrier()) << "enabling twice is allowed";
+    EXPECT_EQ(platform::has_heavy_barrier(), platform::enable_barrier()) << "enabling twice is allowed";
     EXPECT_EQ(platform::has_heavy_barrier(), platform::has_heavy_barrier());
 }
 
@@ -134,16 +134,16 @@ TEST(platform, releases_only_whole_pages_within_a_range) {
 TEST(platform, takes_no_huge_page_for_a_while_after_a_slow_one) {
     if (!test::can_count_resident_pages()) GTEST_SKIP() << "pages are larger, or are emulated";
     constexpr std::size_t k_bytes = std::size_t{2} << 20;
-    std::int64_t const before = platform::g_small_pages_until.load();
+    std::int64_t const before = g_small_pages_until.load();
     for (bool const was_slow : {true, false}) {
         void* const p = platform::map_pages(k_bytes, k_bytes);
         ASSERT_NE(p, nullptr);
-        platform::g_small_pages_until.store(was_slow ? platform::coarse_time() + 60'000'000'000 : 0);
+        g_small_pages_until.store(was_slow ? platform::coarse_time() + 60'000'000'000 : 0);
         platform::take_huge_pages(p, k_bytes);
         EXPECT_EQ(test::resident_pages(p, platform::k_page_bytes), was_slow ? 0U : 1U);
         EXPECT_TRUE(platform::unmap_pages(p, k_bytes));
     }
-    platform::g_small_pages_until.store(before);
+    g_small_pages_until.store(before);
 }
 
 TEST(platform, maps_memory_beside_what_it_mapped_before) {

@@ -27,6 +27,7 @@
 #include "pooled/detail/bits.hpp"
 #include "pooled/impl/os/metadata.hpp"
 #include "pooled/impl/os/mutex.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 
 #include <cxxabi.h>
@@ -44,8 +45,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#include <dlfcn.h>
 #endif
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -309,16 +308,16 @@ struct live_group {
 // `address`: where the call returns to. The call itself is in front of that, and may be all there is of its line.
 inline void print_address(std::ostream& out, void const* address) {
     void const* const call = static_cast<char const*>(address) - 1;
-    Dl_info found{};
-    if (::dladdr(call, &found) == 0 || found.dli_fname == nullptr) {
+    platform::code_place found{};
+    if (!platform::find_code(call, found)) {
         out << call;
         return;
     }
-    out << found.dli_fname << "+0x" << std::hex
-        << static_cast<char const*>(call) - static_cast<char const*>(found.dli_fbase) << std::dec;
-    if (found.dli_sname == nullptr) return;
-    char* const name = abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, nullptr);
-    out << " (" << (name != nullptr ? name : found.dli_sname) << ')';
+    out << found.file << "+0x" << std::hex
+        << static_cast<char const*>(call) - static_cast<char const*>(found.file_base) << std::dec;
+    if (found.function == nullptr) return;
+    char* const name = abi::__cxa_demangle(found.function, nullptr, nullptr, nullptr);
+    out << " (" << (name != nullptr ? name : found.function) << ')';
     std::free(name);
 }
 

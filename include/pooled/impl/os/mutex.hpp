@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate.
+// The library's lock: a raw_mutex that is free in every child of a fork, because its holder has entered the fork_gate (where there
+// are forks).
 // Any thread may call; unlock() from the thread that locked. Satisfies BasicLockable.
 
 #include "pooled/config.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/os/raw_mutex.hpp"
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -17,12 +19,12 @@ public:
     mutex& operator=(mutex const&) = delete;
 
     void lock() noexcept {
-        g_fork_gate.enter();
+        if constexpr (platform::k_has_fork) g_fork_gate.enter();
         m_mutex.lock();
     }
     void unlock() noexcept {
         m_mutex.unlock();
-        g_fork_gate.leave();
+        if constexpr (platform::k_has_fork) g_fork_gate.leave();
     }
 
 private:

@@ -25,20 +25,18 @@
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
 #include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/outermost_drop.hpp"
 
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
-
-#include <pthread.h>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
@@ -70,29 +68,10 @@ struct stack_bounds {
 };
 
 #if POOLED_HAS_CODE
-// Those of the calling thread's own stack; empty where the system does not say. Takes microseconds, allocates, and for the main thread
-// reads /proc/self/maps.
+// Those of the calling thread's own stack; empty where the system does not say.
 [[nodiscard]] POOLED_NOINLINE inline stack_bounds find_stack_bounds() noexcept {
     stack_bounds found;
-#if defined(__linux__)
-    int const kept = errno;
-    pthread_attr_t attributes;
-    if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
-        void* low = nullptr;
-        std::size_t bytes = 0;
-        std::size_t guard = 0;
-        if (::pthread_attr_getstack(&attributes, &low, &bytes) == 0 &&
-            ::pthread_attr_getguardsize(&attributes, &guard) == 0 && bytes > guard) {
-            auto const first = reinterpret_cast<std::uintptr_t>(low);
-            found = {first + guard, first + bytes};
-        }
-        ::pthread_attr_destroy(&attributes);
-    }
-    errno = kept;
-#elif defined(__APPLE__)
-    auto const high = reinterpret_cast<std::uintptr_t>(::pthread_get_stackaddr_np(::pthread_self()));
-    found = {high - ::pthread_get_stacksize_np(::pthread_self()), high};
-#endif
+    platform::find_stack(found.low, found.high);
     return found;
 }
 

@@ -4,17 +4,17 @@
 
 // impl/os/platform.hpp with another barrier and another wait.
 
-#define heavy_barrier heavy_barrier_of_the_system
-#define pause pause_on_the_system
+#define platform platform_of_the_system
 #include_next "pooled/impl/os/platform.hpp"
-#undef heavy_barrier
-#undef pause
+#undef platform
 
 #include "model/simulation.hpp"
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform {
+namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-inline void heavy_barrier() noexcept { simulation::heavy_fence(); }
-inline void pause(unsigned) noexcept { simulation::yield(); }
+struct platform : platform_of_the_system {
+    static void heavy_barrier() noexcept { simulation::heavy_fence(); }
+    static void pause(unsigned) noexcept { simulation::yield(); }
+};
 
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail::platform
+}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
