@@ -25,14 +25,6 @@
 #include <memory_resource>
 #include <utility>
 
-namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
-
-struct registry_access {
-    static void end_thread() { registry::on_thread_exit(&t_state); }
-};
-
-}  // namespace pooled::inline POOLED_ABI_NAMESPACE::detail
-
 namespace {
 
 constexpr std::size_t k_few_bytes = 21'000;   // a thread caches two of them; three are a slab
@@ -132,7 +124,7 @@ public:
     void trim() { static_cast<void>(m_pool->trim()); }
     void close() { std::destroy_at(std::exchange(m_pool, nullptr)); }
 
-    static void end_thread() { pooled::detail::registry_access::end_thread(); }
+    static void end_thread() { pooled::detail::registry::end_thread(); }
     // The thread is cancelled while it uses its cache.
     static void enter_gates() {
         for (auto& cache : pooled::detail::t_state.owned)

@@ -36,7 +36,6 @@
 #include "pooled/detail/recycle_node.hpp"
 #include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/object/wait_queue.hpp"
-#include "pooled/impl/pool/extension.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -47,6 +47,16 @@ struct far_array {
     }
 };
 
+// What a thread has deferred in an incremental pool (impl/teardown/incremental.hpp), and how many such objects it has begun to destroy, and
+// destroyed.
+struct deferred_batch;
+struct thread_deferred {
+    deferred_batch* batch = nullptr;
+    observed<std::size_t> size;  // of the batch
+    observed<std::uint64_t> begun;
+    observed<std::uint64_t> ended;
+};
+
 // Two cache lines, because the adjacent-line prefetcher of Intel processors fetches pairs, and another thread writes to the
 // next cache.
 struct alignas(2 * k_cache_line) thread_cache {
@@ -67,6 +77,7 @@ struct alignas(2 * k_cache_line) thread_cache {
     static constexpr std::size_t k_large_bytes = std::size_t{16} << 20;
     observed<std::size_t> large_bytes;
     std::array<class_cache, k_class_count> classes;
+    thread_deferred deferred;
 
     // Where the cache of a class is, in bytes: a constant for a class known at compile time, so that code out of line does not
     // multiply.
@@ -86,7 +97,9 @@ struct alignas(2 * k_cache_line) thread_cache {
     }
     // False: the caller keeps the block.
     [[nodiscard]] bool push(class_index c, void* block) noexcept {
-        std::size_t const bytes = c >= k_first_large ? k_geometry[c].block_bytes : 0;
+        if (c < k_first_large) [[likely]]
+            return classes[c].push(block);
+        std::size_t const bytes = k_geometry[c].block_bytes;
         if (large_bytes + bytes > k_large_bytes || !classes[c].push(block)) return false;
         large_bytes.add(bytes);
         return true;
@@ -117,6 +130,9 @@ struct thread_state {
     intrusive_list<thread_cache, thread_cache*, owned_links> owned;
     // Caches of closed pools, which the thread must still free. Guarded by the registry's lock; other threads may read it.
     std_atomics::atomic<thread_cache*> closed{nullptr};
+
+    observed<bool>
+        is_waiting;  // for deferred objects that other threads destroy, and may not wait for those of this one
 
     // To use a cache in `far_caches`, a thread must also enter this gate: a fork stops the thread here, not at each of those.
     detail::gate<> far_gate;

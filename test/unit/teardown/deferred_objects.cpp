@@ -1,168 +1,193 @@
 // SPDX-License-Identifier: BSL-1.0
-// The deferred objects of a pool, without the pool: each thread has its own, any thread finds all of them, and none is
-// lost when a thread ends or the pool is closed.
+// The deferred objects of a pool: each thread has its own, any thread finds all of them, what an allocation from an exhausted pool waits
+// for, and none is lost when a thread ends or the pool is closed.
 
-#include "pooled/impl/os/fork_gate.hpp"
-#include "pooled/impl/teardown/incremental.hpp"
+#include "pooled/pooled.hpp"
 
+#include "support/internals.hpp"
 #include "support/sleeper.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <new>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace pooled::detail;
 
-struct object {
-    std::uint64_t header = 0;  // the queue's to write
-    std::atomic<int> destroyed{0};
-    std::function<void()> in_destructor;
-};
-
-void finish(void* p) noexcept {
-    auto& o = *static_cast<object*>(p);
-    if (o.in_destructor) o.in_destructor();
-    ++o.destroyed;
-}
-
-constexpr block_type k_type{.retire = nullptr,
-                            .retire_observed = nullptr,
-                            .finish = finish,
-                            .finish_observed = finish,
-                            .free = nullptr,
-                            .object_offset = 8,
-                            .object_bytes = 0};
-
 class deferred_objects_test : public testing::Test {
 protected:
+    struct object {
+        explicit object(std::atomic<int>& d) noexcept : destroyed(d) {}
+        object(object const&) = delete;
+        object& operator=(object const&) = delete;
+        ~object() {
+            if (in_destructor) in_destructor();
+            ++destroyed;
+        }
+        std::atomic<int>& destroyed;
+        std::function<void()> in_destructor;
+    };
+
+    deferred_objects_test() { drop(); }  // from here on, the pool has an extension
     ~deferred_objects_test() override {
-        other.end();
-        if (!is_closed) close();
-        store.on_destroy();
-        for (object const& o : objects)
-            EXPECT_LE(o.destroyed, 1);
+        close();
+        EXPECT_EQ(destroyed, dropped);
     }
-    // The number of objects that the calling thread has deferred then; 0: it was not deferred.
-    std::size_t defer(std::size_t i) {
-        return store.defer(deferred(&objects[i], tag_of<k_type>(), false), &objects[i], 0);
+    void drop(std::function<void()> in_destructor = {}) {
+        ++dropped;
+        pool->make_unique<object>(destroyed)->in_destructor = std::move(in_destructor);
     }
-    [[nodiscard]] int destroyed() const {
-        int count = 0;
-        for (object const& o : objects)
-            count += o.destroyed;
-        return count;
+    [[nodiscard]] deferred_objects& store() {
+        return *static_cast<deferred_objects*>(test::core_of(*pool).extension());
     }
-    void close() {
-        store.on_close();
-        is_closed = true;
+    [[nodiscard]] bool is_any_left() { return store().look().is_any_left; }
+    void close() { pool.reset(); }
+    // Runs `work` on a thread whose deferred objects, and younger thread_local objects, are gone.
+    template <class Work>
+    void on_a_thread_that_ends(Work work) {
+        struct runs_late {
+            ~runs_late() { (*work)(); }
+            Work* work;
+        };
+        std::thread([&] {
+            static thread_local runs_late const last{&work};
+            static_cast<void>(&last);
+            drop();
+        }).join();
     }
 
-    std::vector<object> objects = std::vector<object>(100);
-    deferred_objects& store = deferred_objects::make();
-    bool is_closed = false;
+    std::atomic<int> destroyed{0};
+    std::atomic<int> dropped{0};
+    std::optional<pooled::pool> pool{std::in_place,
+                                     pooled::pool_options{.teardown = pooled::teardown::incremental}};
     test::sleeper other;
 };
 
 TEST_F(deferred_objects_test, tells_what_is_left_and_how_many_were_destroyed) {
-    EXPECT_FALSE(store.look().is_any_left);
-    static_cast<void>(defer(0));
-    other.run([&] { static_cast<void>(defer(1)); });
-    EXPECT_TRUE(store.look().is_any_left);
-    objects[0].in_destructor = [&] {
-        EXPECT_TRUE(store.look().is_any_left) << "one is being destroyed, one is deferred";
-        EXPECT_EQ(store.look().destroyed, 0U);
-    };
-    EXPECT_TRUE(deferred_objects::destroy_one(*store.own()));
-    EXPECT_EQ(store.look().destroyed, 1U);
-    EXPECT_TRUE(store.look().is_any_left);
-    other.run([&] { EXPECT_TRUE(deferred_objects::destroy_one(*store.own())); });
-    EXPECT_EQ(store.look().destroyed, 2U);
-    EXPECT_FALSE(store.look().is_any_left);
+    pool->drain();
+    EXPECT_FALSE(is_any_left());
+    auto const before = store().look().destroyed;
+    drop([&] {
+        EXPECT_TRUE(is_any_left()) << "one is being destroyed, one is deferred";
+        EXPECT_EQ(store().look().destroyed, before);
+    });
+    other.run([&] { drop(); });
+    EXPECT_TRUE(is_any_left());
+    EXPECT_EQ(pool->drain(1), 1U);
+    EXPECT_EQ(store().look().destroyed, before + 1);
+    EXPECT_TRUE(is_any_left());
+    other.run([&] { EXPECT_EQ(pool->drain(1), 1U); });
+    EXPECT_EQ(store().look().destroyed, before + 2);
+    EXPECT_FALSE(is_any_left());
 }
 
 TEST_F(deferred_objects_test, does_not_count_on_what_a_waiting_thread_is_destroying) {
-    static_cast<void>(defer(0));
-    objects[0].in_destructor = [&] {
-        EXPECT_TRUE(store.look().is_any_left);
-        deferred_objects::set_blocked(true);
-        EXPECT_FALSE(store.look().is_any_left);
-        deferred_objects::set_blocked(false);
-        EXPECT_TRUE(store.look().is_any_left);
-    };
-    EXPECT_TRUE(deferred_objects::destroy_one(*store.own()));
+    pool->drain();
+    drop([&] {
+        EXPECT_TRUE(is_any_left());
+        t_state.is_waiting = true;
+        EXPECT_FALSE(is_any_left());
+        t_state.is_waiting = false;
+        EXPECT_TRUE(is_any_left());
+    });
+    pool->drain();
+}
+
+TEST_F(deferred_objects_test, still_count_those_that_a_thread_which_has_ended_destroyed) {
+    pool->drain();
+    auto const before = store().look().destroyed;
+    std::thread([&] {
+        drop();
+        pool->drain();
+    }).join();
+    EXPECT_EQ(store().look().destroyed, before + 1);
 }
 
 TEST_F(deferred_objects_test, lets_a_thread_that_can_defer_nothing_destroy_what_others_did) {
-    other.run([&] { static_cast<void>(defer(0)); });
-    std::thread([&] {
-        deferred_objects::finish_thread();
-        EXPECT_EQ(defer(1), 0U) << "it has ended";
-        objects[0].in_destructor = [&] { EXPECT_TRUE(store.look().is_any_left); };
-        EXPECT_EQ(store.drain(1), 1U);
-        EXPECT_EQ(store.own(), nullptr);
-        EXPECT_EQ(store.drain(1), 0U);
-    }).join();
-    EXPECT_FALSE(store.look().is_any_left);
-    EXPECT_EQ(objects[0].destroyed, 1);
-    EXPECT_EQ(store.look().destroyed, 1U);
+    pool->drain();
+    other.run([&] { drop([&] { EXPECT_TRUE(is_any_left()); }); });
+    on_a_thread_that_ends([&] {
+        auto one = pool->make_unique<object>(destroyed);
+        ++dropped;
+        int const before = destroyed;
+        one.reset();
+        EXPECT_EQ(destroyed, before + 1) << "it has ended";
+        EXPECT_EQ(pool->drain(1), 1U);
+        EXPECT_EQ(pool->drain(1), 0U);
+    });
+    EXPECT_FALSE(is_any_left());
 }
 
 TEST_F(deferred_objects_test, leaves_what_is_over_a_budget_to_others_where_a_thread_can_defer_nothing) {
-    for (std::size_t i = 0; i < 3; ++i)
-        other.run([&] { static_cast<void>(defer(i)); });
-    std::thread([&] {
-        deferred_objects::finish_thread();
-        EXPECT_EQ(store.drain(2), 2U);
-    }).join();
-    EXPECT_EQ(destroyed(), 2);
-    EXPECT_TRUE(store.look().is_any_left);
-    EXPECT_EQ(store.drain(2), 1U);
+    pool->drain();
+    std::vector<pooled::unique_ptr<object>> objects;
+    for (; objects.size() < 3; ++dropped)
+        objects.push_back(pool->make_unique<object>(destroyed));
+    other.run([&] { objects.clear(); });
+    on_a_thread_that_ends([&] { EXPECT_EQ(pool->drain(2), 2U); });
+    EXPECT_TRUE(is_any_left());
+    EXPECT_EQ(pool->drain(2), 1U);
 }
 
 TEST_F(deferred_objects_test, destroys_what_was_deferred_and_takes_no_more_once_it_is_closed) {
-    static_cast<void>(defer(0));
-    other.run([&] { static_cast<void>(defer(1)); });
+    auto const make = [&] {
+        ++dropped;
+        return pool->make_unique<object>(destroyed);
+    };
+    auto mine = make();
+    auto of_other = make();
+    auto of_third = make();
+    drop();
+    other.run([&] { drop(); });
+    EXPECT_LE(destroyed, 1);
     close();
-    EXPECT_EQ(objects[0].destroyed + objects[1].destroyed, 2);
-    EXPECT_EQ(defer(2), 0U);
-    other.run([&] { EXPECT_EQ(defer(3), 0U); });
-    test::sleeper().run([&] { EXPECT_EQ(defer(4), 0U) << "a thread that had deferred nothing"; });
-    EXPECT_EQ(store.drain(1), 0U);
+    EXPECT_EQ(destroyed, 3);
+    mine.reset();
+    EXPECT_EQ(destroyed, 4);
+    other.run([&] { of_other.reset(); });
+    EXPECT_EQ(destroyed, 5);
+    test::sleeper().run([&] { of_third.reset(); });
+    EXPECT_EQ(destroyed, 6) << "a thread that had deferred nothing";
 }
 
 TEST_F(deferred_objects_test, destroys_what_is_deferred_while_it_closes) {
-    objects[0].in_destructor = [&] {
-        EXPECT_NE(defer(1), 0U);
-        other.run([&] { EXPECT_NE(defer(2), 0U); });
-    };
-    static_cast<void>(defer(0));
+    pool->drain();
+    drop([&] {
+        int const before = destroyed;
+        drop();
+        other.run([&] { drop(); });
+        EXPECT_EQ(destroyed, before);
+    });
     close();
-    EXPECT_EQ(destroyed(), 3);
+    EXPECT_EQ(destroyed, dropped);
 }
 
 TEST_F(deferred_objects_test, keeps_other_threads_out_while_one_forks) {
-    static_cast<void>(defer(0));
-    g_fork_gate.begin();
     std::atomic<bool> has_deferred{false};
+    ++dropped;
+    auto object_of_other = pool->make_unique<object>(destroyed);
+    drop();
+    g_fork_gate.begin();
     std::thread other_thread([&] {
-        static_cast<void>(defer(1));
+        object_of_other.reset();
         has_deferred = true;
     });
-    EXPECT_EQ(defer(2), 2U) << "the thread that forks goes on";
+    int const before = destroyed;
+    drop();
+    EXPECT_LE(destroyed, before + 4) << "the thread that forks goes on";
     for (int i = 0; i < 100; ++i)
         std::this_thread::yield();
     EXPECT_FALSE(has_deferred);
     g_fork_gate.end();
     other_thread.join();
-    EXPECT_EQ(objects[1].destroyed, 1) << "its thread has ended";
 }
 
 }  // namespace

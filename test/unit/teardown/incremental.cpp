@@ -223,12 +223,14 @@ TYPED_TEST(any_incremental_pool, a_destructor_may_destroy_the_pool) {
         wide->others.push_back(pool->template make_shared<node>(this->m_log));
     auto last = pool->template make_shared<owner>(this->m_log);
     last->pool = pool;
+    auto another = pool->template make_shared<node>(this->m_log);
     wide.reset();
     pool->drain(1);
     pool->deallocate(pool->allocate(24), 24);
     ASSERT_GT(this->alive(), 1900U);
     pool.reset();
     last.reset();
+    another.reset();
     EXPECT_EQ(this->alive(), 0U);
 }
 

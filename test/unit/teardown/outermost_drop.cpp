@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Which record a drop on a stack of unknown bounds belongs to: one that lies a little above it, the innermost of several.
 
-#include "pooled/impl/teardown/outermost_drop.hpp"
+#include "pooled/impl/teardown/teardown.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,9 +13,9 @@
 #include "pooled/detail/page_map.hpp"
 #include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/registry.hpp"
 
+#include <cstdint>
 #include <new>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
@@ -71,7 +71,9 @@ template <class Allocate>
 [[nodiscard]] void* obtain(pool_core& core, Allocate&& allocate) {
     if (!detail::is_foreign(core)) [[likely]]
         return allocate();
-    void* const block = detail::with_pressure(core, allocate);
+    std::uint64_t seen = ~std::uint64_t{0};
+    void* const block =
+        detail::allocate_or_find(allocate, [&] { return detail::destroy_some_deferred(core, seen); });
     if (block == nullptr || detail::expect_foreign(block)) return block;
     detail::deallocate_elsewhere(block);
     POOLED_THROW(std::bad_alloc());

@@ -9,58 +9,41 @@
 #include "pooled/config.hpp"
 
 #if POOLED_HAS_CODE
+#include "pooled/detail/atomics.hpp"
 #include "pooled/detail/bits.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/detail/fast_path.hpp"
 #include "pooled/detail/page_map.hpp"
 #include "pooled/detail/size_class.hpp"
 #include "pooled/detail/thread_cache.hpp"
+#include "pooled/error.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/heap/misuse.hpp"
 #include "pooled/impl/heap/slab.hpp"
+#include "pooled/impl/heap/upstream.hpp"
 #include "pooled/impl/instrument/checked_memory.hpp"
 #include "pooled/impl/instrument/instrument.hpp"
 #include "pooled/impl/instrument/malloc_backed.hpp"
 #include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/memory.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/options.hpp"
+#include "pooled/stats.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
 // Whether a hook is running on this thread. It may allocate, and is not called again for these allocations.
 POOLED_STATE(thread_local bool, t_in_exhaustion_hook, {false});
-
-// False when no function was called, so there is no reason to try again.
-[[nodiscard]] inline bool call_exhaustion_hook(pool_core const& core, std::size_t bytes) noexcept {
-    exhaustion_hook const& hook = core.on_exhausted();
-    if (hook.call == nullptr || t_in_exhaustion_hook) return false;
-    t_in_exhaustion_hook = true;
-    hook.call(bytes, hook.context);
-    t_in_exhaustion_hook = false;
-    return true;
-}
-
-// The result of `allocate`; if that is null, its result after the hook has run.
-template <class Allocate>
-[[nodiscard]] void* with_exhaustion_hook(pool_core const& core, std::size_t bytes, Allocate&& allocate) {
-    POOLED_TRY {
-        void* const block = allocate();
-        if (block != nullptr || !detail::call_exhaustion_hook(core, bytes)) return block;
-    }
-    POOLED_CATCH(std::bad_alloc const&) {
-        if (!detail::call_exhaustion_hook(core, bytes)) POOLED_RETHROW;
-    }
-    return allocate();
-}
 
 // Hidden: each executable and shared library that makes pools has a table of functions of its own.
 class POOLED_HIDDEN concrete_core final : public pool_core {
@@ -82,6 +65,11 @@ public:
             deallocate_past_cache(c, block, c < k_first_large ? own_cache() : find_cache());
     }
 
+    void deallocate_past_cache(class_index c, void* block, thread_cache* cache) noexcept override {
+        unsigned const count = memory().deallocate(c, cache, block);
+        if (count != 0 && counted(count)) destroy();
+    }
+
     [[nodiscard]] bool reserve(class_index a, class_index b, std::size_t count, large_shape large) override {
         POOLED_CHECK(is_power_of_two(large.align), k_bad_alignment);
         // The calling thread's cache, and memory for those of threads that use the pool later, so that they make no system call.
@@ -97,8 +85,36 @@ public:
         map_entry const entry = malloc_blocks::find(p);
         return !entry.empty() && entry.pool_id() == id();
     }
-    void close() noexcept override { g_registry.close(*this); }
-    void destroy() noexcept override { g_registry.destroy(*this); }
+    [[nodiscard]] pool_stats stats() override {
+        pool_stats sum;
+        sum.name = name();
+        memory().fill(sum);
+        return sum;
+    }
+    [[nodiscard]] bool is_valid() override { return memory().is_valid(); }
+    [[nodiscard]] bool may_give(std::size_t bytes) const override { return memory().from().may_give(bytes); }
+    [[noreturn]] void throw_exhausted(std::size_t bytes) const override {
+        upstream const& from = memory().from();
+        POOLED_THROW(exhausted(name(), bytes, from.used(), from.max_bytes()));
+    }
+    bool exchange_extension(pool_extension* old, pool_extension* one) noexcept override {
+        scoped_lock const lock(caches());
+        if (extension() != old) return false;
+        m_extension.store(one, std::memory_order_release);
+        return true;
+    }
+    void close() noexcept override {
+        bool is_last = false;
+        {
+            scoped_lock const lock(g_registry);  // so that no thread that has one of its caches ends now
+            scoped_lock const caches_lock(caches());
+            m_is_closed.store(true, std::memory_order_relaxed);
+            g_dead_pools.close(this);
+            is_last = counted(-memory().close());
+        }
+        if (is_last) destroy();
+        g_registry.free_closed_caches();  // the calling thread's cache was one of them
+    }
 
     // A block for the caller, which gets it or, if a tool has no memory for it, an exception. Null stays null.
     [[nodiscard]] void* give(class_index c, void* block, std::size_t bytes, std::size_t align) {
@@ -110,6 +126,25 @@ public:
     }
 
 private:
+    // Counts blocks that are returned to a closed pool; close() itself subtracts what was in use when it looked, so the
+    // count reaches 0 exactly once. acq_rel: what every thread did to its block happens before the core is destroyed.
+    [[nodiscard]] bool counted(std::int64_t count) noexcept {
+        return m_remaining.fetch_add(count, std::memory_order_acq_rel) + count == 0;
+    }
+    // No thread can reach the core any more. It leaves the page map before a new pool can have its id.
+    void destroy() noexcept {
+        std::uint32_t const id = this->id();
+        g_registry.forget(id);
+        if (pool_extension* const above = extension()) above->on_destroy();
+        if (is_local()) local_cache().release();
+        std::size_t const bytes = memory_at(m_kind) + sizeof(pool_memory);
+        memory().~pool_memory();
+        auto const name = m_name;
+        this->~concrete_core();
+        g_dead_pools.free(this, bytes, name);
+        detail::directory().release_pool_id(id);
+    }
+
     // The calling thread's cache, which is made if it has none; null if it can have none.
     [[nodiscard]] thread_cache* own_cache() noexcept {
         return is_local() ? &local_cache() : g_registry.attach(*this);
@@ -169,9 +204,17 @@ private:
     // Out of line, so the caller needs no stack frame for it.
     [[nodiscard]] POOLED_NOINLINE void* find_past_cache(class_index c, large_shape large) {
         std::size_t const bytes = c < k_first_large ? k_geometry[c].block_bytes : large.bytes;
-        return with_exhaustion_hook(*this, bytes, [&] {
-            return with_pressure(*this, [&] { return memory().allocate(c, own_cache(), large); });
-        });
+        std::uint64_t seen = ~std::uint64_t{0};
+        bool may_ask = on_exhausted().call != nullptr && !t_in_exhaustion_hook;
+        return detail::allocate_or_find([&] { return memory().allocate(c, own_cache(), large); },
+                                        [&] {
+                                            if (detail::destroy_some_deferred(*this, seen)) return true;
+                                            if (!std::exchange(may_ask, false)) return false;
+                                            t_in_exhaustion_hook = true;
+                                            on_exhausted().call(bytes, on_exhausted().context);
+                                            t_in_exhaustion_hook = false;
+                                            return true;
+                                        });
     }
 
     void* do_allocate(std::size_t bytes, std::size_t align) override {
@@ -190,6 +233,7 @@ private:
     }
 };
 static_assert(sizeof(concrete_core) == sizeof(pool_core), "a local pool's cache lies right after it");
+static_assert(alignof(pool_memory) <= alignof(thread_cache), "it follows a core or a local pool's cache");
 
 inline pool_core& pool_core::create(pool_options options, sharing kind, std::uint32_t id, registry& made_by) {
     constexpr std::size_t k_max_chunk_bytes = std::size_t{1} << 40;

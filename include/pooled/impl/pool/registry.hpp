@@ -24,7 +24,6 @@
 #include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/extension.hpp"
 #include "pooled/options.hpp"
 #if POOLED_HAS_CODE
 #include "pooled/detail/page_map.hpp"
@@ -70,9 +69,22 @@ public:
     // out, and std::invalid_argument for options that make no sense.
     [[nodiscard]] POOLED_API pool_core& make(pool_options const& options, sharing kind);
 
-    // pool_core::close() and destroy(), of cores that are not foreign.
-    void close(pool_core& core) noexcept;
-    void destroy(pool_core& core) noexcept;
+    void lock() noexcept { m_mutex.lock(); }
+    void unlock() noexcept { m_mutex.unlock(); }
+    // The core with this id is about to be destroyed. A fork finds it complete, or not at all.
+    void forget(std::uint32_t id) noexcept {
+        scoped_lock const own(m_mutex);
+        m_cores[id].store(nullptr, std::memory_order_relaxed);
+    }
+    // Calls `work(core)`, unless the pool of this cache, one of the calling thread's, is closed; it is not meanwhile. The result of that,
+    // or false.
+    template <class Work>
+    [[nodiscard]] bool with_open(thread_cache& cache, Work&& work) noexcept {
+        scoped_lock const own(m_mutex);
+        return cache.core != nullptr && work(*cache.core);
+    }
+    // Those of the calling thread whose pools were closed.
+    void free_closed_caches() noexcept;
 
     // The default pool's core, made at the first call and never destroyed. Throws std::bad_alloc.
     [[nodiscard]] pool_core& default_core() {
@@ -102,20 +114,20 @@ public:
     POOLED_API void make_unknown();
 
     // The calling thread's cache for the pool, made if it has none; null when it can have none: the thread has ended, or the
-    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign.
-    [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core) noexcept;
+    // system has no memory or does not support the gate's barrier. Requires a core that is not foreign. `for_now`: also for a thread that
+    // has ended, and without the barrier; the gate is then stopped.
+    [[nodiscard]] POOLED_API thread_cache* attach(pool_core& core, bool for_now = false) noexcept;
+    // Returns all caches of the calling thread.
+    static void end_thread() noexcept { on_thread_exit(&t_state); }
 
 private:
-    friend struct registry_access;  // in test/model: threads that end
     static void on_thread_exit(void* state) noexcept;
     static bool return_large(thread_cache& cache) noexcept;
     [[nodiscard]] thread_cache** entry_for(thread_state& state, std::uint32_t id) noexcept;
     void free(far_array& one) noexcept;
     static void disown(thread_state& state, thread_cache& cache) noexcept;
-    void free_closed_caches(thread_state& state) noexcept;
 
     void prepare();
-    [[nodiscard]] pool_core& insert(std::uint32_t id, pool_options const& options, sharing kind);
 
     enum class users : unsigned { unknown, operator_new, program };  // of the default pool
     [[nodiscard]] char const* abi() const noexcept {
@@ -128,9 +140,10 @@ private:
     static void after_fork_in_child() noexcept;
 
     // Requires the lock.
-    void add(std::uint32_t id, pool_core& core) noexcept {
+    pool_core& add(std::uint32_t id, pool_core& core) noexcept {
         m_cores[id].store(&core, std::memory_order_release);  // pairs with the acquire in find()
         m_end = detail::larger(m_end, id + 1);
+        return core;
     }
     // Those that are not foreign. Requires the lock, or a fork. O(highest id ever used).
     template <class Function>
@@ -169,8 +182,8 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
     std::uint32_t const id = detail::directory().claim_pool_id(is_far ? k_far_slot : k_first_claimed_pool_id);
     if (id == k_max_pools) POOLED_THROW(std::bad_alloc());
     POOLED_TRY {
-        scoped_lock const lock(m_mutex);
-        return insert(id, options, kind);
+        scoped_lock const own(m_mutex);
+        return add(id, pool_core::create(options, kind, id, *this));
     }
     POOLED_CATCH(...) {
         detail::directory().release_pool_id(id);
@@ -178,29 +191,13 @@ POOLED_CODE pool_core& registry::make(pool_options const& options, sharing kind)
     }
 }
 
-inline void registry::close(pool_core& core) noexcept {
-    unique_lock lock(m_mutex);  // so that no thread that has one of its caches ends now
-    bool const is_last = core.end_handle();
-    lock.unlock();
-    if (is_last) destroy(core);
-    free_closed_caches(t_state);  // the calling thread's cache was one of them
-}
-
-inline void registry::destroy(pool_core& core) noexcept {
-    std::uint32_t const id = core.id();
-    {
-        scoped_lock const lock(m_mutex);  // so that a fork finds the core complete, or not at all
-        m_cores[id].store(nullptr, std::memory_order_relaxed);
-    }
-    core.free();  // removes it from the page map before a new pool can have the id
-    detail::directory().release_pool_id(id);
-}
-
 POOLED_CODE void registry::make_unknown() {
     prepare();
-    scoped_lock const lock(m_mutex);
-    if (find(k_no_pool_id) == nullptr)
-        insert(k_no_pool_id, {.name = "?"}, sharing::local).local_cache().gate.close();
+    scoped_lock const own(m_mutex);
+    if (find(k_no_pool_id) != nullptr) return;
+    add(k_no_pool_id, pool_core::create({.name = "?"}, sharing::local, k_no_pool_id, *this))
+        .local_cache()
+        .gate.close();
 }
 
 // Not function-local statics, because a fork waits for the lock. The loader's own lock comes first in the order.
@@ -212,7 +209,7 @@ inline void registry::prepare() {
     // Before the lock is taken: a forked child would find it held. Two threads may both register; the outermost handlers act.
     if (!platform::at_fork(before_fork, after_fork_in_parent, after_fork_in_child))
         POOLED_THROW(std::bad_alloc());
-    scoped_lock const lock(m_mutex);
+    scoped_lock const own(m_mutex);
     if (m_is_ready.load(std::memory_order_relaxed)) return;
     static_cast<void>(platform::has_heavy_barrier());  // asks the system, also for a fork
     m_exit_hook.create(on_thread_exit);
@@ -234,29 +231,21 @@ inline void registry::prepare() {
     m_is_ready.store(true, std::memory_order_release);
 }
 
-// Requires the lock.
-inline pool_core& registry::insert(std::uint32_t id, pool_options const& options, sharing kind) {
-    pool_core& core = pool_core::create(options, kind, id, *this);
-    add(id, core);
-    return core;
-}
-
 POOLED_CODE pool_core& registry::find_default_core(pool_options const& options, bool& is_new) {
     prepare();
     memory_copy const& first = detail::directory().oldest_of(m_copy.abi);
     auto* const foreign = &first != &m_copy ? static_cast<pool_core*>(first.default_core()) : nullptr;
-    scoped_lock const lock(m_mutex);
+    scoped_lock const own(m_mutex);
     if (pool_core* const core = find(k_default_pool_id)) return *core;
     is_new = foreign == nullptr;
-    if (is_new) return insert(k_default_pool_id, options, sharing::shared);
-    add(k_default_pool_id, *foreign);
-    return *foreign;
+    return add(k_default_pool_id,
+               is_new ? pool_core::create(options, sharing::shared, k_default_pool_id, *this) : *foreign);
 }
 
 // Where the calling thread, which has `state`, keeps its cache of the pool `id`. Null: no memory.
 inline thread_cache** registry::entry_for(thread_state& state, std::uint32_t id) noexcept {
     if (thread_cache** const entry = state.entry(id)) return entry;
-    scoped_lock const lock(m_mutex);
+    scoped_lock const own(m_mutex);
     far_array* const old = state.far_caches;
     std::uint32_t const old_count = old != nullptr ? old->count : 0;
     std::uint32_t const count = detail::larger(id - k_far_slot + 1, 2 * old_count + 64);
@@ -276,15 +265,16 @@ inline void registry::free(far_array& one) noexcept {
     g_metadata.deallocate(&one, far_array::bytes(one.count));
 }
 
-POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
+POOLED_CODE thread_cache* registry::attach(pool_core& core, bool for_now) noexcept {
     thread_state& state = t_state;
-    free_closed_caches(state);
+    free_closed_caches();
     if (core.is_closed()) return nullptr;
     if (thread_cache* const cache = state.find(core.id())) {
         if (cache->gate.is_stopped_for_fork()) core.caches().resume_after_fork(*cache);
         return cache;
     }
-    if (state.ended || !platform::has_heavy_barrier() || platform::is_barrier_refused()) return nullptr;
+    bool const is_refused = platform::is_barrier_refused();
+    if (!platform::has_heavy_barrier() || (!for_now && (state.ended || is_refused))) return nullptr;
     if (!state.armed) state.armed = m_exit_hook.arm(&state);
     if (!state.armed) return nullptr;
     thread_cache** const entry = entry_for(state, core.id());
@@ -302,6 +292,7 @@ POOLED_CODE thread_cache* registry::attach(pool_core& core) noexcept {
         }
         cache->core = &core;
         core.caches().link(*cache);
+        if (is_refused) cache->gate.stop();
         g_fork_gate.own_flag();
     }
     state.owned.push_front(*cache);
@@ -319,12 +310,13 @@ inline void registry::disown(thread_state& state, thread_cache& cache) noexcept 
     g_metadata.deallocate(&cache, sizeof(thread_cache));
 }
 
-inline void registry::free_closed_caches(thread_state& state) noexcept {
+inline void registry::free_closed_caches() noexcept {
+    thread_state& state = t_state;
     if (state.closed.load(std::memory_order_relaxed) == nullptr) [[likely]]
         return;
     thread_cache* cache = nullptr;
     {
-        scoped_lock const lock(m_mutex);  // a thread that closes a pool has finished with its caches
+        scoped_lock const own(m_mutex);  // a thread that closes a pool has finished with its caches
         cache = state.closed.exchange(nullptr, std::memory_order_relaxed);
     }
     while (cache != nullptr) {

@@ -5,30 +5,27 @@
 // that only drops, while another allocates, destroys some in each drop once many are deferred. An allocation that finds no memory
 // drains, then waits for what other threads are destroying, unless they wait themselves.
 //
-//   drop ─▶ thread_deferred.batch ─▶ destroy_one       one for each thread and pool
+//   drop ─▶ thread_cache::deferred ─▶ destroy_one       one for each thread and pool
 //                ▲        │
-//      a batch   │        ▼ collect: those of all threads
-//                 m_kept
+//      a batch   │        ▼ keep_all: those of all threads
+//                 m_kept           of threads that have ended, too
 //
 // Objects leave a batch one at a time, so every thread can take all but those that are being destroyed.
 //
-// A thread_deferred is changed by its owner inside its gate, or by others with the gate stopped, under m_mutex. No destructor
-// runs inside a gate or under a lock of the library; a holder of m_mutex waits for no other lock except metadata's. A fibre must not
-// change threads within a destructor that one of these functions runs.
-// Invariant: deferred = sizes of the batches of all threads + those in m_kept. O(1), except collect: O(threads).
+// A thread's part is changed by that thread inside the gate of its cache, or under the lock of the pool's caches by a thread that has
+// stopped the gate; m_kept under that lock. No destructor runs inside a gate or under a lock of the library. A fibre must not change
+// threads within a destructor that one of these functions runs. O(1), except keep_all: O(threads).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/core.hpp"
 #include "pooled/impl/instrument/malloc_backed.hpp"
-#include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
 #include "pooled/impl/teardown/teardown.hpp"
 #if POOLED_HAS_CODE
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/atomics.hpp"
-#include "pooled/detail/gate.hpp"
-#include "pooled/detail/intrusive_list.hpp"
+#include "pooled/detail/thread_cache.hpp"
 #include "pooled/impl/cache/cache_set.hpp"
 #include "pooled/impl/os/fork_gate.hpp"
 #include "pooled/impl/os/metadata.hpp"
@@ -44,7 +41,7 @@
 
 namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 
-// A queue that passes between threads: the objects that one thread deferred in an incremental pool.
+// A queue that passes between threads: objects that one thread deferred in an incremental pool.
 struct deferred_batch {
     deferred_queue queue;
     deferred_batch* next = nullptr;
@@ -70,132 +67,54 @@ POOLED_API void defer_or_finish(deferred d, void const* object, std::size_t obje
 
 #if POOLED_HAS_CODE
 
-class deferred_objects;
-
-// The objects that one thread has deferred in one pool. Freed by its owner, or in a forked child.
-struct thread_deferred {
-    detail::gate<> gate;
-    deferred_objects* pool = nullptr;
-    deferred_batch* batch = nullptr;          // inside the gate
-    observed<std::size_t> size;               // of the batch
-    atomic<std::uint64_t> in_destruction{0};  // owner writes; more than one when a destructor allocates
-    atomic<std::uint64_t> destroyed{0};       // owner writes
-    atomic<bool> is_blocked{false};  // the owner waits for other threads, so they must not wait for it
-    bool is_on_stack = false;
-    void const* owner = nullptr;
-    list_links<thread_deferred> owned;  // the owner's list: owner only
-    list_links<thread_deferred> links;  // the pool's: its mutex
-};
-struct owned_deferred_links {
-    static constexpr auto k_member = &thread_deferred::owned;
-};
-
 // Constant-initialised and trivially destructible, so it works until the thread has ended.
 struct thread_deferrals {
-    intrusive_list<thread_deferred, thread_deferred*, owned_deferred_links> owned;  // the last used first
-    bool is_destroying =
-        false;  // a deferred object is being destroyed: drops and allocations in its destructor destroy no other
-    bool has_ended = false;
+    // A deferred object is being destroyed: drops and allocations in its destructor destroy no other.
+    bool is_destroying = false;
+    bool is_armed = false;   // finish_thread() will run
+    bool has_ended = false;  // it has run: the thread defers nothing any more, unless it drains
+    unsigned drains = 0;     // in progress
     unsigned reliefs =
         0;  // allocations that found no memory, nested in destructors that such allocations run
 };
 POOLED_STATE(thread_local thread_deferrals, t_deferrals, {});
 
-// Lets the owner into its gate, unless the pool is closed; waits while another thread collects. Keeps forks out, because the owner
-// may take the arena's lock inside, and so that a child finds all batches complete.
-class deferred_pass {
-public:
-    POOLED_ALWAYS_INLINE explicit deferred_pass(thread_deferred& mine) noexcept : m_mine(mine) {
-        g_fork_gate.enter();
-        for (unsigned attempt = 0; !(m_is_in = mine.gate.enter()); platform::pause(attempt++))
-            if (mine.gate.is_closed()) return;
-    }
-    POOLED_ALWAYS_INLINE ~deferred_pass() {
-        if (m_is_in) m_mine.gate.leave();
-        g_fork_gate.leave();
-    }
-    deferred_pass(deferred_pass const&) = delete;
-    deferred_pass& operator=(deferred_pass const&) = delete;
-    [[nodiscard]] explicit operator bool() const noexcept { return m_is_in; }
-
-private:
-    thread_deferred& m_mine;
-    bool m_is_in;
-};
-
 class deferred_objects final : public pool_extension {
 public:
-    // Ends with on_destroy(). Throws std::bad_alloc.
-    [[nodiscard]] static deferred_objects& make() {
-        return *::new (g_metadata.allocate(sizeof(deferred_objects))) deferred_objects;
-    }
     // The deferrals of an incremental pool, made at the first call. Throws std::bad_alloc.
     POOLED_NOINLINE static void attach_to(pool_core& core) {
         if (core.extension() != nullptr) return;
         install_hooks();
-        g_metadata.reserve(sizeof(thread_deferred), 1);  // so that a thread's first drop makes no system call
-        g_metadata.reserve(sizeof(deferred_batch), 1);
-        deferred_objects& made = make();
-        if (!core.exchange_extension(nullptr, &made)) made.on_destroy();
+        g_metadata.reserve(sizeof(deferred_batch), 1);  // so that a thread's first drop makes no system call
+        void* const memory = g_metadata.allocate(sizeof(deferred_objects));
+        auto* const made = ::new (memory) deferred_objects(core);
+        if (!core.exchange_extension(nullptr, made)) made->on_destroy();
     }
     deferred_objects(deferred_objects const&) = delete;
     deferred_objects& operator=(deferred_objects const&) = delete;
 
-    // The calling thread's thread_deferred for this pool; null: it has none.
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_deferred* own() noexcept {
-        thread_deferred* const first = t_deferrals.owned.first();
-        if (first != nullptr && first->pool == this) [[likely]]
-            return first;
-        return find_own();
-    }
-
-    // Returns the number of objects in the thread's batch; 0: the object must be destroyed now, because the thread or the pool is
-    // ending, or there is no memory to record it.
-    [[nodiscard]] std::size_t defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
-        thread_deferred* const mine = own_or_made();
-        if (mine == nullptr) return 0;
-        std::size_t size = 0;
-        {
-            deferred_pass const pass(*mine);
-            if (!pass) return 0;
-            if (mine->batch == nullptr)
-                if (void* const memory = g_metadata.try_allocate(sizeof(deferred_batch)))
-                    mine->batch = ::new (memory) deferred_batch;
-            if (mine->batch == nullptr || !mine->batch->queue.push(d, object, object_bytes)) return 0;
-            mine->size = size = mine->batch->queue.size();
+    // False: the object must be destroyed now, because the thread or the pool is ending, or there is no memory to record it.
+    [[nodiscard]] bool defer(deferred d, void const* object, std::size_t object_bytes) noexcept {
+        thread_cache* mine = own_or_made();
+        // Before the object is recorded: until then it keeps the pool, which a destructor or another thread may destroy.
+        if (mine != nullptr && mine->deferred.size > k_kept_objects) [[unlikely]] {
+            step(mine, objects_per_drop(mine->deferred.size));
+            mine = own_or_made();
         }
-        if (std::size_t const budget = objects_per_drop(size); budget != 0) [[unlikely]]
-            step(*mine, budget);
-        return size;
-    }
-
-    // Owner only. False when its batch is empty.
-    [[nodiscard]] static bool destroy_one(thread_deferred& mine) noexcept {
-        if (mine.size == 0) return false;
-        deferred next;
-        {
-            deferred_pass const pass(mine);
-            if (!pass || mine.size == 0) return false;  // it was collected meanwhile
-            // Counted as in destruction first, so look() sees it in one place at least. release: pairs with the acquires there.
-            mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) + 1,
-                                      std::memory_order_relaxed);
-            next = mine.batch->queue.pop();
-            std::atomic_thread_fence(std::memory_order_release);
-            mine.size = mine.batch->queue.size();
-        }
-        bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
-        next.finish();
-        t_deferrals.is_destroying = was_destroying;
-        mine.destroyed.store(mine.destroyed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        mine.in_destruction.store(mine.in_destruction.load(std::memory_order_relaxed) - 1,
-                                  std::memory_order_release);
+        if (mine == nullptr) return false;
+        section const own(*this, *mine);
+        thread_deferred& to = mine->deferred;
+        if (m_is_closed || (to.batch == nullptr && !make_batch(to))) return false;
+        deferred_queue& queue = to.batch->queue;
+        if (!queue.push(d, object, object_bytes)) return false;
+        to.size = queue.size();
         return true;
     }
 
     // A list of all deferred objects, whichever thread dropped them; null when there are none. The caller then owns it.
     [[nodiscard]] deferred_batch* take_all() noexcept {
-        scoped_lock const lock(m_mutex);
-        keep_all();
+        scoped_lock const lock(m_core.caches());
+        if (is_any_deferred()) keep_all();
         return std::exchange(m_kept, observed<deferred_batch*>());
     }
 
@@ -206,59 +125,64 @@ public:
     // Reads the counts in the order in which an object passes through them: deferred, in destruction, destroyed. So an object that
     // was there when the caller began is seen in at least one of them.
     [[nodiscard]] progress look() noexcept {
-        scoped_lock const lock(m_mutex);
-        progress now{m_destroyed, m_kept != nullptr};
-        for (thread_deferred const& each : m_threads)
-            if (each.size != 0) now.is_any_left = true;
-        std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in destroy_one()
-        for (thread_deferred const& each : m_threads) {
-            // acquire: pairs with the releases in destroy_one() and set_blocked().
-            if (each.in_destruction.load(std::memory_order_acquire) != 0 &&
-                !each.is_blocked.load(std::memory_order_acquire))
-                now.is_any_left = true;
-            now.destroyed += each.destroyed.load(std::memory_order_acquire);
-        }
+        scoped_lock const lock(m_core.caches());
+        progress now{m_destroyed, m_kept != nullptr || is_any_deferred()};
+        std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in take_one()
+        m_core.caches().for_each([&](thread_cache const& each) {
+            thread_deferred const& one = each.deferred;
+            if (one.begun != one.ended && !each.owner->is_waiting) now.is_any_left = true;
+            now.destroyed += one.ended;
+        });
+        std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in end_one()
         return now;
-    }
-    // The calling thread waits for others, so other threads must not wait for the objects that it is destroying, in any pool.
-    static void set_blocked(bool is_blocked) noexcept {
-        for (thread_deferred& each : t_deferrals.owned)
-            each.is_blocked.store(is_blocked, std::memory_order_release);  // pairs with the acquire in look()
     }
 
     // The calling thread ends. Destructors may defer more, in any pool, until nothing is left.
     static void finish_thread() noexcept {
-        thread_deferrals& mine = t_deferrals;
-        mine.is_destroying = true;  // allocations in destructors then destroy nothing themselves
-        for (thread_deferred* each = mine.owned.first(); each != nullptr;)
-            each = destroy_one(*each) ? mine.owned.first() : mine.owned.after(*each);
-        mine.has_ended = true;
-        for (thread_deferred& each : mine.owned)
-            if (each.in_destruction.load(std::memory_order_relaxed) ==
-                0)  // otherwise a destructor called exit()
-                each.pool->leave(each);
+        t_deferrals.is_destroying = true;  // allocations in destructors then destroy nothing themselves
+        for (thread_cache* each = t_state.owned.first(); each != nullptr;) {
+            deferred next;
+            deferred_objects* of = nullptr;  // the object keeps its pool
+            if (each->deferred.size != 0 && g_registry.with_open(*each, [&](pool_core& core) {
+                    of = static_cast<deferred_objects*>(core.extension());
+                    return of->take_one(*each, next);
+                })) {
+                static_cast<void>(of->destroy(next));
+                each = t_state.owned.first();
+            } else {
+                each = t_state.owned.after(*each);
+            }
+        }
+        t_deferrals.has_ended = true;
+        t_deferrals.is_armed = false;
     }
 
     void on_allocate() noexcept override {
-        thread_deferred* mine = own();
-        if (mine == nullptr || mine->size == 0) {
+        thread_cache* mine = own();
+        if (mine == nullptr || mine->deferred.size == 0) {
             if (m_kept == nullptr) [[likely]]  // a hint
                 return;
-            mine = own_or_made();
-            if (mine == nullptr || !collect(*mine)) return;
+            mine = collect();
         }
-        step(*mine, k_objects_per_allocation);
+        step(mine, k_objects_per_allocation);
     }
 
     std::size_t drain(std::size_t budget) noexcept override {
-        // A guest serves the call that made it, which may end while another fibre of the thread is still in a destructor.
-        thread_deferred* const mine = own_or_made();
-        if (mine != nullptr && !mine->is_on_stack) return drain_as(*mine, budget);
-        thread_deferred guest;
-        guest.is_on_stack = true;
-        if (!enroll(guest)) return 0;
-        std::size_t const done = drain_as(guest, budget);
-        leave(guest);
+        pool_core const& core = m_core;
+        std::uint32_t const id = core.id();
+        std::size_t done = 0;
+        thread_cache* mine = own();
+        ++t_deferrals.drains;
+        while (done != budget && g_registry.find(id) == &core) {  // a destructor may destroy the pool
+            deferred next;
+            if (mine != nullptr && take_one(*mine, next)) {
+                mine = destroy(next);
+                ++done;
+            } else if (mine = collect(); mine == nullptr) {
+                break;
+            }
+        }
+        if (--t_deferrals.drains == 0 && t_state.ended) g_registry.end_thread();
         return done;
     }
 
@@ -269,11 +193,12 @@ public:
             std::size_t const done = drain(k_objects_per_retry);
             --t_deferrals.reliefs;
             if (done != 0) return true;
-            set_blocked(true);
+            // Other threads must not wait for the objects that this one is destroying, in any pool.
+            t_state.is_waiting = true;
             progress const now = look();
             bool const is_over = now.destroyed != seen || !now.is_any_left || fork_gate::is_passed();
             if (!is_over) platform::pause(attempt);
-            set_blocked(false);
+            t_state.is_waiting = false;
             if (is_over) return std::exchange(seen, now.destroyed) != now.destroyed;
             POOLED_EXPENSIVE_CHECK(
                 attempt < k_attempts_before_report,
@@ -287,27 +212,17 @@ public:
     void on_close() noexcept override {
         drain(~std::size_t{0});
         {
-            scoped_lock const lock(m_mutex);
-            stop_others();
-            m_is_closed.store(true, std::memory_order_relaxed);
-            for (thread_deferred& each : m_threads) {
-                keep(each);
-                each.gate.close();
-            }
+            scoped_lock const lock(m_core.caches());
+            m_is_closed = true;
+            keep_all();
         }
         deferred_batch* rest = take_all();
         static_cast<void>(detail::finish_batches(rest, ~std::size_t{0}));
     }
-
-    void on_destroy() noexcept override { release_reference(); }
-
-    void after_fork_in_child() noexcept override {
-        scoped_lock const lock(m_mutex);
-        for (thread_deferred& each : m_threads) {
-            if (each.owner == &t_deferrals) continue;
-            remove(each);  // never the last reference: the pool has one
-            --m_references;
-        }
+    void on_destroy() noexcept override { g_metadata.deallocate(this, sizeof(deferred_objects)); }
+    void on_retire(thread_cache& cache) noexcept override {
+        keep(cache.deferred);
+        m_destroyed += cache.deferred.ended;
     }
 
 private:
@@ -317,42 +232,55 @@ private:
     static constexpr unsigned k_nested_reliefs = 8;
     static constexpr unsigned k_attempts_before_report = 200'000;  // 10 s and more
 
-    // How many objects a drop destroys when `size` are deferred already: none up to 1024, then enough that a thread which only
+    // How many objects a drop destroys when `size` are deferred already: none up to k_kept_objects, then enough that a thread which only
     // drops structures of n objects has at most 64 n deferred; at most 128, so this holds for n up to 128.
+    static constexpr std::size_t k_kept_objects = 1024;
     [[nodiscard]] static constexpr std::size_t objects_per_drop(std::size_t size) noexcept {
-        return size <= 1024 ? 0 : detail::smaller<std::size_t>(size / 64, 128);
+        return detail::smaller<std::size_t>(size / 64, 128);
     }
 
-    deferred_objects() noexcept = default;
+    explicit deferred_objects(pool_core& core) noexcept : m_core(core) {}
 
-    [[nodiscard]] thread_deferred* find_own() noexcept {
-        for (thread_deferred& each : t_deferrals.owned)
-            if (each.pool == this) {
-                t_deferrals.owned.remove(each);
-                t_deferrals.owned.push_front(each);
-                return &each;
-            }
-        return nullptr;
+    // Only the caller uses its part. Keeps forks out, because the caller may take the arena's lock inside, and so that a child finds all
+    // batches complete.
+    class section {
+    public:
+        POOLED_ALWAYS_INLINE section(deferred_objects& all, thread_cache& mine) noexcept
+            : m_all(all), m_gate(mine.gate) {
+            g_fork_gate.enter();
+            m_is_in_gate = m_gate.enter();
+            if (!m_is_in_gate) lock();
+        }
+        POOLED_ALWAYS_INLINE ~section() {
+            m_is_in_gate ? m_gate.leave() : unlock();
+            g_fork_gate.leave();
+        }
+        section(section const&) = delete;
+        section& operator=(section const&) = delete;
+
+    private:
+        POOLED_NOINLINE void lock() noexcept { m_all.m_core.caches().lock(); }
+        POOLED_NOINLINE void unlock() const noexcept { m_all.m_core.caches().unlock(); }
+
+        deferred_objects& m_all;
+        detail::gate<>& m_gate;
+        bool m_is_in_gate;
+    };
+
+    // The calling thread's cache of the pool, or null.
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* own() noexcept {
+        return m_core.is_local() ? &m_core.local_cache() : t_state.find(m_core.id());
     }
     // Null when the thread can have none, because it or the pool is ending, or memory has run out.
-    [[nodiscard]] POOLED_ALWAYS_INLINE thread_deferred* own_or_made() noexcept {
-        thread_deferred* const mine = own();
-        return mine != nullptr ? mine : make_own();
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* own_or_made() noexcept {
+        thread_cache* const mine = own();
+        bool const is_usable = mine != nullptr && mine->gate.is_open() && t_deferrals.is_armed;
+        return is_usable || m_core.is_local() ? mine : make_own();
     }
-    [[nodiscard]] POOLED_NOINLINE thread_deferred* make_own() noexcept {
-        thread_deferrals& mine = t_deferrals;
-        for (thread_deferred& each : mine.owned)
-            if (each.gate.is_closed() && each.in_destruction.load(std::memory_order_relaxed) == 0)
-                each.pool->leave(each);
-        if (mine.has_ended || m_is_closed.load(std::memory_order_relaxed) || !platform::has_heavy_barrier())
-            return nullptr;
-        void* const memory = g_metadata.try_allocate(sizeof(thread_deferred));
-        if (memory == nullptr) return nullptr;
-        arm_guard();
-        auto* const made = ::new (memory) thread_deferred;
-        if (enroll(*made)) return made;
-        g_metadata.deallocate(memory, sizeof(thread_deferred));
-        return nullptr;
+    [[nodiscard]] POOLED_NOINLINE thread_cache* make_own() noexcept {
+        if (t_deferrals.has_ended && t_deferrals.drains == 0) return nullptr;
+        if (!t_deferrals.has_ended) arm_guard();
+        return g_registry.attach(m_core, t_deferrals.drains != 0);
     }
     // What the thread has deferred is destroyed when its thread_local objects are: before older ones.
     static void arm_guard() noexcept {
@@ -361,74 +289,78 @@ private:
         };
         static thread_local deferral_guard const guard{};
         static_cast<void>(&guard);
-    }
-    // False when the pool is closed.
-    [[nodiscard]] bool enroll(thread_deferred& mine) noexcept {
-        mine.pool = this;
-        mine.owner = &t_deferrals;
-        {
-            scoped_lock const lock(m_mutex);
-            if (m_is_closed.load(std::memory_order_relaxed)) return false;
-            m_threads.push_front(mine);
-            ++m_references;
-        }
-        t_deferrals.owned.push_front(mine);
-        return true;
-    }
-    // Owner only. Requires no destruction in progress.
-    void leave(thread_deferred& mine) noexcept {
-        t_deferrals.owned.remove(mine);
-        {
-            scoped_lock const lock(m_mutex);
-            remove(mine);
-        }
-        release_reference();
-    }
-    // Requires m_mutex, and an owner that is the caller or has ended.
-    void remove(thread_deferred& one) noexcept {
-        keep(one);
-        m_destroyed += one.destroyed.load(std::memory_order_relaxed);
-        m_threads.remove(one);
-        if (!one.is_on_stack) g_metadata.deallocate(&one, sizeof(thread_deferred));
-    }
-    // The last one frees the object.
-    void release_reference() noexcept {
-        bool is_last = false;
-        {
-            scoped_lock const lock(m_mutex);
-            is_last = --m_references == 0;
-        }
-        if (is_last) g_metadata.deallocate(this, sizeof(deferred_objects));
+        t_deferrals.is_armed = true;
     }
 
-    // Owner only. Does nothing within the destructor of a deferred object, whose caller continues with the next objects.
-    static void step(thread_deferred& mine, std::size_t budget) noexcept {
+    [[nodiscard]] POOLED_NOINLINE static bool make_batch(thread_deferred& to) noexcept {
+        void* const memory = g_metadata.try_allocate(sizeof(deferred_batch));
+        if (memory != nullptr) to.batch = ::new (memory) deferred_batch;
+        return memory != nullptr;
+    }
+
+    // Does nothing within the destructor of a deferred object, whose caller continues with the next objects.
+    POOLED_NOINLINE void step(thread_cache* mine, std::size_t budget) noexcept {
         if (t_deferrals.is_destroying) return;
-        for (; budget != 0 && destroy_one(mine); --budget) {}
+        for (deferred next; budget != 0 && mine != nullptr && take_one(*mine, next); --budget)
+            mine = destroy(next);
     }
-    [[nodiscard]] std::size_t drain_as(thread_deferred& mine, std::size_t budget) noexcept {
-        std::size_t done = 0;
-        while (done != budget && (mine.size != 0 || collect(mine)))
-            done += destroy_one(mine) ? 1 : 0;
-        return done;
-    }
-
-    // Makes sure that `mine` has objects. False when there are none in the pool, or when it is closed.
-    [[nodiscard]] bool collect(thread_deferred& mine) noexcept {
-        scoped_lock const lock(m_mutex);
-        if (m_kept == nullptr) keep_all();
-        deferred_batch* const first = m_kept;
-        if (first == nullptr || mine.gate.is_closed()) return false;
-        m_kept = std::exchange(first->next, nullptr);
-        // Only a holder of m_mutex stops gates.
-        static_cast<void>(mine.gate.enter());
-        if (mine.batch != nullptr) g_metadata.deallocate(mine.batch, sizeof(deferred_batch));
-        mine.batch = first;
-        mine.size = first->queue.size();
-        mine.gate.leave();
+    // False when the thread's part is empty.
+    [[nodiscard]] POOLED_ALWAYS_INLINE bool take_one(thread_cache& mine, deferred& next) noexcept {
+        thread_deferred& from = mine.deferred;
+        if (from.size == 0) return false;
+        section const own(*this, mine);
+        if (from.size == 0) return false;  // it was taken meanwhile
+        // Counted as in destruction first, so look() sees it in one place at least. A local pool is for one thread.
+        if (!m_core.is_local()) from.begun.add(1);
+        deferred_queue& queue = from.batch->queue;
+        next = queue.pop();
+        std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
+        from.size = queue.size();
         return true;
     }
-    // Requires m_mutex, and a gate that is stopped, or whose owner is the caller or has ended.
+    // Returns the thread's cache; null: a destructor has destroyed the pool. (A local pool's cache is then gone.)
+    [[nodiscard]] POOLED_ALWAYS_INLINE thread_cache* destroy(deferred next) noexcept {
+        thread_cache* const local = m_core.is_local() ? &m_core.local_cache() : nullptr;
+        std::uint32_t const id = m_core.id();
+        bool const was_destroying = std::exchange(t_deferrals.is_destroying, true);
+        next.finish();
+        t_deferrals.is_destroying = was_destroying;
+        if (local != nullptr) return local;
+        thread_cache* const mine = t_state.find(id);
+        if (mine != nullptr && mine->deferred.begun != mine->deferred.ended) {
+            std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in look()
+            mine->deferred.ended.add(1);
+        }
+        return mine;
+    }
+
+    // Gives objects to the calling thread, which has none. Null when there are none in the pool; otherwise the thread's cache.
+    [[nodiscard]] thread_cache* collect() noexcept {
+        thread_cache* const mine = own_or_made();
+        scoped_lock const lock(m_core.caches());
+        if (m_kept == nullptr && is_any_deferred()) keep_all();
+        deferred_batch* const first = m_kept;
+        if (first == nullptr || mine == nullptr) return nullptr;
+        m_kept = std::exchange(first->next, nullptr);
+        keep(mine->deferred);
+        mine->deferred.batch = first;
+        mine->deferred.size = first->queue.size();
+        return mine;
+    }
+
+    // The functions that follow require the lock of the caches.
+    [[nodiscard]] bool is_any_deferred() noexcept {
+        bool is_any = false;
+        m_core.caches().for_each([&](thread_cache const& each) { is_any |= each.deferred.size != 0; });
+        return is_any;
+    }
+    // Moves the batches of all threads to m_kept.
+    void keep_all() noexcept {
+        m_core.caches().stop();
+        m_core.caches().for_each([this](thread_cache& each) { keep(each.deferred); });
+        m_core.caches().resume();
+    }
+    // Requires a stopped owner, or one that is the caller or has ended.
     void keep(thread_deferred& other) noexcept {
         deferred_batch* const batch = std::exchange(other.batch, nullptr);
         other.size = 0;
@@ -437,31 +369,11 @@ private:
         batch->next = m_kept;
         m_kept = batch;
     }
-    // Requires m_mutex. Moves the batches of all threads, except empty ones, to m_kept.
-    void keep_all() noexcept {
-        auto const has_any = [](thread_deferred const& each) { return each.size != 0; };
-        if (!detail::any_of(m_threads, has_any)) return;
-        stop_others();
-        for (thread_deferred& each : m_threads) {
-            if (has_any(each)) keep(each);
-            if (!each.gate.is_closed()) each.gate.resume();
-        }
-    }
-    // Requires m_mutex. The caller's own gate stays open, because the caller is not inside it.
-    void stop_others() noexcept {
-        auto const each_gate = [this](auto&& visit) {
-            for (thread_deferred& each : m_threads)
-                if (each.owner != &t_deferrals) visit(each.gate);
-        };
-        stop_all(each_gate, platform::heavy_barrier, wait_until_idle);
-    }
 
-    mutex m_mutex;
-    intrusive_list<thread_deferred> m_threads;
-    observed<deferred_batch*> m_kept;  // of threads that have ended, or collected by a drain
-    std::size_t m_references = 1;      // the pool's, and one for each thread_deferred
+    pool_core& m_core;
+    observed<deferred_batch*> m_kept;  // none of them is empty
     std::uint64_t m_destroyed = 0;     // by threads that have ended
-    atomic<bool> m_is_closed{false};
+    observed<bool> m_is_closed;
 };
 
 // Out of line, because a fibre that runs it may move to another thread in a destructor.
@@ -496,7 +408,7 @@ POOLED_CODE void defer_or_finish(deferred d, void const* object, std::size_t obj
         return;
     }
     auto* const deferred_here = static_cast<deferred_objects*>(core.extension());
-    if (deferred_here == nullptr || deferred_here->defer(d, object, object_bytes) == 0) detail::finish_now(d);
+    if (deferred_here == nullptr || !deferred_here->defer(d, object, object_bytes)) detail::finish_now(d);
 }
 
 #endif

@@ -21,16 +21,30 @@
 //
 // One state per thread: constant-initialised and trivially destroyed, so it works while the thread or the process ends. No
 // function that runs a destructor uses the state afterwards: a fibre may have moved to another thread by then.
+//
+// The records of outermost drops lie on the stacks that they represent. The table of those on other stacks than a thread's own is keyed
+// by address, so a fibre finds its own, whichever thread runs it and whatever other fibres did meanwhile.
+//
+//   top + 4 KiB   ┐ a drop in this range is on the same stack: of several records that match, the lowest is the innermost
+//   top           │ where the record was made
+//   low           │ = top − 12 KiB: below it, drops are deferred to this record (a record that gathers: everywhere)
+//   top − 32 KiB  ┘ the rest is for the frames of a single destructor
+//
+// Table: any thread may call; a lock for each 64 KiB of addresses (shared by those that have the same hash). O(1).
 
 #include "pooled/config.hpp"
 #include "pooled/detail/algorithm.hpp"
 #include "pooled/detail/core.hpp"
+#include "pooled/detail/intrusive_list.hpp"
 #include "pooled/impl/os/platform.hpp"
 #include "pooled/impl/plugins/copies.hpp"
-#include "pooled/impl/pool/extension.hpp"
 #include "pooled/impl/teardown/deferred_queue.hpp"
-#include "pooled/impl/teardown/outermost_drop.hpp"
+#if POOLED_HAS_CODE
+#include "pooled/impl/cache/cache_set.hpp"
+#include "pooled/impl/os/mutex.hpp"
+#endif
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -50,15 +64,108 @@ namespace pooled::inline POOLED_ABI_NAMESPACE::detail {
 #endif
 }
 
+enum class outermost_kind : unsigned char {
+    immediate,  // because the stack is nearly used up
+    unordered,  // of an object of an unordered pool: other objects of such pools are deferred to it
+    scope,      // a reclaim_scope: all objects are deferred to it
+};
+
+struct outermost_drop {
+    // How far plain recursion may go below an outermost drop.
+    static constexpr std::uintptr_t k_depth = std::uintptr_t{12} << 10;
+    // A drop at most this far below (above) a record, on a stack of unknown bounds, is on the same stack.
+    static constexpr std::uintptr_t k_below = std::uintptr_t{32} << 10;
+    static constexpr std::uintptr_t k_above = std::uintptr_t{4} << 10;
+    static constexpr std::uintptr_t k_gathers = ~std::uintptr_t{0};  // above every stack pointer
+
+    std::uintptr_t top = 0;
+    std::uintptr_t low = 0;
+    outermost_drop* outer = nullptr;   // on a thread's own stack: the record around this one
+    list_links<outermost_drop> links;  // in the table
+    bool is_on_own_stack = false;
+    bool takes_unordered = false;  // objects of unordered pools are deferred to it at any depth
+    bool is_relieving = false;     // objects are being destroyed for an allocation that found no memory
+    deferred_queue queue;
+
+    [[nodiscard]] bool covers(std::uintptr_t here) const noexcept {
+        return here - (top - k_below) < k_below + k_above;
+    }
+};
+
+#if POOLED_HAS_CODE
+class outermost_drop_table {
+public:
+    constexpr outermost_drop_table() noexcept = default;
+    outermost_drop_table(outermost_drop_table const&) = delete;
+    outermost_drop_table& operator=(outermost_drop_table const&) = delete;
+
+    void insert(outermost_drop& drop) noexcept {
+        shard& s = shard_of(drop.top);
+        scoped_lock const lock(s);
+        s.drops.push_front(drop);
+    }
+
+    // In a forked child, the table may have forgotten it.
+    void remove(outermost_drop& drop) noexcept {
+        shard& s = shard_of(drop.top);
+        scoped_lock const lock(s);
+        for (outermost_drop& each : s.drops)
+            if (&each == &drop) return s.drops.remove(drop);
+    }
+
+    // The innermost record on the stack that `here` is on, or null.
+    [[nodiscard]] POOLED_NOINLINE outermost_drop* find(std::uintptr_t here) noexcept {
+        outermost_drop* found = nullptr;
+        shard& first = shard_of(here - outermost_drop::k_above);
+        shard& last = shard_of(here + outermost_drop::k_below);
+        first.look(here, found);
+        if (&last != &first) last.look(here, found);
+        return found;
+    }
+
+private:
+    static constexpr unsigned k_shift = 16;
+    static constexpr std::size_t k_shards = 64;
+    static_assert(outermost_drop::k_below + outermost_drop::k_above < std::uintptr_t{1} << k_shift);
+
+    struct alignas(64) shard {
+        detail::mutex mutex;
+        std::uint32_t forks_survived = 0;
+        intrusive_list<outermost_drop> drops;
+
+        // A forked child may reuse the stacks of the parent's other threads, so it forgets all records. The drop that made a record of
+        // its own thread still empties its queue; a drop further down makes another record.
+        void lock() noexcept {
+            mutex.lock();
+            if (std::exchange(forks_survived, std::uint32_t{g_forks_survived}) != g_forks_survived)
+                drops = {};
+        }
+        void unlock() noexcept { mutex.unlock(); }
+        void look(std::uintptr_t here, outermost_drop*& found) noexcept {
+            scoped_lock const own(*this);
+            for (outermost_drop& d : drops)
+                if (d.covers(here) && (found == nullptr || d.top < found->top)) found = &d;
+        }
+    };
+
+    // The stacks of threads lie at regular distances, so the hash uses all bits of the address (Fibonacci hashing, Knuth).
+    [[nodiscard]] shard& shard_of(std::uintptr_t address) noexcept {
+        static_assert(k_shards == 64);
+        return m_shards[std::uint64_t{address >> k_shift} * 0x9e37'79b9'7f4a'7c15U >> 58];
+    }
+
+    std::array<shard, k_shards> m_shards{};
+};
+
+POOLED_STATE(outermost_drop_table, g_outermost_drops);
+#endif
+
 // What to do with an object whose last owner drops it.
 enum class drop_way : unsigned char {
     destroy,    // immediately, within the destructor that drops it, if any
     outermost,  // immediately, as an outermost drop
     defer,      // to the outermost drop
 };
-
-bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept;
-void finish_deferred_at_exit() noexcept;
 
 struct stack_bounds {
     std::uintptr_t low = 0;
@@ -77,12 +184,7 @@ struct stack_bounds {
 
 // From now on, the pool calls this layer, in the code of the calling file, which may share the state of another one. Called before
 // the first object is deferred.
-inline void install_hooks() noexcept {
-    if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
-    detail::pin_this_library();
-    g_exit_hook.store(finish_deferred_at_exit, std::memory_order_relaxed);
-    g_pressure_hook.store(relieve_pressure, std::memory_order_relaxed);
-}
+inline void install_hooks() noexcept;
 #endif
 
 class teardown_state {
@@ -94,7 +196,7 @@ public:
 
 #if POOLED_HAS_CODE
     // Called when may_recurse() is false, or for an object of an unordered pool. After `defer`, the caller must push the object
-    // to take_recipient() before any destructor runs, or destroy it.
+    // to `recipient` before any destructor runs, or destroy it.
     [[nodiscard]] drop_way choose(std::uintptr_t here, bool is_unordered) noexcept {
         // As below, sooner: each drop within a scope.
         if (is_own(here) && m_innermost != nullptr && here < m_innermost->low) return defer_to(*m_innermost);
@@ -116,9 +218,6 @@ public:
         return drop_way::destroy;
     }
 
-    // To which choose() deferred the object that the caller now passes on; null: it was not called.
-    [[nodiscard]] outermost_drop* take_recipient() noexcept { return std::exchange(m_recipient, nullptr); }
-
     // The innermost outermost_drop around a drop at this stack pointer, to which it may be deferred; null: none.
     [[nodiscard]] outermost_drop* find(std::uintptr_t here) noexcept {
         ask_bounds();
@@ -127,14 +226,9 @@ public:
 
     void begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
         install_hooks();
+        // The bounds stay unknown for the thread's first drop. If this is a fibre's stack, the next thread that runs it must find the record.
+        if (kind != outermost_kind::immediate) ask_bounds();
         drop.top = here;
-        if (!m_knows_bounds && kind == outermost_kind::immediate) {
-            // The thread's first drop. If this is a fibre's stack, the next thread that runs it must find the record.
-            drop.low = here - outermost_drop::k_depth;
-            g_outermost_drops.insert(drop);
-            return open_window_around(drop);
-        }
-        ask_bounds();
         drop.is_on_own_stack = is_own(here);
         drop.takes_unordered = kind != outermost_kind::immediate;
         drop.low = here - outermost_drop::k_depth;
@@ -148,33 +242,31 @@ public:
         } else {
             g_outermost_drops.insert(drop);
         }
-        close_window();
+        reset_window(drop);
     }
     void end(outermost_drop& drop) noexcept {
         if (drop.is_on_own_stack)
             m_innermost = drop.outer;
         else
             g_outermost_drops.remove(drop);
-        if (m_recipient == &drop) m_recipient = nullptr;
-        if (m_knows_bounds)
-            close_window();
-        else
-            open_window_around(drop);
+        if (recipient == &drop) recipient = nullptr;
+        reset_window(drop);
     }
 
     // exit() was called, perhaps by a destructor or within a reclaim_scope. The outermost drops of this stack will not
     // continue: objects deferred to them are destroyed here, and later drops of static objects must not use them.
     void finish_at_exit() noexcept {
-        outermost_drop* drop = find(stack_pointer());
-        while (drop != nullptr) {
+        while (outermost_drop* const drop = find(stack_pointer())) {
             drop->queue.finish();
             end(*drop);
-            drop = find(stack_pointer());
         }
         if (redirect != nullptr) redirect->finish();
         redirect = nullptr;
     }
 #endif
+
+    // To which choose() deferred an object that is to be pushed.
+    outermost_drop* recipient = nullptr;
 
     // An object was deferred; std::shared_ptr is about to deallocate its block.
     type_tag awaited = k_no_type;
@@ -199,7 +291,7 @@ private:
     }
 
     [[nodiscard]] drop_way defer_to(outermost_drop& drop) noexcept {
-        m_recipient = &drop;
+        recipient = &drop;
         return drop_way::defer;
     }
 
@@ -213,10 +305,9 @@ private:
         m_window_low = low;
         m_window_bytes = high - low;
     }
-    void close_window() noexcept { m_window_bytes = 0; }
-    // For plain recursion on a stack of unknown bounds.
-    void open_window_around(outermost_drop const& drop) noexcept {
-        open_window(drop.low, drop.top + outermost_drop::k_above);
+    // It is open only for plain recursion on a stack of unknown bounds.
+    void reset_window(outermost_drop const& drop) noexcept {
+        open_window(drop.low, m_knows_bounds ? drop.low : drop.top + outermost_drop::k_above);
     }
 #endif
 
@@ -226,7 +317,6 @@ private:
     stack_bounds m_bounds;
     bool m_knows_bounds = false;
     outermost_drop* m_innermost = nullptr;  // on the thread's own stack
-    outermost_drop* m_recipient = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<teardown_state>);
 
@@ -248,29 +338,24 @@ POOLED_NOINLINE void drop_outermost(outermost_kind kind, Destroy destroy) noexce
     end_outermost(self);
 }
 
-// Destroys the object immediately and returns true, or returns false: it must be deferred.
+// Calls `destroy()` immediately and returns true, or returns false: the object must be deferred.
+template <class Destroy>
+[[nodiscard]] bool run_unless_deferred(bool is_unordered, Destroy destroy) noexcept {
+    drop_way const way = detail::choose_way(is_unordered);
+    if (way == drop_way::destroy)
+        destroy();
+    else if (way == drop_way::outermost)
+        detail::drop_outermost(is_unordered ? outermost_kind::unordered : outermost_kind::immediate, destroy);
+    return way != drop_way::defer;
+}
 template <class T>
 [[nodiscard]] bool try_destroy(T* object, bool is_unordered) noexcept {
-    switch (detail::choose_way(is_unordered)) {
-    case drop_way::destroy:
-        std::destroy_at(object);
-        return true;
-    case drop_way::outermost:
-        detail::drop_outermost(is_unordered ? outermost_kind::unordered : outermost_kind::immediate,
-                               [object] { std::destroy_at(object); });
-        return true;
-    case drop_way::defer:
-        break;
-    }
-    return false;
+    return detail::run_unless_deferred(is_unordered, [object] { std::destroy_at(object); });
 }
 
 // Defers an object for which choose_way() returned drop_way::defer. If there is no memory to record it, it is destroyed
 // immediately, within the destructor that dropped it.
 POOLED_API void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept;
-
-// Destroys an object that cannot be deferred, or whose deferral ends.
-POOLED_API void finish_now(deferred d) noexcept;
 
 // Objects destroyed at a time when an allocation finds no memory.
 inline constexpr std::size_t k_objects_per_retry = 256;
@@ -290,42 +375,36 @@ POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(d
 POOLED_CODE outermost_drop* find_outermost() noexcept { return t_teardown.find(stack_pointer()); }
 
 POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
-    outermost_drop* const to = t_teardown.take_recipient();
+    outermost_drop* const to = std::exchange(t_teardown.recipient, nullptr);
     if (to == nullptr || !to->queue.push(d, object, object_bytes)) d.finish();
 }
 
-POOLED_CODE void finish_now(deferred d) noexcept {
-    switch (detail::choose_way(false)) {
-    case drop_way::destroy:
-        return d.finish();
-    case drop_way::outermost:
-        return detail::drop_outermost(outermost_kind::immediate, [d] { d.finish(); });
-    case drop_way::defer:
-        return detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
-    }
+// Destroys an object that cannot be deferred by its pool.
+inline void finish_now(deferred d) noexcept {
+    if (!detail::run_unless_deferred(false, [d] { d.finish(); }))
+        detail::defer_to_outermost(d, d.object(), d.type().object_bytes);
 }
 
-// Destroys some of the objects that are deferred on this stack. Returns their number. Does not nest: an allocation in one of
-// their destructors destroys no objects of the same record.
-inline std::size_t relieve_outermost() noexcept {
+// The pool calls this for an allocation that found no memory: see detail/core.hpp. Destroys some of the objects that are deferred on this
+// stack; that does not nest: an allocation in one of their destructors destroys no objects of the same record.
+inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
     for (outermost_drop* drop = find_outermost(); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
         drop->is_relieving = true;
-        std::size_t const done = drop->queue.finish(k_objects_per_retry);
+        drop->queue.finish(k_objects_per_retry);
         drop->is_relieving = false;
-        return done;
+        return true;
     }
-    return 0;
-}
-
-// The pool calls this for an allocation that found no memory: see impl/pool/extension.hpp.
-inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
-    if (detail::relieve_outermost() != 0) return true;
     pool_extension* const deferred_here = core.is_incremental() ? core.extension() : nullptr;
     return deferred_here != nullptr && deferred_here->relieve(seen);
 }
 
-inline void finish_deferred_at_exit() noexcept { t_teardown.finish_at_exit(); }
+inline void install_hooks() noexcept {
+    if (g_pressure_hook.load(std::memory_order_relaxed) != nullptr) return;
+    detail::pin_this_library();
+    g_exit_hook.store([]() noexcept { t_teardown.finish_at_exit(); }, std::memory_order_relaxed);
+    g_pressure_hook.store(relieve_pressure, std::memory_order_release);
+}
 
 #endif
 
