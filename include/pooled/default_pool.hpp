@@ -8,6 +8,7 @@
 #include "pooled/detail/atomics.hpp"
 #include "pooled/error.hpp"
 #include "pooled/impl/os/metadata.hpp"
+#include "pooled/impl/os/mutex.hpp"
 #include "pooled/impl/pool/registry.hpp"
 #include "pooled/options.hpp"
 #include "pooled/pool.hpp"
@@ -30,18 +31,13 @@ struct default_pool_access {
 
 #if POOLED_HAS_CODE
 
-// First calls on several threads need no lock, which a fork could find held.
 POOLED_CODE pool& default_pool_access::make() {
     pool_core& core = g_registry.default_core();
-    void* const memory = g_metadata.allocate(sizeof(pool));
-    auto* const made = ::new (memory) pool(core);
-    pool* winner = nullptr;
-    // acq_rel: pairs with the acquire in default_pool().
-    if (g_default_pool.compare_exchange_strong(winner, made, std::memory_order_acq_rel,
-                                               std::memory_order_acquire))
-        return *made;
-    g_metadata.deallocate(memory, sizeof(pool));
-    return *winner;
+    scoped_lock const lock(g_registry);
+    pool* made = g_default_pool.load(std::memory_order_relaxed);
+    if (made == nullptr) made = ::new (g_metadata.allocate(sizeof(pool))) pool(core);
+    g_default_pool.store(made, std::memory_order_release);  // pairs with the acquire in default_pool()
+    return *made;
 }
 
 POOLED_CODE bool default_pool_access::configure(pool_options const& options) {

@@ -22,8 +22,8 @@ enum class teardown : unsigned char {
     unordered,
     // The drop only defers. Each later allocation of that thread from the pool destroys up to four deferred objects; a thread
     // that only drops destroys some at each drop, once more than 1,024 are deferred. The others are destroyed by drain(), when
-    // the thread ends, when the pool is exhausted, and before the pool is destroyed, on whichever thread does that. So a
-    // destructor must not take a lock that is held around an allocation.
+    // the thread ends (but for a local_pool), when the pool is exhausted, and before the pool is destroyed, on whichever thread
+    // does that. So a destructor must not take a lock that is held around an allocation.
     incremental,
 };
 

@@ -23,11 +23,8 @@ namespace pooled::inline POOLED_ABI_NAMESPACE {
 
 class [[nodiscard]] reclaim_scope {
 public:
-    reclaim_scope() noexcept {
-        detail::outermost_drop const* const around = detail::find_outermost();
-        m_is_outermost = around == nullptr || detail::stack_pointer() >= around->low;
-        if (m_is_outermost) detail::begin_outermost(m_gathered, detail::outermost_kind::scope);
-    }
+    reclaim_scope() noexcept
+        : m_is_outermost(detail::begin_outermost(m_gathered, detail::outermost_kind::scope)) {}
     ~reclaim_scope() {
         if (!m_is_outermost) return;
         m_gathered.queue.finish();

@@ -124,11 +124,12 @@ TEST_F(teardown_state_test, finds_the_innermost_of_several_on_the_threads_own_st
     std::uintptr_t const here = stack_pointer();
     outermost_drop outer;
     outermost_drop inner;
-    state.begin(outer, here, outermost_kind::scope);
-    state.begin(inner, here - 64, outermost_kind::scope);
+    EXPECT_TRUE(state.begin(outer, here, outermost_kind::scope));
+    EXPECT_TRUE(state.begin(inner, here - 64, outermost_kind::immediate));
     EXPECT_EQ(state.find(here - 128), &inner);
     state.end(inner);
     EXPECT_EQ(state.find(here - 128), &outer);
+    EXPECT_FALSE(state.begin(inner, here - 64, outermost_kind::scope)) << "the outer one gathers as much";
     state.end(outer);
 }
 

@@ -106,7 +106,8 @@ public:
     void close() noexcept override {
         bool is_last = false;
         {
-            scoped_lock const lock(g_registry);  // so that no thread that has one of its caches ends now
+            // So that no thread that has one of its caches ends now, and none that returns the last block destroys the core.
+            scoped_lock const lock(g_registry);
             scoped_lock const caches_lock(caches());
             m_is_closed.store(true, std::memory_order_relaxed);
             g_dead_pools.close(this);

@@ -224,7 +224,11 @@ public:
         return is_own(here) ? m_innermost : g_outermost_drops.find(here);
     }
 
-    void begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
+    // False: not done, because a scope would gather nothing that is not deferred already.
+    bool begin(outermost_drop& drop, std::uintptr_t here, outermost_kind kind) noexcept {
+        if (kind == outermost_kind::scope)
+            if (outermost_drop const* const around = find(here); around != nullptr && here < around->low)
+                return false;
         install_hooks();
         // The bounds stay unknown for the thread's first drop. If this is a fibre's stack, the next thread that runs it must find the record.
         if (kind != outermost_kind::immediate) ask_bounds();
@@ -243,6 +247,7 @@ public:
             g_outermost_drops.insert(drop);
         }
         reset_window(drop);
+        return true;
     }
     void end(outermost_drop& drop) noexcept {
         if (drop.is_on_own_stack)
@@ -324,9 +329,8 @@ POOLED_STATE(thread_local teardown_state, t_teardown, {});
 
 // Out of line, so that a fibre that moves to another thread between two calls uses the state of its present thread.
 [[nodiscard]] POOLED_API drop_way choose_way(bool is_unordered) noexcept;
-POOLED_API void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
+POOLED_API bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept;
 POOLED_API void end_outermost(outermost_drop& drop) noexcept;
-[[nodiscard]] POOLED_API outermost_drop* find_outermost() noexcept;
 
 // Calls `destroy()`, then destroys the objects deferred to this drop, and those that they drop, until none is left.
 template <class Destroy>
@@ -366,13 +370,11 @@ POOLED_CODE drop_way choose_way(bool is_unordered) noexcept {
     return t_teardown.choose(stack_pointer(), is_unordered);
 }
 
-POOLED_CODE void begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
-    t_teardown.begin(drop, stack_pointer(), kind);
+POOLED_CODE bool begin_outermost(outermost_drop& drop, outermost_kind kind) noexcept {
+    return t_teardown.begin(drop, stack_pointer(), kind);
 }
 
 POOLED_CODE void end_outermost(outermost_drop& drop) noexcept { t_teardown.end(drop); }
-
-POOLED_CODE outermost_drop* find_outermost() noexcept { return t_teardown.find(stack_pointer()); }
 
 POOLED_CODE void defer_to_outermost(deferred d, void const* object, std::size_t object_bytes) noexcept {
     outermost_drop* const to = std::exchange(t_teardown.recipient, nullptr);
@@ -388,7 +390,7 @@ inline void finish_now(deferred d) noexcept {
 // The pool calls this for an allocation that found no memory: see detail/core.hpp. Destroys some of the objects that are deferred on this
 // stack; that does not nest: an allocation in one of their destructors destroys no objects of the same record.
 inline bool relieve_pressure(pool_core& core, std::uint64_t& seen) noexcept {
-    for (outermost_drop* drop = find_outermost(); drop != nullptr; drop = drop->outer) {
+    for (outermost_drop* drop = t_teardown.find(stack_pointer()); drop != nullptr; drop = drop->outer) {
         if (drop->is_relieving || drop->queue.empty()) continue;
         drop->is_relieving = true;
         drop->queue.finish(k_objects_per_retry);
