@@ -87,11 +87,11 @@ LINES = {
     "base": 764,
     "os": 1642,
     "heap": 2428,
-    "cache": 1559,
-    "pool": 3122,
-    "teardown": 1415,
-    "smart": 2935,
-    "object": 2248,
+    "cache": 1575,
+    "pool": 3056,
+    "teardown": 1266,
+    "smart": 2923,
+    "object": 2247,
     "compat": 2162,
 }
 LICENCE = "// SPDX-License-Identifier: BSL-1.0"
