@@ -124,10 +124,10 @@ public:
         correct_result result;
         // What one pool destroys may defer in another.
         while (m_unordered.drain() + m_incremental.drain() != 0) {}
-        result.is_valid = pooled::detail::pool_access::is_valid(pooled::default_pool());
+        result.is_valid = pooled::detail::pool_access::core(pooled::default_pool()).is_valid();
         for (pooled::pool* const one : {&m_immediate, &m_unordered, &m_incremental}) {
             result.left_in_use += one->stats().in_use;
-            result.is_valid = result.is_valid && pooled::detail::pool_access::is_valid(*one);
+            result.is_valid = result.is_valid && pooled::detail::pool_access::core(*one).is_valid();
         }
         result.left_in_use += pooled::default_pool().stats().in_use + m_left_in_local.load();
         result.left_in_use += m_recycled.in_use();

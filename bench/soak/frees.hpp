@@ -85,8 +85,8 @@ public:
         m_result.lives = m_lives;
         for (pooled::pool* const one : m_pools) {
             m_result.left_in_use += one->stats().in_use;
-            m_result.is_valid =
-                pooled::detail::pool_access::is_valid(*one) && (one == m_pools[0] || m_result.is_valid);
+            m_result.is_valid = pooled::detail::pool_access::core(*one).is_valid() &&
+                                (one == m_pools[0] || m_result.is_valid);
         }
         m_result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return m_result;
@@ -185,7 +185,7 @@ private:
                 p = one->allocate(48);
             for (void* const p : blocks)
                 one->deallocate(p, 48);
-            if (number % 16 == 0 && !pooled::detail::pool_access::is_valid(*one)) return false;
+            if (number % 16 == 0 && !pooled::detail::pool_access::core(*one).is_valid()) return false;
         }
         return true;
     }

@@ -153,10 +153,6 @@ struct pool_access {
     [[nodiscard]] static in_pool<Sharing> place(basic_pool<Sharing> const& one) noexcept {
         return in_pool<Sharing>(*one.m_core);
     }
-    template <sharing Sharing>
-    [[nodiscard]] static bool is_valid(basic_pool<Sharing> const& one) {
-        return one.m_core->is_valid();
-    }
 };
 
 struct default_pool_access;

@@ -103,7 +103,7 @@ public:
         simulation::g_is_in_thread = false;
         if (m_pool != nullptr) {
             RL_ASSERT(m_pool->stats().in_use == 0);
-            RL_ASSERT(pooled::detail::pool_access::is_valid(*m_pool));
+            RL_ASSERT(pooled::detail::pool_access::core(*m_pool).is_valid());
             close();
         }
         RL_ASSERT(g_upstream.out() == 0);

@@ -10,8 +10,8 @@ namespace test {
 
 template <class Pool>
 [[nodiscard]] bool is_valid(Pool const& pool) {
-    if constexpr (requires { pooled::detail::pool_access::is_valid(pool); })
-        return pooled::detail::pool_access::is_valid(pool);
+    if constexpr (requires { pooled::detail::pool_access::core(pool); })
+        return pooled::detail::pool_access::core(pool).is_valid();
     else
         return pooled::detail::object_pool_access::is_valid(pool);
 }

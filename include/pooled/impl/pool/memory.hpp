@@ -181,7 +181,8 @@ private:
     // one moment.
     template <class Take, class Grow>
     [[nodiscard]] POOLED_NOINLINE void* search(Take& take, Grow& grow, std::size_t bytes) {
-        search_at_bound const searching(*this);
+        bound_search at_bound{*this};
+        scoped_lock const searching(at_bound);
         // A release that the system refuses ends a call, which is not to be taken for another thread's.
         for (bool may_release = true;;) {
             std::uint64_t const before = m_upstream.calls_ended();
@@ -195,24 +196,20 @@ private:
             if (!released && !m_upstream.wait_for_call(before)) return nullptr;
         }
     }
-    // While it exists, the pool is at its bound: a local pool's cache is empty, and a shared pool's caches are not used.
-    class search_at_bound {
-    public:
-        explicit search_at_bound(pool_memory& memory) noexcept : m_memory(memory) {
-            scoped_lock const lock(m_memory.m_caches);
-            ++m_memory.m_searches;
-            m_memory.m_caches.enter_bound();
-        }
-        ~search_at_bound() {
-            scoped_lock const lock(m_memory.m_caches);
-            if (m_memory.m_searches != 0) --m_memory.m_searches;
-            if (m_memory.m_searches == 0 && m_memory.m_caches.has_recycled()) m_memory.m_caches.leave_bound();
-        }
-        search_at_bound(search_at_bound const&) = delete;
-        search_at_bound& operator=(search_at_bound const&) = delete;
+    // From lock() to unlock(), the pool is at its bound: a local pool's cache is empty, and a shared pool's caches are not used.
+    struct bound_search {
+        pool_memory& of;
 
-    private:
-        pool_memory& m_memory;
+        void lock() noexcept {
+            scoped_lock const own(of.m_caches);
+            ++of.m_searches;
+            of.m_caches.enter_bound();
+        }
+        void unlock() noexcept {
+            scoped_lock const own(of.m_caches);
+            if (of.m_searches != 0) --of.m_searches;
+            if (of.m_searches == 0 && of.m_caches.has_recycled()) of.m_caches.leave_bound();
+        }
     };
     // Entering takes a barrier on all threads, 5 to 30 µs, and a look at each cache; a request at the bound takes some 30 ns more.
     // `served`: requests in a row.
