@@ -88,9 +88,9 @@ LINES = {
     "os": 1642,
     "heap": 2428,
     "cache": 1575,
-    "pool": 3056,
+    "pool": 3053,
     "teardown": 1266,
-    "smart": 2923,
+    "smart": 2919,
     "object": 2247,
     "compat": 2162,
 }
